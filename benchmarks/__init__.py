@@ -1,12 +1,12 @@
-"""Benchmarks: the papers' experiments at this machine's scale, and our figures beside peers.
+"""Benchmarks: the papers' experiments on a single machine, and comparisons with other libraries.
 
-They are no part of the installed package; run them from a checkout (``README.md`` beside this
-file). Each folder imports only those before it:
+They are not part of the installed package. Run them from a checkout (see ``README.md`` in this
+folder). Each folder imports only those listed before it:
 
-- ``report``: what an experiment is, its tables, plots, and the report of a run
+- ``report``: experiments, their tables and plots, and the report of a run
 - ``papers``: the experiments of the papers, one folder per paper
 - ``public``: public benchmarks of stream engines
-- ``ours``: our own figures
+- ``ours``: this project's experiments
 - ``spark``: the experiments that need Spark
-- ``registry``, ``running``, ``__main__``: the experiments by name, run into a folder, as a command
+- ``registry``, ``running``, ``__main__``: the list of experiments, their results, the command
 """

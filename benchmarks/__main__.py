@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: options in, exit code out."""
+"""The command ``python -m benchmarks``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from benchmarks.registry import EXPERIMENTS
 
 COMMAND = "python -m benchmarks"
-#: The size at which windows are as large as the MTA paper's (2^25), and FiBA's as its own (2^22).
+#: The size at which windows are as large as in the papers: MTA 2^25, FiBA 2^22.
 PAPERS = 32
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the arguments name; returns the exit code, 2 where a library is missing."""
+    """Run the named experiments; return the exit code, 2 if a library is missing."""
     given = vars(_parser().parse_args(arguments))
     page, figures, note = (given.pop(name) for name in ("page", "figures", "note"))
     try:
@@ -52,7 +52,7 @@ def _parser() -> ArgumentParser:
     how_much.add_argument(
         "--size", type=_share, help="share of the full events, above 1 for larger ones"
     )
-    parser.set_defaults(size=1.0)  # of all three, as the first one's default is taken
+    parser.set_defaults(size=1.0)  # for all three options, which share it
     parser.add_argument(
         "--output", dest="folder", default="bench-output", metavar="FOLDER", help="%(default)s"
     )

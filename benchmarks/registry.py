@@ -1,6 +1,6 @@
-"""The experiments by name."""
+"""The names of the experiments."""
 
-#: The papers' experiments in the order of the report, and the module of each in this package.
+#: The modules of the papers' experiments, in the order of the report.
 PAPERS = {
     "mta_latency": "papers.mta.latency",
     "mta_bulk": "papers.mta.latency",
@@ -27,7 +27,7 @@ PAPERS = {
     "pba_engine": "spark.engine",
 }
 
-#: Our own experiments in the order of the page of figures, and the module of each.
+#: The modules of this project's experiments, in the order of the page of figures.
 OURS = {
     "batch": "ours.batch",
     "kernels": "ours.kernels",

@@ -1,13 +1,12 @@
-"""Runs experiments into a folder: a CSV, a record and plots for each, and one report of all.
+"""Run experiments, and write a CSV, a record and plots for each, and a report, to a folder.
 
     mta_latency.csv   mta_latency.json   mta_latency.figure_6.png   mta_latency.figure_6.svg
     report.html
 
-The record (JSON) is written last and says what the rows were measured with; an experiment whose
-record says what would be measured now is not run again. Where it was measured by cells, these stand
-in its journal (``mta_latency.cells``): one that was broken off goes on with those that the journal
-has not, and one that has gained cells since measures these alone. Plots and the report are made
-again from the rows every time.
+The record (JSON) is written last, and describes the settings of the measurement. An experiment runs
+again only if the current settings differ. Experiments that are measured in cells have a journal
+(``mta_latency.cells``): after an interruption, or when cells were added, only the missing cells are
+measured. Every run draws the plots and the report again from the rows.
 """
 
 from __future__ import annotations
@@ -44,19 +43,19 @@ from benchmarks.report.tables import (
 from mta.cli.console import say, table
 from mta.kernels import native
 
-#: The sizes that are each experiment's own, by name: a few minutes for all, and its paper's scale.
+#: Names of sizes that each experiment defines: a few minutes in total, and the paper's scale.
 QUICK, FULL = "quick", "full"
 
 
 class Bench:
-    """A folder of experiments at one size, or each at its own of a name."""
+    """A folder of experiments at one size, or at a named size that each defines."""
 
     def __init__(self, folder: Path, size: float | str, fresh: bool = False) -> None:
         self.folder, self._size, self._fresh = folder, size, fresh
         folder.mkdir(parents=True, exist_ok=True)
 
     def run(self, name: str) -> Done:
-        """Measure one experiment, or take the rows that are there, and draw its plots."""
+        """Measure one experiment, or use existing rows, and draw its plots."""
         experiment = load(name)
         own = {QUICK: experiment.quick, FULL: experiment.full}
         size = float(own[self._size] if isinstance(self._size, str) else self._size)
@@ -68,12 +67,12 @@ class Bench:
         return self.draw(experiment, self._measure(experiment, size))
 
     def finished(self, name: str) -> Done | None:
-        """An experiment that some earlier run has finished."""
+        """Return an experiment that an earlier run has finished."""
         record = read_record(self._record(name))
         return None if record is None else self._drawn(load(name), record)
 
     def started(self, name: str) -> Done | None:
-        """An experiment that no run has finished, as far as its cells go."""
+        """Return an unfinished experiment with the cells measured so far."""
         known, cells = Journal.read(self._journal(name))
         if known is None or not cells:
             return None
@@ -85,7 +84,7 @@ class Bench:
     def _drawn(
         self, experiment: Experiment, record: dict[str, Any], rows: Rows | None = None
     ) -> Done | None:
-        """As ``draw``; None where the rows are too few, or have the form of another version."""
+        """Draw like ``draw``; return None if there are too few rows, or of another version."""
         try:
             return self.draw(experiment, record, rows)
         except Exception as error:
@@ -98,7 +97,7 @@ class Bench:
     def draw(
         self, experiment: Experiment, record: dict[str, Any], rows: Rows | None = None
     ) -> Done:
-        """The plots and findings of rows, by default those of the table."""
+        """Return the plots and findings of rows, by default those of the table."""
         rows = read_rows(self._table(experiment.name)) if rows is None else rows
         plots = []
         for figure, draw in experiment.plots.items():
@@ -107,7 +106,7 @@ class Bench:
                 drawn = draw(rows)
                 for file in (path, path.with_suffix(".png")):
                     drawn.savefig(file, dpi=130, metadata=None if file != path else UNDATED)
-                    drawn.set_layout_engine("none")  # loaded out once, for both files alike
+                    drawn.set_layout_engine("none")  # lay out once, for both files
             plots.append(path)
         return Done(experiment, rows, record, plots, experiment.findings(rows))
 
@@ -116,7 +115,7 @@ class Bench:
         path = self._journal(experiment.name)
         if self._fresh:
             path.unlink(missing_ok=True)
-        # Newer libraries, of which a paper's experiment uses none, do not take hours of cells away.
+        # Cells take hours, and papers' experiments do not depend on the versions of libraries.
         journal = Journal(path, {"size": size, "kernels": native.in_use()})
         progress = Progress(experiment.name, journal)
         rows = experiment.run(size, progress)
@@ -136,19 +135,19 @@ class Bench:
         return self.folder / f"{name}.json"
 
 
-#: The same rows have the same file.
+#: Without dates, equal rows give equal files.
 UNDATED = {"Date": None, "Creator": None}
 
 
 def load(name: str) -> Experiment:
-    """An experiment by its name."""
+    """Return an experiment by its name."""
     module = import_module(f"benchmarks.{EXPERIMENTS[name]}")
     found: dict[str, Experiment] = {one.name: one for one in module.EXPERIMENTS}
     return found[name]
 
 
 def chosen(names: Sequence[str]) -> list[str]:
-    """The experiments of some names: an experiment's own, else the first part of several."""
+    """Return the experiments with these names, or with names that start with them."""
     if not names:
         return list(EXPERIMENTS)
     own, parts = EXPERIMENTS.keys() & names, tuple(f"{name}_" for name in {*names} - {*EXPERIMENTS})
@@ -163,10 +162,10 @@ def bench(
 ) -> int:
     """Run the named experiments, all by default, print what they find, and write the report.
 
-    ``size`` scales the events and windows, or is ``QUICK`` or ``FULL``. The report also has what
-    earlier runs into the folder have finished. An experiment that fails is printed, and the others
-    go on; the exit code is then 1. One that nobody named, and whose library is not installed, is
-    left out.
+    ``size`` scales the events and windows, or is ``QUICK`` or ``FULL``. The report also contains
+    experiments that earlier runs finished in this folder. If an experiment fails, its error is
+    printed, the others continue, and the exit code is 1. Experiments that were not named are
+    skipped if their library is not installed.
     """
     runs, done, failed = Bench(Path(folder), size, fresh), {}, []
     for name in chosen(names):
@@ -197,16 +196,16 @@ def bench(
 
 
 def write_report_page(names: Sequence[str], folder: str, page: str, note: str = "") -> int:
-    """Write the page of the papers' experiments, with its plots in a folder beside it.
+    """Write the page of the papers' experiments, and its plots in a folder next to it.
 
-    Nothing is measured. An unfinished experiment is shown as far as it went; one that has nothing
-    to show is named. Returns the exit code.
+    Measures nothing. Shows the existing rows of unfinished experiments, and lists experiments
+    without rows. Returns the exit code.
     """
     return _write_page(chosen(names) if names else list(PAPERS), folder, page, note, write_page)
 
 
 def write_figures_page(names: Sequence[str], folder: str, page: str, note: str = "") -> int:
-    """As ``write_report_page``, for the page of our own experiments."""
+    """Write the page of this project's experiments; see ``write_report_page``."""
     return _write_page(chosen(names) if names else list(OURS), folder, page, note, write_figures)
 
 
@@ -231,6 +230,6 @@ def _write_page(
 
 
 def printed(findings: Sequence[Finding]) -> str:
-    """Findings as a table of text."""
+    """Return findings as a table of text."""
     rows = [(one.what, one.seen, one.paper, MARKS[one.agrees]) for one in findings]
     return table(("", "seen", "paper or peer", ""), rows)

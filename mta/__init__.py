@@ -1,30 +1,30 @@
 """Sliding windows whose pages live in a key-value store.
 
-Start with ``Window`` and a monoid and a policy from here. The packages, each importing only those
-before it:
+Start with ``Window``, a monoid and a policy from this module. Each package imports only packages
+that are listed before it:
 
-- ``errors``, ``times``, ``zones``: what goes wrong; times as whole microseconds; time zones
-- ``kernels``, ``columns``: numbers without a monoid; values and partials as columns
+- ``errors``, ``times``, ``zones``: errors; times as whole microseconds; time zones
+- ``kernels``, ``columns``: numeric code without monoids; values and partials as columns
 - ``recipes``: how monoids and frames were constructed, as plain data
 - ``dataframes``: data frames of pandas, polars and Arrow
 - ``datasets``: a generated dataset for first examples
 - ``monoids``: what a window computes
 - ``in_order``: the papers' algorithms in memory
-- ``folds``: many ranges at once
-- ``frames``: which of the oldest events leave
+- ``folds``: folds of many ranges together
+- ``frames``: which events are in a window
 - ``pages``: the formats of pages and snapshots
-- ``logs``: events in order, in pages
-- ``evaluators``: how a moving frame over a log is folded
+- ``logs``: ordered events in pages
+- ``evaluators``: aggregates of a moving frame over a log
 - ``publishing``: snapshots under a name, for other processes
-- ``windows``, ``keyed``, ``triggers``: what users hold
-- ``audit``, ``laws``: checks of what is stored, and of what users write
-- ``planning``: what windows of many keys will take, before they run
-- ``published``: what is published, to be read
+- ``windows``, ``keyed``, ``triggers``: the public windows
+- ``audit``, ``laws``: checks of stored data, and of user-defined monoids and policies
+- ``planning``: estimates of the resources of keyed windows
+- ``published``: readers of published windows
 - ``serve``: published windows over HTTP
 - ``cli``: the commands without Spark
 """
 
-# The first of all imports: it says so where something else hides the package ``stores``.
+# Import this first: it reports if another package hides ``stores``.
 from mta import errors as errors
 
 # isort: split

@@ -1,4 +1,4 @@
-"""The errors of windows; like those of the stores they share one base and say what to do."""
+"""The errors of windows. They share a base class with the errors of stores, and say what to do."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 try:
-    from stores import PageStore  # an editable install finds modules of ours in any ``stores``
+    from stores import PageStore  # an editable install finds our modules in any ``stores``
     from stores.errors import *  # noqa: F403
     from stores.errors import WindowStoreError as WindowStoreError
 
     del PageStore
 except ImportError as error:
-    # Each package imports this one first, or one that does: what they need of ``stores`` is ours.
+    # Every package imports this module first, so this check runs before any other use of
+    # ``stores``.
     import stores
 
     found = Path(stores.__file__ or stores.__path__[0])
@@ -42,27 +43,27 @@ class AheadEvent(WindowStoreError, ValueError):
 
 
 class EmptyWindow(WindowStoreError, IndexError):
-    """More events were to be evicted than the window holds: evict fewer."""
+    """More events were to be evicted than are in the window: evict fewer."""
 
 
 class EventsGone(WindowStoreError, LookupError):
-    """Events of a range have left already: ask for a later range, or for what is left of it."""
+    """Events of a range have already left: query a later range, or the part that is retained."""
 
 
 class NoSuchEvent(WindowStoreError, LookupError):
-    """There is no event at a time that is to be retracted: give the time of one that is there."""
+    """No event has the time of a retraction: give the time of an existing event."""
 
 
 class PartialBatch(WindowStoreError, RuntimeError):
-    """An earlier call failed in the middle of a batch: restore from the last root, and go on."""
+    """An earlier call failed in the middle of a batch: restore the last snapshot, and continue."""
 
 
 class PolicyNotMonotone(WindowStoreError, ValueError):
-    """The policy keeps a prefix but evicts a longer part of the same window: correct the policy."""
+    """The policy retains a prefix but evicts a longer part of the same window: correct it."""
 
 
 class NotRevisable(WindowStoreError, TypeError):
-    """The window cannot tell earlier results again: use a count or a time window over FiBA."""
+    """The window cannot return earlier results again: use a count or a time window over FiBA."""
 
 
 class NotPageable(WindowStoreError, TypeError):
@@ -78,11 +79,11 @@ class UnsuitableKey(WindowStoreError, ValueError):
 
 
 class UnsuitableMonoid(WindowStoreError, TypeError):
-    """The monoid has no property that the algorithm needs: declare it, or take another one."""
+    """The monoid misses a property that the algorithm needs: declare it, or use another one."""
 
 
 class SnapshotMismatch(WindowStoreError, ValueError):
-    """The snapshot was made by another monoid, policy or arity: restore with the same ones."""
+    """The snapshot has another monoid, policy or arity: restore with the same ones."""
 
 
 class CorruptSnapshot(WindowStoreError, ValueError):
@@ -90,15 +91,15 @@ class CorruptSnapshot(WindowStoreError, ValueError):
 
 
 class CorruptPage(WindowStoreError, ValueError):
-    """A page is not what its name says: restore from an earlier snapshot or another copy."""
+    """A page does not match its name: restore from an earlier snapshot or another copy."""
 
 
 class MissingPage(WindowStoreError, LookupError):
-    """A page that the window needs is not in the store: open the store that holds it."""
+    """A page that the window needs is not in the store: open the store that has it."""
 
     @classmethod
     def of(cls, key: str, store: Any) -> MissingPage:
-        """The error for a page that a window expects in a ``PageStore``, with likely causes."""
+        """Return the error for a page that a window needs, with likely causes."""
         written = f" (pages here are written by host {store.origin})" if store.origin else ""
         cause = store.explain_missing()
         return cls(
@@ -113,7 +114,7 @@ class NotPublished(WindowStoreError, LookupError):
 
 
 class WindowBusy(WindowStoreError, RuntimeError):
-    """A window was called in the middle of another call: lock it, or give each thread its own."""
+    """A window was called in the middle of another call: lock it, or use one window per thread."""
 
 
 class InvariantViolation(WindowStoreError, AssertionError):
@@ -121,9 +122,9 @@ class InvariantViolation(WindowStoreError, AssertionError):
 
 
 class LawBroken(WindowStoreError, AssertionError):
-    """A monoid or a policy is not what windows rely on: correct it, or what it declares.
+    """A monoid or a policy breaks a law that windows rely on: correct it, or its declaration.
 
-    ``law`` is the law's name, ``example`` what it was tried on, ``sides`` what should be the same.
+    ``law`` is the law's name, ``example`` is the tested input, ``sides`` should be the same.
     """
 
     def __init__(

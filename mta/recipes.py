@@ -28,12 +28,12 @@ from mta.columns.schemas import Decimals
 #: Types that constructors take.
 TYPES: dict[str, type] = {kind.__name__: kind for kind in (str, int, float, bool, bytes)}
 _PLAIN = (type(None), bool, int, float, str, bytes)
-#: How deep values may lie in one another, and how many items a list of them may have.
+#: The deepest nesting of values, and the most items in a list of them.
 _DEPTH, _ITEMS = 16, 4096
 
 
 class NoRecipe(ValueError):
-    """A value that cannot be written down as plain data."""
+    """A value that cannot be written as plain data."""
 
 
 class Recorded:
@@ -50,7 +50,7 @@ class Recorded:
 
 
 def recipe_of(made: Recorded, classes: Mapping[str, Callable[..., Any]]) -> list[Any]:
-    """The recipe of an object of one of some classes, by their names. Raises NoRecipe."""
+    """Return the recipe of an object of one of the classes, given by name. Raises NoRecipe."""
     kind: type = type(made)
     if classes.get(kind.__name__) is not kind:
         raise NoRecipe(f"{made!r} is of {kind.__qualname__}, which is not one of this package's")
@@ -63,7 +63,7 @@ def recipe_of(made: Recorded, classes: Mapping[str, Callable[..., Any]]) -> list
 
 
 def to_plain(value: Any, classes: Mapping[str, Callable[..., Any]]) -> Any:
-    """A constructor's argument as plain data. Raises NoRecipe."""
+    """Return an argument of a constructor as plain data. Raises NoRecipe."""
     if isinstance(value, np.generic) and not isinstance(value, np.timedelta64):
         value = value.item()
     if type(value) in _PLAIN:
@@ -83,7 +83,7 @@ def to_plain(value: Any, classes: Mapping[str, Callable[..., Any]]) -> Any:
 
 
 def from_plain(value: Any, classes: Mapping[str, Callable[..., Any]], depth: int = 0) -> Any:
-    """What ``to_plain`` was given. Raises ValueError and TypeError for any other data."""
+    """Return the argument of ``to_plain``. Raises ValueError and TypeError for other data."""
     if depth > _DEPTH:
         raise ValueError("a recipe is nested too deeply")
     if type(value) in _PLAIN:
@@ -107,10 +107,9 @@ def from_plain(value: Any, classes: Mapping[str, Callable[..., Any]], depth: int
 
 
 def rebuilt(recipe: Any, classes: Mapping[str, Callable[..., Any]], depth: int = 0) -> Any:
-    """The object that a recipe describes, made by its constructor.
+    """Construct the object that a recipe describes.
 
-    Raises ValueError and TypeError for a class that is not among those given, and what the
-    constructor raises.
+    Raises ValueError and TypeError for an unknown class, and the errors of the constructor.
     """
     match recipe:
         case [str(name), list(args), dict(kwargs)] if name in classes and len(args) <= _ITEMS:
@@ -118,7 +117,7 @@ def rebuilt(recipe: Any, classes: Mapping[str, Callable[..., Any]], depth: int =
                 *[from_plain(each, classes, depth) for each in args],
                 **{str(key): from_plain(each, classes, depth) for key, each in kwargs.items()},
             )
-    raise ValueError(f"no recipe of {', '.join(classes)}: {recipe!r:.80}")
+    raise ValueError(f"not a recipe of {', '.join(classes)}: {recipe!r:.80}")
 
 
 def _is_duration(value: Any) -> bool:
@@ -136,7 +135,7 @@ def _dtype(text: str) -> np.dtype[Any]:
     return found
 
 
-#: For each tag: which values it is for, what it writes of them, and what it makes of that.
+#: For each tag: which values have it, how they are written, and how they are read.
 _TAGS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], Callable[[Any], Any]]] = {
     "us": (_is_duration, _micros, lambda micros: timedelta(microseconds=int(micros))),
     "decimals": (

@@ -1,7 +1,7 @@
-"""Numbers from outside: times, durations and counts.
+"""Numbers from users: times, durations and counts.
 
-Inside, times and durations are whole microseconds. Numbers from outside are seconds, unless the
-caller states another unit of times.
+Internally, times and durations are whole microseconds. Numbers from users are seconds, unless the
+caller names another unit for times.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mta.errors import InvalidTime
 from stores.durations import CALENDAR, KNOWN_UNITS, TOO_FINE, UNITS, parse_duration
 
 MICROSECONDS = 1_000_000
-#: The microseconds in numpy's units.
+#: The number of microseconds in numpy's units.
 _NUMPYS = {
     "us": 1,
     "ms": UNITS["millisecond"],
@@ -30,27 +30,27 @@ _NUMPYS = {
     "D": UNITS["day"],
     "W": UNITS["week"],
 }
-_LIMIT = 2**62  # room for sums and differences of times
-#: A number below this, that is before the year 5138, counts seconds; milliseconds are above it from
-#: 1973 on, and so are the finer units.
+_LIMIT = 2**62  # sums and differences of times must fit in 64 bits
+#: A number below this is seconds before the year 5138. Times in milliseconds are above it from 1973
+#: on, as are those in finer units.
 CERTAIN = 10**11
 TimeUnit = Literal["s", "ms", "us", "ns"]
-#: The units that numbers may be times in.
+#: The units of numeric times.
 TIME_UNITS: dict[TimeUnit, str] = {
     "s": "seconds",
     "ms": "milliseconds",
     "us": "microseconds",
     "ns": "nanoseconds",
 }
-#: Of numpy's finer units a microsecond has so many.
+#: How many of numpy's finer units make a microsecond.
 _FINER = {"ns": 1000, "ps": 10**6, "fs": 10**9, "as": 10**12}
-#: So many times are compared at once.
+#: How many times are compared together.
 _PIECE = 1 << 16
 _OUT_OF_RANGE = "a time is out of range: years -144168 to 148107 can be kept; are its units right?"
 
 
 def to_count(value: Any, what: str, least: int = 0, most: int | None = None) -> int:
-    """An integer, numpy's included. Raises TypeError for another type, ValueError for others.
+    """Return a Python or numpy integer as int. Raises TypeError or ValueError for other values.
 
     >>> to_count(np.int64(3), "a size")
     3
@@ -59,7 +59,7 @@ def to_count(value: Any, what: str, least: int = 0, most: int | None = None) -> 
         raise TypeError(f"{what} is a whole number, not {value!r}")
     try:
         number = index(value)
-    except TypeError:  # an array of several
+    except TypeError:  # an array of several elements
         raise TypeError(f"{what} is a whole number, not {value!r}") from None
     if number < least or (most is not None and number > most):
         upper = "on" if most is None else f"to {most}"
@@ -67,12 +67,12 @@ def to_count(value: Any, what: str, least: int = 0, most: int | None = None) -> 
     return number
 
 
-#: What is read as a duration, beside numbers of seconds and the fixed offsets of pandas.
+#: Types of durations, besides numbers of seconds and the fixed offsets of pandas.
 Duration = str | timedelta | np.timedelta64
 
 
 def is_duration(value: Any) -> bool:
-    """Whether a value is a duration and not a number, which may count rows or events instead.
+    """Return whether a value is a duration; a number is not, as it may count rows or events.
 
     >>> is_duration("5m"), is_duration(np.timedelta64(5, "m")), is_duration(5)
     (True, True, False)
@@ -81,9 +81,10 @@ def is_duration(value: Any) -> bool:
 
 
 def to_duration(size: float | Duration, what: str = "a time window", least: int = 1) -> int:
-    """A duration in microseconds: text, a timedelta of any library, or a number of seconds.
+    """Return a duration in microseconds, from text, any timedelta, or a number of seconds.
 
-    Raises ValueError, with the units, for what has no fixed length of whole microseconds.
+    Raises ValueError, which lists the units, for a length that is not a fixed number of
+    microseconds.
 
     >>> to_duration(1.5), to_duration("2 minutes"), to_duration(timedelta(hours=1))
     (1500000, 120000000, 3600000000)
@@ -96,7 +97,7 @@ def to_duration(size: float | Duration, what: str = "a time window", least: int 
     elif isinstance(size, np.timedelta64):
         micros = _whole_micros(size, what)
     elif isinstance(size, timedelta):
-        numpys = getattr(size, "asm8", None)  # that of pandas may be finer, and longer
+        numpys = getattr(size, "asm8", None)  # the numpy value of a pandas Timedelta may be finer
         if numpys is not None:
             return to_duration(numpys, what, least)
         micros = size // timedelta(microseconds=1)
@@ -117,7 +118,7 @@ def to_duration(size: float | Duration, what: str = "a time window", least: int 
 
 
 def _of_seconds(size: Any, what: str) -> int:
-    """Floats are rounded, as few fractions are exact in them; exact numbers are not."""
+    """Round floats, as few of their fractions are exact; require exact numbers to fit."""
     if size.is_nan() if isinstance(size, Decimal) else size != size:
         raise ValueError(f"{what} is not a number ({size!r}); {KNOWN_UNITS}")
     if not -_LIMIT < size < _LIMIT:
@@ -131,7 +132,7 @@ def _of_seconds(size: Any, what: str) -> int:
 
 
 def _whole_micros(value: np.timedelta64, what: str) -> int:
-    """In Python's integers, which do not wrap."""
+    """Compute with Python's integers, which do not overflow."""
     unit, count = np.datetime_data(value.dtype)
     if np.isnat(value):
         raise ValueError(f"{what} is null (NaT); {KNOWN_UNITS}")
@@ -149,7 +150,7 @@ def _whole_micros(value: np.timedelta64, what: str) -> int:
 
 
 def _is_offset(value: Any) -> bool:
-    """Whether a value is a date offset of pandas, as ``pd.offsets.Minute(5)``."""
+    """Return whether a value is a date offset of pandas, such as ``pd.offsets.Minute(5)``."""
     return hasattr(value, "is_on_offset") and type(value).__module__.startswith("pandas.")
 
 
@@ -165,7 +166,7 @@ def _of_offset(value: Any, what: str) -> int:
 
 
 def as_text(micros: int) -> str:
-    """A duration in the largest unit of which it is a whole number.
+    """Return a duration in the largest unit of which it is a whole number.
 
     >>> as_text(86_400_000_000), as_text(90_000_000), as_text(250_000)
     ('1 day', '90 seconds', '250 milliseconds')
@@ -177,13 +178,13 @@ def as_text(micros: int) -> str:
 
 
 def to_time(value: Any, unit: TimeUnit | None = None) -> int:
-    """One time as microseconds since 1970: a number, a datetime or a numpy time.
+    """Return a number, a datetime or a numpy time as microseconds since 1970.
 
-    A number counts ``unit``; unless that is given, seconds, and a number that would be beyond the
-    year 5138 is refused, as it most likely counts another unit. A datetime without a zone counts as
-    UTC. Raises InvalidTime.
+    A number counts ``unit``, by default seconds. Without a unit, numbers beyond the year 5138 are
+    refused, as they most likely count another unit. A datetime without a zone is UTC. Raises
+    InvalidTime.
     """
-    # The usual ones first.
+    # The most common types first.
     if value.__class__ is float and unit is None and -CERTAIN < value < CERTAIN:
         return round(value * MICROSECONDS)
     if isinstance(value, np.datetime64):
@@ -204,7 +205,7 @@ def to_time(value: Any, unit: TimeUnit | None = None) -> int:
 
 
 def _number(value: Any) -> float | Fraction:
-    """What a time that is a number counts, exactly. Raises InvalidTime for what is no time."""
+    """Return a numeric time as an exact number. Raises InvalidTime for other values."""
     if isinstance(value, (str, bytes)):
         raise InvalidTime(f"{value!r} is text; parse it into a datetime or a number first")
     try:
@@ -215,7 +216,7 @@ def _number(value: Any) -> float | Fraction:
             number = int(value)
         elif isinstance(value, (Decimal, Fraction)):
             number = Fraction(value)
-        round(number)  # so that NaN and infinity are refused
+        round(number)  # refuses NaN and infinity
     except (TypeError, ValueError, OverflowError):
         raise InvalidTime(
             f"{value!r} is not a time; give seconds, a datetime or a numpy datetime64"
@@ -224,7 +225,7 @@ def _number(value: Any) -> float | Fraction:
 
 
 def _of_number(number: float | Fraction, unit: TimeUnit | None) -> int:
-    """So many units as microseconds. Raises InvalidTime for a whole number that is finer."""
+    """Return a number of units as microseconds. Raises InvalidTime for integers that are finer."""
     if unit != "ns":
         return round(number * _NUMPYS[unit or "s"])
     if not isinstance(number, int):
@@ -236,9 +237,9 @@ def _of_number(number: float | Fraction, unit: TimeUnit | None) -> int:
 
 
 def likely_unit(number: Any) -> TimeUnit | None:
-    """The unit in which a number is a time between 1973 and 5138; None where no unit will do.
+    """Return the unit in which a number is a time between 1973 and 5138; None if there is none.
 
-    What is smaller counts seconds.
+    Smaller numbers are seconds.
 
     >>> likely_unit(1_700_000_000), likely_unit(1_700_000_000_000)
     ('s', 'ms')
@@ -248,7 +249,7 @@ def likely_unit(number: Any) -> TimeUnit | None:
 
 
 def doubt_of(number: Any) -> str:
-    """Why a number without a unit is no time, and which unit it most likely counts."""
+    """Return why a number without a unit is refused, and its likely unit."""
     unit = likely_unit(number)
     if unit is None or unit == "s":
         return f"{number} seconds is out of range; numbers are seconds unless time_unit= is given"
@@ -261,7 +262,7 @@ def doubt_of(number: Any) -> str:
 
 
 def require_unit(unit: Any) -> None:
-    """Raises ValueError for what is no unit of times."""
+    """Raise ValueError if a unit of times is unknown."""
     if unit is not None and unit not in TIME_UNITS:
         raise ValueError(f"time_unit is one of {', '.join(map(repr, TIME_UNITS))}, not {unit!r}")
 
@@ -271,7 +272,7 @@ def _of_datetime(value: datetime) -> int:
         raise InvalidTime(f"a time is null ({value!r}); drop this event first")
     if getattr(value, "nanosecond", 0):
         raise InvalidTime(f"{value} is finer than a microsecond; round it first")
-    stamp = getattr(value, "asm8", None)  # a pandas Timestamp may be of any year
+    stamp = getattr(value, "asm8", None)  # a pandas Timestamp may be in any year
     if stamp is not None:
         return to_time(stamp)
     aware = value if value.tzinfo else value.replace(tzinfo=UTC)
@@ -279,15 +280,15 @@ def _of_datetime(value: datetime) -> int:
 
 
 def to_times(values: Any, unit: TimeUnit | None = None) -> np.ndarray:
-    """A batch of times as int64 microseconds; see ``to_time``. Raises InvalidTime.
+    """Return a batch of times as int64 microseconds; see ``to_time``. Raises InvalidTime.
 
-    An array of datetime64[us] is only looked through.
+    An array of datetime64[us] is checked, but not copied.
     """
     return _read(values, unit)[0]
 
 
 def are_many(given: Any) -> bool:
-    """Whether what a user gives is a list of values, as of keys or moments, and not one.
+    """Return whether an argument is a list of values, such as keys or moments, and not one value.
 
     >>> are_many([1, 2]), are_many(("a", 1)), are_many("now")
     (True, False, False)
@@ -298,9 +299,9 @@ def are_many(given: Any) -> bool:
 
 
 def moments_of(at: Any, unit: TimeUnit | None = None) -> np.ndarray:
-    """A moment or many as int64 microseconds; "now" is the present by this machine's clock.
+    """Return one or many moments as int64 microseconds; "now" is the time of this machine's clock.
 
-    Raises InvalidTime, and ValueError for what is no unit.
+    Raises InvalidTime, and ValueError for an unknown unit.
     """
     return to_times(in_unit(at, unit)) if are_many(at) else np.array([moment_of(at, unit)])
 
@@ -314,22 +315,22 @@ def moment_of(at: Any, unit: TimeUnit | None = None) -> int:
 
 
 def in_unit(values: Any, unit: TimeUnit | None) -> Any:
-    """A batch of times as it came, or where a unit of numbers is stated as datetimes.
+    """Return a batch of times unchanged, or as datetimes if the unit of its numbers is given.
 
-    Raises ValueError for what is no unit, InvalidTime.
+    Raises InvalidTime, and ValueError for an unknown unit.
     """
     require_unit(unit)
     return values if unit is None or values is None else to_times(values, unit).view("M8[us]")
 
 
 def read_times(values: Any) -> tuple[np.ndarray, bool]:
-    """As ``to_times``, and whether they never decrease."""
+    """Return times as ``to_times`` does, and whether they never decrease."""
     found, in_order = _read(values, None)
     return found, are_in_order(found) if in_order is None else in_order
 
 
 def _read(values: Any, unit: TimeUnit | None) -> tuple[np.ndarray, bool | None]:
-    """Times, and whether they never decrease, where that has been looked at already."""
+    """Return times, and whether they never decrease if that is already known; otherwise None."""
     array = _as_array(values)
     if array.dtype.kind == "M":
         return _of_datetimes(array)
@@ -341,21 +342,21 @@ def _as_array(values: Any) -> np.ndarray:
         if values.null_count:
             raise InvalidTime(f"{values.null_count} times are null; drop these events first")
         values = values.to_numpy() if hasattr(values, "chunks") else values.to_numpy(False)
-    if getattr(getattr(values, "dtype", None), "tz", None) is not None:  # pandas' zones
+    if getattr(getattr(values, "dtype", None), "tz", None) is not None:  # pandas with a zone
         values = getattr(values, "dt", values).tz_convert(None)
     try:
         array = np.asarray(values)
     except (TypeError, ValueError) as error:
         raise InvalidTime(f"the times cannot be read as a column: {error}") from None
     if array.ndim != 1:
-        raise InvalidTime(f"a batch of times is a column, not {values!r}")
+        raise InvalidTime(f"times must be a column, not {values!r}")
     return array
 
 
 def _to_micros(array: np.ndarray, unit: TimeUnit | None) -> np.ndarray:
-    """Numbers of a unit, or values of any kind, as microseconds."""
-    if array.dtype.kind == "m":  # some of these would be listed as integers
-        raise InvalidTime("durations are no times; add them to a datetime first")
+    """Return numbers in a unit, or values of any type, as microseconds."""
+    if array.dtype.kind == "m":  # ``tolist`` converts some of these to integers
+        raise InvalidTime("durations are not times; add them to a datetime first")
     if array.dtype.kind not in "iuf":
         return np.fromiter((to_time(value, unit) for value in array.tolist()), "i8", len(array))
     if not len(array):
@@ -364,7 +365,7 @@ def _to_micros(array: np.ndarray, unit: TimeUnit | None) -> np.ndarray:
     if array.dtype.kind == "f" and not np.isfinite(ends).all():
         raise InvalidTime("a time is NaN or infinite; drop these events first")
     for end in ends:
-        to_time(end.item() if unit != "ns" else float(end), unit)  # raises what there is to say
+        to_time(end.item() if unit != "ns" else float(end), unit)  # raises if out of range
     if array.dtype.kind == "f":
         scaled = array.astype("f8")
         scaled = scaled / 1000 if unit == "ns" else scaled * _NUMPYS[unit or "s"]
@@ -379,14 +380,14 @@ def _to_micros(array: np.ndarray, unit: TimeUnit | None) -> np.ndarray:
 
 
 def _of_datetimes(array: np.ndarray) -> tuple[np.ndarray, bool | None]:
-    """datetime64 of any unit; numpy itself would let those beyond int64 wrap round."""
+    """Convert datetime64 of any unit, without numpy's silent overflow beyond int64."""
     if not len(array):
         return np.zeros(0, "<i8"), None
     unit, step = np.datetime_data(array.dtype)
     whole: np.ndarray = array.astype(array.dtype.newbyteorder("="), copy=False).view("i8")
     in_order = are_in_order(whole)
     ends = whole[[0, -1]] if in_order else np.array([whole.min(), whole.max()])
-    if np.isnat(ends.view("M8[us]")).any():  # as a whole number it is the least
+    if np.isnat(ends.view("M8[us]")).any():  # NaT is the smallest integer
         raise InvalidTime("a time is null (NaT); drop these events first")
     if unit in _NUMPYS and step == 1:
         length = _NUMPYS[unit]
@@ -396,9 +397,9 @@ def _of_datetimes(array: np.ndarray) -> tuple[np.ndarray, bool | None]:
     if unit in _FINER and step == 1:
         micros = whole // _FINER[unit]
         is_exact = (micros * _FINER[unit] == whole).all()
-    else:  # months and years have no length
+    else:  # months and years have no fixed length
         is_fine = unit in _FINER
-        if not is_fine:  # finer units end long before the limit
+        if not is_fine:  # in finer units, int64 ends long before the limit
             low, high = np.array([1 - _LIMIT, _LIMIT - 1], "M8[us]").astype(array.dtype)
             if (array < low).any() or (array > high).any():
                 raise InvalidTime(_OUT_OF_RANGE)
@@ -412,7 +413,7 @@ def _of_datetimes(array: np.ndarray) -> tuple[np.ndarray, bool | None]:
 
 
 def are_in_order(times: np.ndarray) -> bool:
-    """Whether times never decrease; by pieces, whose answers stay near the processor.
+    """Return whether times never decrease; compares pieces that fit the processor's cache.
 
     >>> are_in_order(np.array([1, 2, 2])), are_in_order(np.array([2, 1]))
     (True, False)
@@ -425,7 +426,7 @@ def are_in_order(times: np.ndarray) -> bool:
 
 
 def clock(micros: int) -> str:
-    """A time as errors give it.
+    """Return a time as text for errors.
 
     >>> clock(1_500_000)
     '1970-01-01T00:00:01.500000 (1.5 s)'

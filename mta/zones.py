@@ -1,12 +1,12 @@
-"""Time zones for whole columns: local clocks from times, and back.
+"""Time zones for whole columns: conversions between UTC and local times.
 
-Times are microseconds since 1970 in UTC, local ones microseconds since 1970 by the zone's clock. A
-zone is a list of transitions, each with the offset from then on. Both ways never go back as times
-grow, so bounds of frames that are made of them never do:
+Times are microseconds since 1970 in UTC. Local times are microseconds since 1970 by the zone's
+clock. A zone is a list of transitions, each with the offset that follows it. Results of both
+conversions never decrease as times grow, so the bounds of frames that use them never do:
 
     clock goes forward   02:00 -> 03:00    a local time between the two is the transition itself
     clock goes back      03:00 -> 02:00    an hour passes twice; local times stay at 03:00 until the
-                                           clock shows it for the second time
+                                           clock shows 03:00 for the second time
 """
 
 from __future__ import annotations
@@ -19,18 +19,15 @@ import numpy as np
 
 _SECOND = 1_000_000
 _DAY = 86_400 * _SECOND
-#: Zones have no two transitions within so many microseconds.
+#: No zone has two transitions within this many microseconds.
 _STEP = 7 * _DAY // 2
-#: The years that Python's datetimes have, with a margin.
+#: The first and last year of Python's datetimes, with a margin.
 _FIRST_YEAR, _LAST_YEAR = 2, 9998
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Zone:
-    """A time zone by name, such as "Europe/Berlin"; its transitions are looked up once per year.
-
-    Raises ValueError for a name that is not in the time zone database.
-    """
+    """A time zone by name, such as "Europe/Berlin". Raises ValueError for an unknown name."""
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str):
@@ -44,23 +41,23 @@ class Zone:
                 "'Europe/Berlin' (where a system has no database, pip install tzdata)"
             ) from error
         self.name = name
-        #: The transitions of the years that were asked for, and the offset after each.
+        #: The transitions of each year that was looked up, and the offset after each.
         self._years: dict[int, list[tuple[int, int]]] = {}
         self._known = (0, -1)
         self._at, self._offsets = np.zeros(0, "<i8"), np.zeros(1, "<i8")
 
     def local(self, times: np.ndarray) -> np.ndarray:
-        """What the zone's clock shows at some times."""
+        """Return what the zone's clock shows at some times."""
         self._look_up(times)
         period = self._at.searchsorted(times, side="right")
         shown: np.ndarray = times + self._offsets[period]
-        # After the clock went back, it shows again what it has shown before.
+        # After the clock goes back, it shows earlier times again.
         latest, after = self._at + self._offsets[:-1], period > 0
         shown[after] = np.maximum(shown[after], latest[period[after] - 1])
         return shown
 
     def times(self, local: np.ndarray) -> np.ndarray:
-        """The first time at which the zone's clock shows each local time, or has passed it."""
+        """Return the first time at which the zone's clock shows or has passed each local time."""
         self._look_up(local)
         period = (self._at + self._offsets[:-1]).searchsorted(local, side="right")
         found: np.ndarray = local - self._offsets[period]
@@ -69,7 +66,6 @@ class Zone:
         return found
 
     def _look_up(self, times: np.ndarray) -> None:
-        """Know the transitions around some times, in UTC or local."""
         if not len(times):
             return
         first, last = _year(int(times.min()) - 2 * _DAY), _year(int(times.max()) + 2 * _DAY)
@@ -88,7 +84,7 @@ class Zone:
         self._known = (first, last)
 
     def _transitions(self, year: int) -> list[tuple[int, int]]:
-        """When the offset changes after the start of a year, up to that of the next; to what."""
+        """Return the transitions within a year, each with the offset that follows."""
         found = []
         begin, stop = _start_of(year), _start_of(year + 1)
         offset = self._offset(begin)
@@ -103,7 +99,7 @@ class Zone:
         return found
 
     def _changed(self, begin: int, end: int, offset: int) -> int:
-        """The first full second after ``begin`` with another offset; at ``end`` there is one."""
+        """Return the first full second after ``begin`` with another offset; ``end`` has one."""
         seconds = range(begin // _SECOND, end // _SECOND + 1)
         return (
             seconds[bisect_left(seconds, True, key=lambda s: self._offset(s * _SECOND) != offset)]

@@ -199,5 +199,5 @@ def test_a_duration_is_no_time() -> None:
     for unit in ("s", "us", "ns"):
         durations = np.array([1, 2, 3], f"m8[{unit}]")
         for column in (durations, pl.Series(durations.astype("m8[us]")), pa.array(durations)):
-            with pytest.raises(InvalidTime, match="durations are no times"):
+            with pytest.raises(InvalidTime, match="durations are not times"):
                 to_times(column)

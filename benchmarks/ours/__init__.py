@@ -1,1 +1,1 @@
-"""Our own figures, beside peers."""
+"""This project's experiments, compared with other libraries."""

@@ -1,9 +1,10 @@
-"""Exact windows beside the exponential histogram, which the MTA paper (section 2) names as kin.
+"""Exact windows compared with the exponential histogram (see the MTA paper, section 2).
 
 An exponential histogram (Datar et al. 2002) counts the ones among the last n bits in O(log n)
-memory: its buckets hold 1, 2, 4, ... ones, at most ``k`` of a size, and of the oldest one nobody
-knows how much is still in the window. So a count c is off by at most (c + k - 2) / 2 (k - 1).
-ADWIN as it was published keeps its window in buckets of the same kind, and parts it where they end.
+memory. Its buckets have 1, 2, 4, ... ones, with at most ``k`` buckets of each size. It is unknown
+how much of the oldest bucket is still in the window, so the error of a count c is at most (c + k -
+2) / 2 (k - 1). The published ADWIN stores its window in similar buckets, and cuts the window only
+between them.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from benchmarks.report.beside import Figure, beside
 from mta import ADWIN, Count, CountWindow, Product, Sum, Window
 
 EVENTS, WINDOW, BUCKETS = 2**18, 2**15, 10
-#: Lengths of a stream's stretches between changes of its mean.
+#: The events between changes of the mean, the size of a change, and the settings of ADWIN.
 STRETCH, CHANGE, CONFIDENCE, CLOCK = 4096, 0.3, 0.002, 32
 
 
 class ExponentialHistogram:
-    """How many of the last ``size`` bits are ones, within a part in about 2 (k - 1).
+    """The number of ones in the last ``size`` bits, with an error of about 1 / 2 (k - 1).
 
     >>> histogram = ExponentialHistogram(size=8, k=2)
     >>> [histogram.add(bit) for bit in (1, 1, 1, 0, 1, 1, 0, 1)]
@@ -34,12 +35,12 @@ class ExponentialHistogram:
 
     def __init__(self, size: int, k: int) -> None:
         self.size, self.k = size, k
-        #: For each power of two the buckets of so many ones, the newest first: when each ended.
+        #: For each power of two, the end of each bucket with that many ones, the newest first.
         self.levels: list[deque[int]] = [deque()]
         self.now = self.total = 0
 
     def add(self, bit: int) -> int:
-        """One more bit; the count, the oldest bucket taken for half."""
+        """Add a bit; return the count, with half of the oldest bucket."""
         self.now += 1
         oldest = self.levels[-1]
         if oldest and oldest[-1] <= self.now - self.size:
@@ -54,7 +55,7 @@ class ExponentialHistogram:
         return self.total - half
 
     def _insert(self) -> None:
-        """A bucket of one; of too many of a size the two oldest become one of the next."""
+        """Add a bucket of one; merge the two oldest buckets of each size with too many."""
         ended = self.now
         for level in range(len(self.levels) + 1):
             if level == len(self.levels):
@@ -71,7 +72,7 @@ class ExponentialHistogram:
 
 
 class HistogramADWIN:
-    """ADWIN in buckets of 1, 2, 4, ... events, ``k`` of a size, each a sum and one of squares."""
+    """ADWIN in ``k`` buckets each of 1, 2, 4, ... events, with their sums and sums of squares."""
 
     def __init__(self, confidence: float, clock: int, k: int = 5) -> None:
         self.confidence, self.clock, self.k = confidence, clock, k
@@ -80,7 +81,7 @@ class HistogramADWIN:
         self.total = self.squares = 0.0
 
     def add(self, value: float) -> int:
-        """One more value; how many the window holds."""
+        """Add a value; return the size of the window."""
         self.seen += 1
         self.count += 1
         self.total += value
@@ -103,7 +104,7 @@ class HistogramADWIN:
         return self.count
 
     def _changed(self) -> bool:
-        """Whether an older part, which ends where a bucket does, has another mean."""
+        """Return whether the means of some older and the newer buckets differ."""
         older, total = 0, 0.0
         if self.count < 16:
             return False
@@ -123,12 +124,12 @@ class HistogramADWIN:
 
 
 def run(size: float) -> list[Figure]:
-    """Counts and ADWIN, exact in a window of ours, approximate in buckets."""
+    """Measure counts and ADWIN, exact in our windows and approximate in buckets."""
     return [*counts(max(64, int(WINDOW * size)), int(EVENTS * size)), *changes(size)]
 
 
 def counts(window: int, events: int) -> list[Figure]:
-    """Time per event, and how far off the histogram is; an exact count is off by nothing."""
+    """Measure the time per event, and the error of the histogram."""
     bits = (np.random.default_rng(1).random(window + events) < 0.3).astype(int)
     histogram = ExponentialHistogram(window, BUCKETS)
     began, found = process_time(), []
@@ -153,7 +154,7 @@ def counts(window: int, events: int) -> list[Figure]:
 
 
 def drifting(size: float) -> tuple[np.ndarray, list[int]]:
-    """Values whose mean changes from time to time, and where."""
+    """Return values whose mean changes, and the positions of the changes."""
     random, stretch = np.random.default_rng(2), max(256, int(STRETCH * min(size, 1)))
     means = 0.35 + CHANGE * (np.arange(8) % 2)
     values = np.concatenate([random.uniform(mean - 0.3, mean + 0.3, stretch) for mean in means])
@@ -161,7 +162,7 @@ def drifting(size: float) -> tuple[np.ndarray, list[int]]:
 
 
 def delays(sizes: Sequence[int], changed: list[int]) -> list[int]:
-    """How many events after each change the window has release what was before it."""
+    """Return how many events after each change the window has dropped the earlier events."""
     found, ends = [], [*changed[1:], len(sizes)]
     for start, stop in zip(changed, ends, strict=True):
         # All but a few of the events before the change have left.
@@ -171,7 +172,7 @@ def delays(sizes: Sequence[int], changed: list[int]) -> list[int]:
 
 
 def changes(size: float) -> list[Figure]:
-    """ADWIN as a policy beside ADWIN in buckets: time an event, and when a change is seen."""
+    """Compare ADWIN as a policy with ADWIN in buckets: time per event, delay of detection."""
     values, changed = drifting(size)
     began, other = process_time(), HistogramADWIN(CONFIDENCE, CLOCK)
     theirs = [other.add(value) for value in values.tolist()]

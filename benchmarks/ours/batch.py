@@ -1,4 +1,4 @@
-"""Batches: every result of a count window of 2^20 over 4 million doubles, beside pandas."""
+"""Batches: results of a count window of 2^20 over 4 million doubles, compared with pandas."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import pandas as pd
 from benchmarks.report.beside import Figure, alternate, beside
 from mta import AbstractMonoid, CountWindow, Max, Mean, SampleStdDev, Sum, Window
 
-#: A batch longer than its window writes the last window alone; short ones write all their events.
+#: A batch longer than its window writes only the last window; short batches write all events.
 EVENTS, WINDOW, BATCH = 4_000_000, 2**20, 2**16
-#: Monoid, pandas' name for it, and the limits of the ratios, as ``SIDES``.
+#: Monoids, pandas' names for them, and the limits of the ratios in the order of ``SIDES``.
 MONOIDS: tuple[tuple[AbstractMonoid, str, tuple[str, ...]], ...] = (
     (Max(), "max", ("<= 0.9", "<= 1.2", "<= 0.4", "<= 0.6")),
     (Sum(), "sum", ("", "<= 3", "<= 0.6", "<= 1.1")),
     (Mean(), "mean", ("", "<= 3", "<= 0.6", "<= 1.1")),
     (SampleStdDev(), "std", ("", "<= 3", "<= 0.7", "<= 1.1")),
 )
-#: Whether pages are on disk, and whether the series comes in short batches.
+#: Whether pages are on disk, and whether batches are short.
 SIDES = ((False, False), (True, False), (False, True), (True, True))
 
 
 def run(size: float) -> list[Figure]:
-    """Nanoseconds per event, ours in memory and with pages on local disk."""
+    """Measure nanoseconds per event, ours in memory and with pages on local disk."""
     values = np.random.default_rng(1).normal(100, 10, int(EVENTS * size))
     window, series = int(WINDOW * min(size, 1)), pd.Series(values)
     figures = []
@@ -56,7 +56,7 @@ def run(size: float) -> list[Figure]:
 def results(
     monoid: AbstractMonoid, size: int, values: np.ndarray, folder: str | None, batch: int
 ) -> list[np.ndarray]:
-    """Every result, by batch; pages on disk, in a folder of their own, are durable at the end."""
+    """Return all results, by batch; pages on disk are durable at the end."""
     store = None if folder is None else f"file://{tempfile.mkdtemp(dir=folder)}"
     with Window(monoid, CountWindow(size), store=store) as window:
         starts = range(0, len(values), batch)
@@ -64,7 +64,7 @@ def results(
 
 
 def check(monoid: AbstractMonoid, name: str, values: np.ndarray, folder: str) -> None:
-    """What is timed must be right."""
+    """Require correct results."""
     expected = getattr(pd.Series(values).rolling(5_000, min_periods=1), name)()
     for paged in (None, folder):
         for batch in (len(values), 700):

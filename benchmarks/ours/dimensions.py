@@ -1,4 +1,4 @@
-"""2, 10 and 50 aggregations in one window: the cost per column, compared with one alone."""
+"""The cost per column of 2, 10 and 50 aggregations in a window, compared with one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLUMNS = (2, 10, 50)
 
 
 def run(size: float) -> list[Figure]:
-    """Nanoseconds per event and column, pages on local disk."""
+    """Measure nanoseconds per event and column, with pages on local disk."""
     window, events = int(WINDOW * min(size, 1)), int(EVENTS * size)
     values = np.random.default_rng(1).random((max(COLUMNS), window + events))
     sides: dict[int, Callable[[], float]] = {
@@ -42,7 +42,7 @@ def run(size: float) -> list[Figure]:
 
 
 def taken(values: np.ndarray, size: int) -> float:
-    """Nanoseconds per event and column of a full window; a single column needs no Product."""
+    """Return nanoseconds per event and column of a full window; one column has no Product."""
     columns = {f"c{i}": column for i, column in enumerate(values)}
     monoid: AbstractMonoid = Sum()
     if len(values) > 1:

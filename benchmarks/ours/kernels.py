@@ -1,10 +1,10 @@
-"""Batches with the compiled kernels, beside pandas' compiled ``rolling``.
+"""Batches with the compiled kernels, compared with pandas' compiled ``rolling``.
 
-Every result of windows by count and by time over 4 million doubles in memory, whose gaps are of a
-second on average: so a window by time holds about as many as one by count. Short windows and long
-ones take different ways, and each has a kernel of its own. In processor time, which other work on
-the machine disturbs least. Of windows by count, bottleneck and polars are timed as well where they
-are installed.
+The experiment computes all results of count and time windows over 4 million doubles in memory. The
+events are one second apart on average, so both kinds of windows have about the same number of
+events. Short and long windows use different algorithms and kernels. Figures are processor times,
+which other work on the machine disturbs least. For count windows, the experiment also measures
+bottleneck and polars if they are installed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mta.kernels import native
 
 EVENTS, WINDOWS = 4_000_000, (2**10, 2**15, 2**20)
 SHORT = 2**10
-#: Monoid, pandas' name for it, and the limit of long windows. Without kernels there is none.
+#: Monoids, pandas' names for them, and the limits for long windows with kernels.
 MONOIDS: tuple[tuple[AbstractMonoid, str, str], ...] = (
     (Max(), "max", "<= 0.3"),
     (Sum(), "sum", "<= 0.5"),
@@ -35,7 +35,7 @@ MONOIDS: tuple[tuple[AbstractMonoid, str, str], ...] = (
 
 
 def run(size: float) -> list[Figure]:
-    """Nanoseconds per event of each way."""
+    """Measure nanoseconds per event of each library."""
     random, count = np.random.default_rng(1), int(EVENTS * size)
     values = random.normal(100, 10, count)
     times = (random.exponential(1e6, count).cumsum()).astype("i8").view("M8[us]")
@@ -67,7 +67,7 @@ def run(size: float) -> list[Figure]:
 
 
 def peers(function: str, window: int, values: np.ndarray) -> dict[str, Callable[[], object]]:
-    """bottleneck and polars over a window by count, where they are installed."""
+    """Return bottleneck and polars over a count window, if they are installed."""
     others = {"bottleneck": with_bottleneck, "polars": with_polars}
     return {
         name: partial(run, function, window, values)
@@ -79,7 +79,7 @@ def peers(function: str, window: int, values: np.ndarray) -> dict[str, Callable[
 def extend(
     monoid: AbstractMonoid, policy: AbstractPolicy, values: np.ndarray, times: np.ndarray | None
 ) -> np.ndarray:
-    """Every result, in memory."""
+    """Return all results, in memory."""
     results: np.ndarray = Window(monoid, policy, store=None).extend(values, times)
     return results
 

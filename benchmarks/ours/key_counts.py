@@ -1,9 +1,9 @@
-"""One stream over a hundred to ten million keys, on local disk: what the number of keys costs.
+"""The cost of the number of keys: a stream of a hundred to ten million keys, on local disk.
 
-Every key is as likely, and has some twenty events in its window, whatever their number. All keys
-are one set of windows with one snapshot, so that it is larger than a bucket of Spark's would be.
-It is filled in batches of whole rounds; then batches of random keys are timed, each restored from
-the snapshot before it and saved as a snapshot. Each number of keys has a process of its own.
+All keys are equally frequent, with about twenty events in the window. A single ``KeyedWindows`` has
+all keys, so its snapshot is larger than that of a bucket in Spark. The windows are filled with
+batches that contain every key. Then batches of random keys are timed, each restored from the
+previous snapshot and saved as a snapshot. Each number of keys runs in a separate process.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from stores import open_store
 from stores.testing.counting import CountingStore
 
 LARGEST, BATCH, IN_WINDOW = 10**7, 100_000, 20
-#: Of an event: a key of eight bytes, a time and a value. The most of a snapshot.
+#: The bytes of an event (an eight-byte key, a time and a value), and the most of a snapshot.
 EVENT_BYTES, ROOT = 24, 1 << 16
-#: Rows of a batch while windows are filled; the fewest and the most batches that are timed. The
-#: fewest take in a dozen merges of four runs, the most all events of a million keys once.
+#: Rows per batch while windows are filled; the fewest and the most timed batches. The fewest
+#: include a dozen merges of four runs, the most replace all events of a million keys once.
 _FILLED, _FEWEST, _MOST = 1_000_000, 48, 200
-#: What is drawn: the column, and what it is.
+#: The columns in the plot, and their descriptions.
 _DRAWN = {
     "rows_per_second": "rows per second and core",
     "written": "bytes written per byte of events",
@@ -41,7 +41,7 @@ _DRAWN = {
 
 
 def key_counts(size: float, progress: Progress) -> Rows:
-    """A row for each number of keys."""
+    """Measure a row for each number of keys."""
     largest = int(LARGEST * size)
     counts = [10**power for power in range(2, 8) if 10**power <= largest] or [largest]
     batch = min(BATCH, 10 * largest)
@@ -53,10 +53,7 @@ def key_counts(size: float, progress: Progress) -> Rows:
 
 
 def stream(keys: int, batch: int, filling: int) -> Row:
-    """What a batch of random keys costs, once all windows are full, in a process of its own.
-
-    They are filled in batches of ``filling`` rows.
-    """
+    """Measure batches in a separate process; batches of ``filling`` rows fill the windows."""
     numbers = map(str, (keys, batch, filling))
     command = [sys.executable, "-m", "benchmarks.ours.key_counts", *numbers]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -68,7 +65,7 @@ def _streamed(keys: int, batch: int, filling: int) -> Row:
     random, length = np.random.default_rng(1), TimeWindow(keys * IN_WINDOW)
     count = min(max(_FEWEST, keys * IN_WINDOW // batch), _MOST)
     batches = [random.integers(0, keys, batch) for _ in range(count)]
-    started, now = anonymous(), 0  # seconds: one event a second
+    started, now = anonymous(), 0  # seconds: one event per second
     with tempfile.TemporaryDirectory() as folder:
         disk = open_store(f"file://{folder}")
         store = CountingStore(disk)
@@ -116,7 +113,7 @@ def _streamed(keys: int, batch: int, filling: int) -> Row:
 
 
 def found(rows: Rows) -> list[Finding]:
-    """What every number of keys must hold, and the most keys beside a tenth of them."""
+    """Return the limits for each number of keys, and the most keys compared with a tenth."""
     many = rows[-1]
     findings = [
         Finding(f"{name}, at most", f"{limit:,}", f"{most:,}", most <= limit)
@@ -136,7 +133,7 @@ def found(rows: Rows) -> list[Finding]:
 
 
 def draw(rows: Rows) -> Figure:
-    """A panel for each column, over the number of keys."""
+    """Draw a panel for each column, over the number of keys."""
     points = [
         {"keys": row["keys"], "what": what, "found": row[name], "algorithm": "KeyedWindows"}
         for name, what in _DRAWN.items()

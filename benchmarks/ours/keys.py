@@ -1,11 +1,11 @@
-"""Very many keys: ``KeyedWindows`` beside the libraries that roll over groups, and over a store.
+"""Many keys: ``KeyedWindows`` compared with libraries with grouped windows, and over a store.
 
-In memory each gives, once over, the largest value of an hour for every event of every key. They
-all have the same columns, in order of time; polars runs on one thread. It is faster with rows in
-order of keys, so it is compared with these, too.
+In memory, each side computes the maximum of an hour for every event of every key, over the same
+columns in order of time. polars runs on one thread. It is faster for rows in order of keys, so it
+is also compared on these.
 
-Over local disk a stream of batches goes in (``key_counts``), which fill the windows too. What is
-counted is what the store is given: bytes written a byte of events, pages read, the snapshot.
+On local disk, a stream of batches fills and slides the windows (``key_counts``). The experiment
+counts bytes written per byte of events, pages read, and the size of the snapshot.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mta import KeyedWindows, Max, TimeWindow
 KEYS, EACH = 100_000, 10
 HOUR = 3600
 STORED = 1_000_000
-#: The order of the rows, the peers that take them so, and the limit of the ratio to each.
+#: The order of rows, the peers measured with it, and the limit of the ratio to each.
 _LIMITS = {"time": {"polars": "<= 4", "pandas": "<= 0.2", "duckdb": ""}, "keys": {"polars": "<= 1"}}
 
 _ORDERS = {"time": "time", "keys": "keys, then time"}
@@ -36,7 +36,7 @@ _LIBRARIES = {"polars": "polars", "pandas": "pandas", "duckdb": "DuckDB"}
 
 
 def run(size: float) -> list[Figure]:
-    """Nanoseconds per row in memory, and what a stream over local disk costs."""
+    """Measure nanoseconds per row in memory, and the costs of a stream over local disk."""
     keys = int(KEYS * size)
     figures = []
     for order, limits in _LIMITS.items():
@@ -81,7 +81,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _columns(keys: int, order: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Keys, values and times of events, in order of "time", or of "keys" and time."""
+    """Return keys, values and times of events, ordered by "time", or by "keys" and time."""
     random, count = np.random.default_rng(1), keys * EACH
     times = np.sort(random.integers(0, EACH * 1000, count)).astype("M8[s]").astype("M8[us]")
     codes, values = random.integers(0, keys, count), random.random(count)
@@ -126,7 +126,7 @@ _PEERS = {"polars": _with_polars, "pandas": _with_pandas, "duckdb": _with_duckdb
 
 
 def _of_peer(name: str, keys: int, order: str) -> float | None:
-    """The median seconds of a peer in a process of its own; None where it is not installed."""
+    """Return the median seconds of a peer in a separate process; None if not installed."""
     command = [sys.executable, "-m", "benchmarks.ours.keys", name, str(keys), order]
     environment = {**os.environ, "POLARS_MAX_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

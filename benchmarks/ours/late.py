@@ -1,7 +1,7 @@
-"""Late events: FiBA beside Amortized MTA on local disk, and its memory at 2^24 events.
+"""Late events: FiBA compared with Amortized MTA on local disk, and its memory at 2^24 events.
 
-Events are a second apart; a stream at distance d is one in which each event is moved back by up to
-d places. Micro-batches go in as they arrive, every result is wanted, and the windows are full.
+Events are one second apart. In a stream at distance d, each event arrives up to d places late. The
+windows are full, take micro-batches in order of arrival, and return all results.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from stores import open_store
 
 WINDOW, MICRO_BATCH, ROUND, ROUNDS = 2**22, 2**14, 2**18, 11
 EVENTS, LATE_SHARE, LATE_BY = 2**24, 0.05, 10**4
-#: MiB that those events may take, pages on disk.
+#: The most MiB of memory for these events, with pages on disk.
 MOST_MEMORY = 128
 
 
 def run(size: float) -> list[Figure]:
-    """Nanoseconds per event of a full window, and anonymous memory beside an empty window."""
+    """Measure nanoseconds per event of a full window, and memory beyond an empty window."""
     window = int(WINDOW * size)
     streams = [
         Slide(AmortizedMTA, window, 0),
@@ -63,7 +63,7 @@ def run(size: float) -> list[Figure]:
 
 
 def times_of(events: int, distance: int) -> np.ndarray:
-    """The seconds of events as they arrive, each late by up to so many places."""
+    """Return the times of events in order of arrival, in seconds, up to ``distance`` late."""
     random = np.random.default_rng(7)
     arrival = np.arange(events, dtype=float)
     if distance:
@@ -72,7 +72,7 @@ def times_of(events: int, distance: int) -> np.ndarray:
 
 
 class Slide:
-    """A full window on local disk, and a stream that continues."""
+    """A full window on local disk, and the rest of its stream."""
 
     def __init__(self, aggregator: type[Aggregator], size: int, distance: int) -> None:
         self._folder = tempfile.TemporaryDirectory()
@@ -92,7 +92,7 @@ class Slide:
             self._extend("last")
 
     def round(self) -> None:
-        """So many events, with every result."""
+        """Add the next events, with all results."""
         stop = self._done + self.round_size
         while self._done < stop:
             self._extend("all")
@@ -105,13 +105,12 @@ class Slide:
         self._done = stop
 
     def close(self) -> None:
-        """Release the pages."""
         self._store.close()
         self._folder.cleanup()
 
 
 def measure(events: int) -> dict[str, int]:
-    """The counts of a process of its own that holds a window of so many events."""
+    """Return the counts of a separate process with a window of ``events`` events."""
     command = [sys.executable, "-m", "benchmarks.ours.late", str(events)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     counts: dict[str, int] = json.loads(done.stdout)

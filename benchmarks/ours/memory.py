@@ -1,7 +1,7 @@
-"""Memory: what 2^25 events cost beside an empty window, and what a restart reads.
+"""Memory: the cost of 2^25 events compared with an empty window, and the reads of a restart.
 
-Anonymous resident memory (RssAnon of the process) is what the kernel cannot drop; pages of the
-local store are mapped files, which it can.
+The experiment measures anonymous resident memory (RssAnon of the process), which the operating
+system cannot drop. Pages of the local store are mapped files, which it can drop.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from benchmarks.report.beside import Figure, beside
 
 EVENTS = 2**25
 MIB = 1 << 20
-#: MiB that a window of 2^25 events may take, pages on disk.
+#: The most MiB for a window of 2^25 events, with pages on disk.
 MOST_MEMORY = 64
 
 
 def run(size: float) -> list[Figure]:
-    """Two fresh processes, one with an empty window and one with a full one, measured alike."""
+    """Measure two new processes, one with an empty window and one with a full window."""
     events = int(EVENTS * size)
     empty, full = measure(0), measure(events)
     grown = (full["anonymous"] - empty["anonymous"]) / MIB
@@ -51,7 +51,7 @@ def _reads(what: str, count: int, levels: int) -> Figure:
 
 
 def measure(events: int) -> dict[str, int]:
-    """The counts of a process of its own that holds a window of so many events."""
+    """Return the counts of a separate process with a window of ``events`` events."""
     command = [sys.executable, "-m", "benchmarks.ours.resident", str(events)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     counts: dict[str, int] = json.loads(done.stdout)

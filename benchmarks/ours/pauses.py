@@ -1,7 +1,7 @@
-"""What the worst of many single events takes: Amortized MTA, and SteadyMTA, which has no pauses.
+"""The slowest of many single events: Amortized MTA, and SteadyMTA, which has no pauses.
 
-Each event is an insert, what it releases, and a query, timed one by one in processor time of the
-thread; the sides alternate, and of each percentile the median is taken. Combines are counted.
+Each event is an insert, its evictions, and a query. Each is timed in processor time of the thread.
+The sides take turns, and figures are medians of each percentile. Combines are counted separately.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from mta import AmortizedMTA, CountWindow, Monoid, SteadyMTA, Window
 
 WINDOW, EVENTS, TIMES = 2**16, 100_000, 3
 PERCENTILES = {"median": 50.0, "p99": 99.0, "p99.99": 99.99, "slowest": 100.0}
-#: Events after which what the batch has left behind is gone.
+#: The number of events after which the state of the previous batch is gone.
 SETTLED = 1100
-#: The columns of an expensive partial.
+#: The number of columns in an expensive partial.
 _WIDTH = 64
 
 Make = Callable[[], tuple[Monoid, Callable[[float], Any]]]
 
 
 def cheap() -> tuple[Monoid, Callable[[float], Any]]:
-    """A maximum, and what becomes of a number."""
+    """Return a maximum, and the conversion of a number to its input."""
     return Monoid(-inf, larger, name="larger"), float
 
 
 def expensive() -> tuple[Monoid, Callable[[float], Any]]:
-    """The largest of each of many columns, which takes some microseconds a combine."""
+    """Return the maximum of many columns; a combine takes some microseconds."""
 
     def combine(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:
         return tuple(map(max, a, b))
@@ -47,7 +47,7 @@ def expensive() -> tuple[Monoid, Callable[[float], Any]]:
 
 
 def run(size: float) -> list[Figure]:
-    """Microseconds and combines of an event, without pauses beside with them."""
+    """Measure microseconds and combines per event, without and with pauses."""
     window, events = max(4096, int(WINDOW * size)), max(4096, int(EVENTS * size))
     figures = []
     for what, make in (("cheap", cheap), ("expensive", expensive)):
@@ -78,7 +78,7 @@ def run(size: float) -> list[Figure]:
 
 
 def timed(monoid: Monoid, kind: type, values: list[Any], size: int) -> tuple[list[float], Any]:
-    """Microseconds of each event after the first ``size``, and the last result."""
+    """Return the microseconds of each event after the first ``size``, and the last result."""
     window = Window(monoid, CountWindow(size), None, "w", aggregator=kind)
     window.extend(values[:size], emit="last")
     insert, query, times, result = window.insert, window.query, [], None
@@ -96,7 +96,7 @@ def timed(monoid: Monoid, kind: type, values: list[Any], size: int) -> tuple[lis
 
 
 def counted(kind: type, values: list[float], size: int) -> list[float]:
-    """The mean and the most combines of an event."""
+    """Return the mean and the most combines per event."""
     counter = Counter(cheap()[0])
     window = Window(counter.monoid, CountWindow(size), None, "w", aggregator=kind)
     window.extend(values[:size], emit="last")

@@ -1,15 +1,15 @@
-"""The libraries that a Python user would choose, beside ours in one run.
+"""Other libraries for sliding windows in Python, compared with ours in one run.
 
-Every peer that is installed gives every result of a count window over the same values; the others
-are named and skipped. Two kinds of work: a whole batch at once, where a library has a rolling
-window, and values one at a time, where it keeps a window's state. What a peer answers is compared
-with ours first.
+Every installed peer computes all results of a count window over the same values; the others are
+listed and skipped. A peer with rolling windows computes a whole batch. A peer with the state of a
+window takes values one at a time. Before they are timed, peers must return the same results as
+ours.
 
-quix-streams keeps its windows in a store, as ours do. A sliding window of n values is n windows
-there, one begun by each value: a value is folded into all that are open, and these are one document
-of JSON that is read and written with every value. So it gets fewer values and no large windows. It
-needs no broker for this: the window's own step is called with a transaction of its RocksDB store,
-as its streams call it for every message.
+quix-streams stores its windows, as this project does. Its sliding window of n values consists of n
+windows, one started by each value. Each value is folded into all open windows, which are one JSON
+document that is read and written with every value. So it gets fewer values and no large windows. It
+runs without a broker: the experiment calls the window's method with a transaction of its RocksDB
+store, as streams of quix-streams do for each message.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ from mta.cli.console import say
 from mta.in_order import DABA
 
 EVENTS, LARGEST, TIMES = 4_000_000, 20, 3
-#: Values of single insertions; a window of as many at most.
+#: The number of values in single insertions, and the largest window.
 SINGLE = 200_000
-#: DuckDB keeps its window over frames in a segment tree of its own: one query for all values.
+#: DuckDB evaluates frames with a segment tree; one query computes all values.
 MONOIDS: dict[str, AbstractMonoid] = {
     "max": Max(), "sum": Sum(), "mean": Mean(), "std": SampleStdDev(),
 }  # fmt: skip
 
 Values = np.ndarray
-#: All results over values, for a function's name and a window's size.
+#: Returns all results over values, for a function's name and a window's size.
 Rolling = Callable[[str, int, Values], Values]
 Peers = dict[str, tuple[str, Rolling]]
 
 
 def in_memory(function: str, size: int, values: Values) -> Values:
-    """Ours, without a store."""
+    """Run ours without a store."""
     results: Values = Window(MONOIDS[function], CountWindow(size), store=None).extend(values)
     return results
 
 
 def on_disk(function: str, size: int, values: Values) -> Values:
-    """Ours, with pages on local disk."""
+    """Run ours with pages on local disk."""
     with TemporaryDirectory() as folder:
         window = Window(MONOIDS[function], CountWindow(size), store=f"file://{folder}")
         results: Values = window.extend(values)
@@ -71,7 +71,7 @@ def on_disk(function: str, size: int, values: Values) -> Values:
 
 
 def with_pandas(function: str, size: int, values: Values) -> Values:
-    """pandas' compiled rolling."""
+    """Run pandas' compiled rolling."""
     import pandas as pd
 
     rolling = pd.Series(values).rolling(size, min_periods=1)
@@ -80,7 +80,7 @@ def with_pandas(function: str, size: int, values: Values) -> Values:
 
 
 def with_polars(function: str, size: int, values: Values) -> Values:
-    """polars' compiled rolling, in as many threads as it likes."""
+    """Run polars' compiled rolling, with its default number of threads."""
     polars = import_module("polars")
     rolling = getattr(polars.Series(values), f"rolling_{function}")
     results: Values = rolling(size, min_samples=1).to_numpy()
@@ -88,7 +88,7 @@ def with_polars(function: str, size: int, values: Values) -> Values:
 
 
 def with_bottleneck(function: str, size: int, values: Values) -> Values:
-    """bottleneck's compiled moving windows."""
+    """Run bottleneck's compiled moving windows."""
     options = {"ddof": 1} if function == "std" else {}
     move = getattr(import_module("bottleneck"), f"move_{function}")
     results: Values = move(values, window=min(size, len(values)), min_count=1, **options)
@@ -96,7 +96,7 @@ def with_bottleneck(function: str, size: int, values: Values) -> Values:
 
 
 def with_duckdb(function: str, size: int, values: Values) -> Values:
-    """DuckDB's window function over a frame of rows."""
+    """Run DuckDB's window function over a frame of rows."""
     name = {"mean": "avg", "std": "stddev_samp"}.get(function, function)
     frame = f"ROWS BETWEEN {size - 1} PRECEDING AND CURRENT ROW"
     query = f"SELECT {name}(v) OVER (ORDER BY i {frame}) AS r FROM rows ORDER BY i"
@@ -110,7 +110,7 @@ def with_duckdb(function: str, size: int, values: Values) -> Values:
 
 
 def one_by_one(function: str, size: int, values: Values) -> Values:
-    """Ours, an insertion and a query a value."""
+    """Run ours with an insertion and a query per value."""
     window = Window(MONOIDS[function], CountWindow(size), store=None)
 
     def slide(value: float) -> Any:
@@ -121,7 +121,7 @@ def one_by_one(function: str, size: int, values: Values) -> Values:
 
 
 def one_by_one_on_disk(function: str, size: int, values: Values) -> Values:
-    """The same with pages on local disk, and a checkpoint at the end."""
+    """Run ``one_by_one`` with pages on local disk, and a checkpoint at the end."""
     with TemporaryDirectory() as folder:
         window = Window(MONOIDS[function], CountWindow(size), store=f"file://{folder}")
 
@@ -136,7 +136,7 @@ def one_by_one_on_disk(function: str, size: int, values: Values) -> Values:
 
 
 def with_daba(function: str, size: int, values: Values) -> Values:
-    """DABA of this project, in memory."""
+    """Run this project's DABA, in memory."""
     window = DABA(MONOIDS[function])
 
     def slide(value: float) -> Any:
@@ -149,7 +149,7 @@ def with_daba(function: str, size: int, values: Values) -> Values:
 
 
 def with_river(function: str, size: int, values: Values) -> Values:
-    """river's rolling statistics, which are updated value by value."""
+    """Run river's rolling statistics, which are updated value by value."""
     stats, utils = import_module("river.stats"), import_module("river.utils")
     if function == "max":
         window = stats.RollingMax(size)
@@ -166,7 +166,7 @@ def with_river(function: str, size: int, values: Values) -> Values:
 
 
 def with_quix_streams(function: str, size: int, values: Values) -> Values:
-    """quix-streams' sliding count window over its RocksDB store, with a commit at the end."""
+    """Run quix-streams' sliding count window over its RocksDB store, with a final commit."""
     windows = import_module("quixstreams.dataframe.windows")
     stores = import_module("quixstreams.state.rocksdb.windowed.store")
     if function == "std":
@@ -182,7 +182,7 @@ def with_quix_streams(function: str, size: int, values: Values) -> Values:
     ):
 
         def slide(value: float) -> Any:
-            # The first of the open windows is the longest: that of the last ``size`` values.
+            # The first open window is the longest: it has the last ``size`` values.
             opened, _ = window.process_window(value, b"key", next(times), None, transaction)
             result = opened[0][1]["value"]
             return _deviation(*result) if function == "std" else result
@@ -191,7 +191,7 @@ def with_quix_streams(function: str, size: int, values: Values) -> Values:
 
 
 def _with_moments_of(moments: tuple[int, float, float], value: float) -> tuple[int, float, float]:
-    """Count, mean and sum of squared differences with one value more (Welford)."""
+    """Return count, mean and sum of squared differences with one more value (Welford)."""
     number, mean, squares = moments
     step = value - mean
     mean += step / (number + 1)
@@ -206,7 +206,7 @@ def _each(values: Values, slide: Callable[[float], Any]) -> Values:
     return np.array([slide(value) for value in values.tolist()], dtype=float)
 
 
-#: By name: the module that must be there, and how it is done.
+#: For each name, the module that must be installed, and the function.
 BATCHES: Peers = {
     "ours, in memory": ("mta", in_memory),
     "ours, pages on disk": ("mta", on_disk),
@@ -222,13 +222,13 @@ SINGLES: Peers = {
     "river": ("river.stats", with_river),
     "quix-streams": ("quixstreams.dataframe.windows", with_quix_streams),
 }
-#: Which of ours a peer is compared with; one whose windows are in a store, with ours in one.
+#: The side of ours that peers are compared with; peers with a store have another.
 OURS = {"batch": "ours, pages on disk", "single": "ours, one by one"}
 IN_STORE = {"quix-streams": "ours, one by one, on disk"}
 
 
 class Limit(NamedTuple):
-    """What a peer is given at most, where a value costs as much as the window holds."""
+    """The most values and the largest window of a peer whose cost per value is O(window)."""
 
     values: int
     window: int
@@ -238,11 +238,11 @@ LIMITS = {"quix-streams": Limit(values=768, window=256)}
 
 
 def installed(peers: Peers) -> dict[str, Rolling]:
-    """Those of the peers that can be imported; the others are named."""
+    """Return the peers that can be imported; print the others."""
     found = {}
     for name, (module, rolling) in peers.items():
         try:
-            with warnings.catch_warnings(record=True):  # what they deprecate is their own matter
+            with warnings.catch_warnings(record=True):  # ignore deprecations in peers
                 import_module(module)
         except ImportError:
             say(f"{name} is not installed, and skipped (pip install 'mta-windows[bench]')")
@@ -252,7 +252,7 @@ def installed(peers: Peers) -> dict[str, Rolling]:
 
 
 def beside_peers(size: float, progress: Progress) -> Rows:
-    """Nanoseconds a value of each function, window and library; the median of some runs."""
+    """Measure nanoseconds per value by function, window and library; medians of runs."""
     top = max(8, LARGEST + min(0, round(np.log2(size))))
     windows = [2**exponent for exponent in range(4, top + 1, 4)]
     kinds = (("batch", installed(BATCHES), EVENTS), ("single", installed(SINGLES), SINGLE))
@@ -268,7 +268,7 @@ def beside_peers(size: float, progress: Progress) -> Rows:
 
 
 def given(name: str, values: Values) -> Values:
-    """The values that a side is given."""
+    """Return the values for a side."""
     return values[: LIMITS[name].values] if name in LIMITS else values
 
 
@@ -279,9 +279,9 @@ def _reported(cell: tuple[Any, ...]) -> str:
 def measured(
     peers: dict[str, Rolling], function: str, window: int, values: Values
 ) -> dict[str, float]:
-    """Each peer's median nanoseconds a value, in turns, once it has answered as the first.
+    """Return each peer's median nanoseconds per value, in turns, after comparing results.
 
-    Peers that are not given such a window are left out.
+    Leaves out peers that do not support a window of this size.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -302,7 +302,7 @@ def measured(
 
 
 def require_alike(results: dict[str, Values], what: str) -> None:
-    """What is timed must be right, the deviation of a single value aside (0, NaN or none)."""
+    """Require equal results, except for the deviation of a single value (0, NaN or none)."""
     first, *others = results.items()
     for name, found in others:
         if not np.allclose(found[1:], first[1][1 : len(found)], rtol=1e-6):
@@ -310,7 +310,7 @@ def require_alike(results: dict[str, Values], what: str) -> None:
 
 
 def found(rows: Rows) -> list[Finding]:
-    """Ours beside each peer in its largest window, and everyone's shape over the window."""
+    """Compare ours with each peer in its largest window, and all shapes over the window."""
     return [*_ratios(rows), *_shapes(rows)]
 
 

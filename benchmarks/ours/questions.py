@@ -1,14 +1,14 @@
-"""``rolling(at=)`` beside what users write by hand: the rows of a table with aggregates of another.
+"""``rolling(at=)`` compared with handwritten queries that join aggregates to rows of a table.
 
-A million questions over a million events of 100,000 keys, on one thread, each a key and a moment
-with the events of the six hours before it. By hand that is
+A million questions over a million events of 100,000 keys, on one thread. Each question is a key and
+a moment, and aggregates the events of the previous six hours. The handwritten queries are
 
-- in polars: the questions among the events, as rows without a value, ``rolling`` over all, and the
-  questions taken out again; for sums also running sums of each key, joined as of the end and as of
-  the begin (``join_asof``) and subtracted;
+- in polars: add the questions to the events as rows without a value, apply ``rolling`` to all rows,
+  and filter the questions; for sums also running sums by key, joined as of the end and the start
+  (``join_asof``) and subtracted;
 - in DuckDB: a join on the key and the range of times, grouped by question.
 
-The answers are compared before times are.
+The answers of all sides must be equal.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ FUNCTIONS = ("max", "sum")
 
 
 def run(size: float) -> list[Figure]:
-    """Nanoseconds of processor time per question, ours beside each way by hand.
+    """Measure nanoseconds of processor time per question, ours and each handwritten query.
 
-    All run in one process, as the number of polars' threads is set before it is imported.
+    All sides run in one process; the number of polars' threads is set before its import.
     """
     count = int(QUESTIONS * size)
     command = [sys.executable, "-m", "benchmarks.ours.questions", str(count)]
@@ -58,7 +58,7 @@ def run(size: float) -> list[Figure]:
 
 
 def _tables(count: int) -> tuple[Any, Any]:
-    """Events and questions of so many rows, in order of time."""
+    """Return ``count`` events and questions, in order of time."""
     import polars as pl
 
     random = np.random.default_rng(7)
@@ -71,14 +71,14 @@ def _tables(count: int) -> tuple[Any, Any]:
 
 
 def ours(function: str, events: Any, questions: Any) -> Any:
-    """This project's."""
+    """Run this project's ``rolling``."""
     window = TimeWindow(f"{HOURS} hours")
     how: dict[str, Any] = {"by": "k", "on": "t", "window": window}
     return rolling(events, at=questions, aggregations={"r": ("v", function)}, **how)["r"]
 
 
 def among_events(function: str, events: Any, questions: Any) -> Any:
-    """polars: rolling over events and questions together."""
+    """Run polars' rolling over events and questions together."""
     import polars as pl
 
     both = pl.concat([events, questions.with_row_index("i")], how="diagonal")
@@ -90,7 +90,7 @@ def among_events(function: str, events: Any, questions: Any) -> Any:
 
 
 def running_sums(_: str, events: Any, questions: Any) -> Any:
-    """polars: sums up to the end of the window, without those up to its begin."""
+    """Subtract running sums at the start of the window from those at its end, in polars."""
     import polars as pl
 
     sums = events.select("k", "t", pl.col("v").cum_sum().over("k").alias("s"))
@@ -101,7 +101,7 @@ def running_sums(_: str, events: Any, questions: Any) -> Any:
 
 
 def range_join(function: str, events: Any, questions: Any) -> Any:
-    """DuckDB: a join on key and range."""
+    """Run a join on key and range in DuckDB."""
     import duckdb
 
     with duckdb.connect(config={"threads": 1}) as database:
@@ -122,7 +122,7 @@ PEERS: dict[str, tuple[Side, tuple[str, ...]]] = {
 
 
 def measured(count: int) -> dict[str, dict[str, float]]:
-    """For each function the seconds of ours and of each peer that is installed."""
+    """Return the seconds of ours and of each installed peer, by function."""
     try:
         events, questions = _tables(count)
     except ModuleNotFoundError:
@@ -145,7 +145,7 @@ def measured(count: int) -> dict[str, dict[str, float]]:
 
 
 def _plain(answers: Any) -> np.ndarray:
-    """Answers as an array, 0 where a window has no events."""
+    """Return answers as an array, with 0 for windows without events."""
     if not isinstance(answers, np.ndarray):
         answers = answers.fill_null(0).to_numpy()
     plain: np.ndarray = np.nan_to_num(np.ma.filled(answers, 0))

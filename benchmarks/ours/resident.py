@@ -1,4 +1,4 @@
-"""A process that holds one window and says what it costs; it imports nothing but the core.
+"""A process with one window that prints its costs; it imports only the core.
 
 ``python -m benchmarks.ours.resident 33554432`` prints its counts as JSON.
 """
@@ -18,7 +18,7 @@ from stores import open_store
 from stores.testing.counting import CountingStore
 
 BATCH = 2**20
-#: At how many random positions the size of a snapshot is taken.
+#: The number of random positions at which the size of a snapshot is measured.
 POSITIONS = 300
 
 
@@ -31,7 +31,7 @@ def _fill(window: Window, events: int, timed: bool = False) -> None:
 
 
 def anonymous() -> int:
-    """Bytes of this process that the kernel cannot drop."""
+    """Return the bytes of this process that the operating system cannot drop."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
 
@@ -58,7 +58,7 @@ def _measured(events: int) -> dict[str, Any]:
 
 
 def _sizes(window: Window) -> dict[str, Any]:
-    """What snapshots weigh: they hold the open leaf, so the position in it decides."""
+    """Return sizes of snapshots, which depend on the number of events in the open leaf."""
     random, sizes = np.random.default_rng(2), []
     for _ in range(POSITIONS):
         window.extend(random.random(int(random.integers(1, 40_000))))
@@ -67,7 +67,7 @@ def _sizes(window: Window) -> dict[str, Any]:
 
 
 def _restart(snapshot: bytes, events: int, counting: CountingStore) -> dict[str, int]:
-    """Page reads of a restored window's first eviction, and of a bulk eviction of half."""
+    """Return the page reads of a restored window's first eviction, and of a bulk eviction."""
     reads = []
     for evicted in (1, events // 2):
         window = Window.restore(snapshot, Max(), CountWindow(events), store=counting)

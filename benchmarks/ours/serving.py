@@ -1,10 +1,11 @@
-"""Published windows read at request time, beside what one writes by hand, over Redis on this host.
+"""Reads of published windows compared with handwritten code, over Redis on this host.
 
-Three aggregations over three windows of a million keys with 20 events each. A process of its own
-reads: one key at a time, a thousand at once, and from cold. Beside it two rivals on the same
-server: a sorted set per key, of which ``ZRANGEBYSCORE`` brings the events of the longest window
-that the client folds (what one writes by hand), and a bare ``GET`` of a value that is ready (the
-floor). Of the writer's batches the time is taken that publishing adds.
+There are three aggregations over three windows, and a million keys with 20 events each. A
+separate process reads one key at a time, a thousand keys together, and without a cache. There are
+two rivals on the same server. One is a sorted set per key (handwritten): ``ZRANGEBYSCORE`` returns
+the events of the longest window, and the client folds them. The other is a ``GET`` of a finished
+value, which is the least possible time. The experiment also measures the time that publishing adds
+to the writer's batches.
 """
 
 from __future__ import annotations
@@ -28,30 +29,30 @@ from benchmarks.report.plots import grouped_bars
 from mta import Count, KeyedWindows, Max, Product, Sum, TimeWindow, open_published
 
 KEYS, EVENTS, AT_ONCE, ASKED = 10**6, 20, 1000, 5000
-#: A lookup reads a page of each run, so windows that are served have small ones.
+#: A lookup reads a page of each run, so served windows have small pages.
 PAGE = 1 << 12
-#: Keys that the rivals have: sorted sets take too much memory for all of them.
+#: The number of keys of the rivals; sorted sets of all keys take too much memory.
 RIVALS = 50_000
 BEGIN, STEP = 1_700_000_000, 8 * 3600
 LENGTHS = {"hour": 3600, "day": 86_400, "week": 7 * 86_400}
 _EVENT = Struct("<qd")
 _MIB, _BATCHES = 1 << 20, 8
-#: Rounds of all keys that a batch of the fill has: it reads and writes each page once for them.
+#: How often a batch contains each key while windows are filled; it writes each page once.
 _ROUNDS = 5
 
 
 def aggregations() -> Product:
-    """Three of them, over the amounts of payments."""
+    """Return three aggregations of the amounts of payments."""
     return Product({"payments": Count(), "spent": ("amount", Sum()), "largest": ("amount", Max())})
 
 
 def windows() -> dict[str, TimeWindow]:
-    """Three of them, which share their events."""
+    """Return three windows, which share their events."""
     return {name: TimeWindow(length) for name, length in LENGTHS.items()}
 
 
 def serving(size: float, progress: Progress) -> Rows:
-    """A row for each way to read, and one for what publishing costs the writer."""
+    """Measure a row for each kind of read, and one for the writer's cost of publishing."""
     return progress.rows([max(1000, int(KEYS * size))], _measured, lambda keys: f"{keys:,} keys")
 
 
@@ -67,7 +68,7 @@ def _measured(keys: int) -> Rows:
 
 
 def _write(url: str, keys: int) -> Row:
-    """Fill the windows, a batch for some rounds of all keys; then what publishing adds to one."""
+    """Fill the windows; then measure the time that publishing adds to a batch."""
     cards = KeyedWindows(aggregations(), windows(), url, "cards", page_bytes=PAGE)
     random = np.random.default_rng(1)
 
@@ -173,11 +174,11 @@ def _timed(how: str, call: Callable[[Any], Any], arguments: Sequence[Any]) -> Ro
     return {"how": how, "p50_us": round(p50, 1), "p99_us": round(p99, 1)}
 
 
-# --- what is seen ---------------------------------------------------------------------------------
+# --- findings ---------------------------------------------------------------------------------
 
 
 def found(rows: Rows) -> list[Finding]:
-    """What serving must reach."""
+    """Return the findings with the limits of serving."""
     by = {row["how"]: row for row in rows}
     times = by["one key"]["p50_us"] / by["GET"]["p50_us"]
     folded = by["one key"]["p50_us"] / by["ZRANGEBYSCORE, folded"]["p50_us"]
@@ -206,7 +207,7 @@ def found(rows: Rows) -> list[Finding]:
 
 
 def draw(rows: Rows) -> Figure:
-    """The median and the slowest hundredth of each way to read one key."""
+    """Draw the median and the 99th percentile of each kind of read of one key."""
     points = [
         {"how": row["how"], "what": what, "us": row[column]}
         for row in rows

@@ -1,10 +1,10 @@
-"""Requests of single keys to ``mta serve``, at a fixed rate and as fast as it answers.
+"""Requests of single keys to ``mta serve``, at a fixed rate and at the highest rate.
 
-The service has one worker. Clients are in a process of their own, and each has one connection. At
-a fixed rate each request has a moment at which it is due, whether or not earlier ones were
-answered, and its time counts from there: a pause of the service shows in every request that it
-delays. ``cpu_us`` is what a request takes of the worker's processor.
-``python -m benchmarks.ours.serving_http URL NAME KEYS`` measures what is published.
+The service has one worker. The clients run in a separate process, each with one connection. At a
+fixed rate, each request is due at a given moment, even if earlier requests were not answered. Its
+time counts from that moment, so a pause of the service affects every request that it delays.
+``cpu_us`` is the worker's processor time per request.
+``python -m benchmarks.ours.serving_http URL NAME KEYS`` measures published windows.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import numpy as np
 
 from benchmarks.report.experiment import Row, Rows
 
-#: Requests a second, connections, and seconds of each measurement.
+#: Requests per second, connections, and seconds of each measurement.
 RATE, CLIENTS, SECONDS = 1000, 16, 10
-#: Requests that are not measured, before the others.
+#: The number of requests before the measurement.
 WARM = 1600
 
 
 def requests(store: str, name: str, keys: int) -> Rows:
-    """A row at the fixed rate, and one as fast as the service answers; keys are 0 to ``keys``."""
+    """Measure a row at the fixed rate, and one at the highest rate; keys are 0 to ``keys``."""
     with create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "mta", "serve", name, "--store", store, "--port", str(port)]
@@ -52,7 +52,7 @@ def requests(store: str, name: str, keys: int) -> Rows:
 
 
 def paced(rate: int) -> str:
-    """How the row of a rate is called."""
+    """Return the name of the row of a rate."""
     return f"HTTP, {rate:,} a second" if rate else "HTTP, as fast as it answers"
 
 
@@ -68,7 +68,6 @@ def _wait(service: subprocess.Popen[bytes], port: int) -> None:
 
 
 def _processor_seconds(process: int) -> float:
-    """What a process has taken of processors."""
     with open(f"/proc/{process}/stat") as file:
         times = file.read().rpartition(")")[2].split()[11:13]
     return sum(map(int, times)) / sysconf("SC_CLK_TCK")
@@ -78,7 +77,7 @@ def _processor_seconds(process: int) -> float:
 
 
 async def _client(port: int, keys: list[int], due: float, pause: float) -> list[float]:
-    """Seconds of each request over one connection; ``pause`` from one to the next, 0 for none."""
+    """Return seconds per request over a connection; ``pause`` is the interval, 0 for none."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     spent = []
     for key in keys:

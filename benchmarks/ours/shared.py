@@ -1,9 +1,9 @@
-"""Multiple windows over one stream, beside the longest of them by itself.
+"""Multiple windows over one stream, compared with the longest of them alone.
 
-Four million readings over sixty days, one every 1.3 seconds, and every result of a window of 5
-minutes, an hour, a day and 30 days. The events come at a steady pace, or at random times: there the
-front of each window of sums is searched for at every event, which is most of what a window costs;
-for maxima only the fronts are at which the fold that begins there changes.
+The stream has four million readings over sixty days, one every 1.3 seconds. The experiment computes
+all results of windows of 5 minutes, an hour, a day and 30 days. Events arrive at a constant rate,
+or at random times. With random times, windows of sums search for their front at every event, which
+is most of their cost. Windows of maxima search only for fronts at which the fold changes.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ EVENTS, DAYS = 4_000_000, 60
 DAY = 86_400_000_000
 WINDOWS = ("5 minutes", "1 hour", "24 hours", "30 days")
 LONGEST = "30 days"
-#: Runs of each side.
+#: The number of runs of each side.
 TIMES = 5
 
 Feed = Callable[[PageStore | None, AbstractMonoid, np.ndarray, np.ndarray], object]
 
 
 def run(size: float) -> list[Figure]:
-    """Nanoseconds per event, and pages."""
+    """Measure nanoseconds per event, and pages."""
     count = int(EVENTS * size)
     values = np.random.default_rng(1).normal(100, 10, count)
     gap = DAYS * DAY // EVENTS
@@ -67,7 +67,7 @@ def _figure(
 def timed(
     feed: Feed, where: str, monoid: AbstractMonoid, values: np.ndarray, times: np.ndarray
 ) -> object:
-    """Every result of all windows; on disk, with the pages durable at the end."""
+    """Compute all results of all windows; pages on disk are durable at the end."""
     if where == "in memory":
         return feed(None, monoid, values, times)
     with tempfile.TemporaryDirectory() as folder, open_store(f"file://{folder}") as store:
@@ -77,14 +77,14 @@ def timed(
 def one(
     store: PageStore | None, monoid: AbstractMonoid, values: np.ndarray, times: np.ndarray
 ) -> object:
-    """The longest window by itself."""
+    """Compute only the longest window."""
     return Window(monoid, TimeWindow(LONGEST), store=store).extend(values, times)
 
 
 def separate(
     store: PageStore | None, monoid: AbstractMonoid, values: np.ndarray, times: np.ndarray
 ) -> object:
-    """All of them, each over a structure of its own."""
+    """Compute all windows, each over its own structure."""
     return [
         Window(monoid, TimeWindow(name), store=store, name=name[0]).extend(values, times)
         for name in WINDOWS
@@ -94,13 +94,13 @@ def separate(
 def four(
     store: PageStore | None, monoid: AbstractMonoid, values: np.ndarray, times: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """All of them over one structure."""
+    """Compute all windows over one structure."""
     windows = {name: TimeWindow(name) for name in WINDOWS}
     return SharedWindows(monoid, windows, store=store).extend(values, times)
 
 
 def pages(values: np.ndarray, times: np.ndarray) -> list[Figure]:
-    """Pages that are written and read by one window and by four, and those that remain."""
+    """Measure the pages that one window and four windows write, read and retain."""
     counts, left = [], []
     for feed in (one, four):
         store = CountingStore(MemoryStore())
@@ -120,8 +120,8 @@ def pages(values: np.ndarray, times: np.ndarray) -> list[Figure]:
 
 
 def check(values: np.ndarray, times: np.ndarray) -> None:
-    """What is timed must be right: each of the four is what it is by itself."""
-    values, times = values[:200_000], times[:200_000]  # several groups
+    """Require that each of the four windows has the results that it has alone."""
+    values, times = values[:200_000], times[:200_000]  # spans several groups
     together = four(None, Max(), values, times)
     for name in WINDOWS:
         alone = Window(Max(), TimeWindow(name), store=None).extend(values, times)

@@ -1,8 +1,8 @@
-"""The MTA paper's window since the maximum, one event at a time, beside one-by-one eviction.
+"""The MTA paper's window since the maximum, event by event, compared with single evictions.
 
-All sides keep at most so many readings and, of these, what follows the oldest maximum. MTA finds
-where that begins by a search and evicts in bulk; Two-Stacks and DABA are asked about their oldest
-values one by one.
+The windows of all sides have a limited number of readings, and of these only the readings since the
+oldest maximum. MTA searches for the maximum and evicts in bulk. Two-Stacks and DABA are queried and
+evicted value by value.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TIMES = 5
 
 
 def run(size: float) -> list[Figure]:
-    """Nanoseconds for an insert, what leaves, and a query."""
+    """Measure nanoseconds for an insert, its evictions, and a query."""
     window = max(64, int(WINDOW * size))
     readings = memory_usage(2 * window).tolist()
     sides = {name: partial(slid, name, window, readings) for name in (*PEERS, *OURS)}
@@ -48,7 +48,7 @@ def run(size: float) -> list[Figure]:
 
 
 def slid(name: str, window: int, readings: list[float]) -> tuple[float, float]:
-    """Nanoseconds of the processor's time an event, and the sum of all results."""
+    """Return nanoseconds of processor time per event, and the sum of all results."""
     with opened(name, operators()["Max"].monoid, since_max(window)) as sliding:
         slide, total = sliding.slide, 0.0
         for reading in readings[:window]:

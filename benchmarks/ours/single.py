@@ -29,12 +29,12 @@ from mta import (
 from mta.kernels import native
 
 EVENTS, WINDOW = 1_000_000, 2**20
-#: Seconds by which events may be late, and by which some are; and which share of them.
+#: The allowed lateness and the lateness of late events in seconds, and their share.
 LATENESS, LATE_BY, LATE_SHARE = 3600, 100, 0.05
 
 
 class TwoStacks:
-    """The classic queue of two stacks, as one would write it: the peer."""
+    """The peer: the classic queue of two stacks, in simple Python."""
 
     def __init__(self, identity: Any, combine: Callable[[Any, Any], Any]) -> None:
         self.identity, self.combine = identity, combine
@@ -51,7 +51,7 @@ class TwoStacks:
         self.back_fold = self.combine(self.back_fold, value)
 
     def evict(self) -> None:
-        """Pop from the front, which is refilled from the back when it is empty."""
+        """Pop from the front; refill an empty front from the back."""
         if not self.front:
             fold, combine = self.identity, self.combine
             for value in reversed(self.back):
@@ -61,24 +61,22 @@ class TwoStacks:
         self.front.pop()
 
     def query(self) -> Any:
-        """The fold of all; 1 combine."""
+        """Return the fold of all values; 1 combine."""
         return self.combine(self.front[-1] if self.front else self.identity, self.back_fold)
 
 
 class TimedTwoStacks(TwoStacks):
-    """The same with the time of each value, for windows by time."""
+    """Two stacks with the time of each value, for time windows."""
 
     def __init__(self, identity: Any, combine: Callable[[Any, Any], Any]) -> None:
         super().__init__(identity, combine)
         self.times: deque[float] = deque()
 
     def insert_at(self, value: Any, time: float) -> None:
-        """As ``insert``."""
         self.times.append(time)
         self.insert(value)
 
     def evict_until(self, time: float) -> None:
-        """Evict what is not later than a time."""
         times = self.times
         while times and times[0] <= time:
             times.popleft()
@@ -86,21 +84,21 @@ class TimedTwoStacks(TwoStacks):
 
 
 class Limit(NamedTuple):
-    """What a way is held to: a ratio to its peer, or nanoseconds."""
+    """The limit of a side: a ratio to its peer, or nanoseconds."""
 
     ratio: float | None = None
     most: float | None = None
 
 
 class Side(NamedTuple):
-    """One way to take events."""
+    """A way to process events."""
 
     taken: Callable[[], float]
     limit: Limit = Limit()
 
 
 def run(size: float) -> list[Figure]:
-    """Nanoseconds for an insert, an evict and a query."""
+    """Measure nanoseconds for an insert, an evict and a query."""
     size_of, values = int(WINDOW * min(size, 1)), np.random.default_rng(1)
     numbers = values.random(size_of + int(EVENTS * size)).tolist()
     rows = [{"x": number} for number in numbers]
@@ -127,7 +125,7 @@ def run(size: float) -> list[Figure]:
 
 
 def ours(numbers: list[float], rows: list[Any], size: int) -> dict[str, Side]:
-    """Ours. Without the compiled kernels what is built in has no limit."""
+    """Return our sides; built-in monoids have limits only with the compiled kernels."""
     plain = Monoid(identity=-inf, combine=larger, name="larger")
     both = Product({"most": ("x", Max()), "sum": ("x", Sum())})
     sides = {
@@ -165,12 +163,12 @@ def ours(numbers: list[float], rows: list[Any], size: int) -> dict[str, Side]:
 
 
 def larger(a: float, b: float) -> float:
-    """The operation of both sides."""
+    """Return the larger number; the operation of both sides."""
     return a if a >= b else b
 
 
 def two_stacks(values: list[float], size: int) -> float:
-    """Nanoseconds per event."""
+    """Return nanoseconds per event."""
     queue, result = TwoStacks(-inf, larger), 0.0
     for value in values[:size]:
         queue.insert(value)
@@ -186,7 +184,7 @@ def two_stacks(values: list[float], size: int) -> float:
 
 
 def two_stacks_by_time(values: list[float], size: int) -> float:
-    """Nanoseconds per event; one comes every second."""
+    """Return nanoseconds per event, with an event every second."""
     queue, result = TimedTwoStacks(-inf, larger), 0.0
     for at, value in enumerate(values[:size]):
         queue.insert_at(value, float(at))
@@ -205,7 +203,7 @@ def two_stacks_by_time(values: list[float], size: int) -> float:
 def on_disk(
     monoid: AbstractMonoid, values: list[Any], size: int, kind: Any = CountWindow, **settings: Any
 ) -> float:
-    """Nanoseconds per event, pages on local disk."""
+    """Return nanoseconds per event, with pages on local disk."""
     with tempfile.TemporaryDirectory() as folder:
         return windowed(monoid, values, size, f"file://{folder}", kind, **settings)
 
@@ -218,7 +216,7 @@ def windowed(
     kind: Any = CountWindow,
     **settings: Any,
 ) -> float:
-    """Nanoseconds per event; one comes every second, where times are looked at."""
+    """Return nanoseconds per event; with times, there is an event every second."""
     window = Window(monoid, kind(size), store=store, **settings)
     nanoseconds, result = fed(window, values, size)
     if not isinstance(monoid, Mean | Product):
@@ -227,9 +225,9 @@ def windowed(
 
 
 def late(values: list[float], size: int, share: float) -> float:
-    """Nanoseconds per event where some may come late, and a share of them do; pages on local disk.
+    """Return nanoseconds per event with a share of late events, and pages on local disk.
 
-    One in order comes every second. A tenth of the events, where some are late.
+    An event in order arrives every second. With late events, the stream has a tenth of the length.
     """
     if share:
         values = values[: size + (len(values) - size) // 10]
@@ -246,7 +244,7 @@ def late(values: list[float], size: int, share: float) -> float:
 
 
 def four_on_disk(values: list[float], size: int, kind: Any) -> float:
-    """Nanoseconds per event for four windows in one, and a result of each, pages on local disk."""
+    """Return nanoseconds per event for four shared windows, with pages on local disk."""
     sizes = [size >> half for half in range(4)]
     with tempfile.TemporaryDirectory() as folder:
         policies = {str(size): kind(size) for size in sizes}
@@ -260,9 +258,9 @@ def four_on_disk(values: list[float], size: int, kind: Any) -> float:
 def fed(
     window: Window | SharedWindows, values: list[Any], size: int, times: list[float] | None = None
 ) -> tuple[float, Any]:
-    """Nanoseconds per event once so many are in, and the last result; closes the window.
+    """Return nanoseconds per event after the first ``size``, and the last result.
 
-    One comes every second, unless their times are given.
+    An event arrives every second, unless times are given. Closes the window.
     """
     timed, times = window.engine.timed, times or np.arange(float(len(values))).tolist()
     for value, time in zip(values[:size], times, strict=False):
@@ -283,7 +281,7 @@ def fed(
 
 
 def require(agrees: bool) -> None:
-    """What is timed must be right."""
+    """Require correct results."""
     if not agrees:
         raise AssertionError("the last result is not the largest value of the window")
 

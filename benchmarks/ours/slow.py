@@ -1,7 +1,7 @@
-"""A store that answers in 2 ms beside one that answers at once: batches and single inserts.
+"""A store that answers in 2 ms compared with one without delay: batches and single inserts.
 
-Write buffer and head cache stand before both, as before every remote store; behind them is a memory
-that takes its time, so that nothing but the wait differs. Groups of 512.
+Both have a write buffer and a head cache, like every remote store. The pages are in memory, so the
+sides differ only in the delay. Groups have 512 elements.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TIMES = 5
 
 
 def run(size: float) -> list[Figure]:
-    """Nanoseconds an event in batches; microseconds of the 50th and 99th percentile of inserts."""
+    """Measure nanoseconds per event in batches, and percentiles of inserts in microseconds."""
     values = np.random.default_rng(1).random(WINDOW + WINDOW // 4 + int(EVENTS * size))
     at_once, slow = _medians(lambda wait: [batch(wait, values)])
     figures = [
@@ -53,7 +53,7 @@ def run(size: float) -> list[Figure]:
 
 
 def _medians(measure: Callable[[float], list[float]]) -> list[list[float]]:
-    """What a fast and a slow store cost, in turns so that drift hits both alike."""
+    """Return the costs of a fast and a slow store, which take turns so that drift affects both."""
     taken: dict[float, list[list[float]]] = {AT_ONCE: [], SLOW: []}
     for _ in range(TIMES):
         for wait, found in taken.items():
@@ -62,7 +62,7 @@ def _medians(measure: Callable[[float], list[float]]) -> list[list[float]]:
 
 
 def full_window(monoid: AbstractMonoid, wait: float, values: np.ndarray) -> Window:
-    """A window over a store with that wait, its front some groups on: the steady state."""
+    """Return a window in its steady state over a store with a delay of ``wait`` seconds."""
     store = WriteBuffer(HeadCache(LatencyStore(MemoryStore(), Constant(wait))))
     window = Window(monoid, CountWindow(WINDOW), store, arity=ARITY)
     window.extend(values[:WINDOW], emit="last")
@@ -71,7 +71,7 @@ def full_window(monoid: AbstractMonoid, wait: float, values: np.ndarray) -> Wind
 
 
 def batch(wait: float, values: np.ndarray) -> float:
-    """Nanoseconds an event of a batch with every result."""
+    """Return nanoseconds per event of a batch with all results."""
     window = full_window(Max(), wait, values)
     rest = values[WINDOW + WINDOW // 4 :]
     began = perf_counter()
@@ -83,7 +83,7 @@ def batch(wait: float, values: np.ndarray) -> float:
 
 
 def single(wait: float, values: np.ndarray) -> list[float]:
-    """Microseconds of the median, the 99th percentile and the slowest of all inserts."""
+    """Return the median, the 99th percentile and the maximum of inserts in microseconds."""
     window = full_window(Monoid(float("-inf"), larger, name="larger"), wait, values.tolist())
     rest = values[WINDOW + WINDOW // 4 :].tolist()
     taken = np.empty(len(rest), "<i8")

@@ -1,9 +1,10 @@
 """A count window over 84 keys in Spark: the PBA paper's Figure 8, on one machine.
 
-Spark's own window function recalculates every frame, as Flink's window does; the others compute
-whole groups in Python workers, SBA and PBA in a grouped map, and ours as ``sliding_aggregate``.
-Each side reads as many files as it has partitions, each in a task, and shuffles the rows by key
-into as many; so both stages run so many tasks at once, where there are so many cores.
+Spark's own window function recalculates every frame, as Flink's window does. The other sides
+compute whole groups in Python workers: SBA and PBA in a grouped map, and ours in
+``sliding_aggregate``. Each side reads as many files as it has partitions, one per task, and
+shuffles the rows by key into the same number of partitions. So both stages run this many tasks in
+parallel, if there are enough cores.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from mta.in_order import PBA, SBA, BoundaryAggregator
 from spark_integration import sliding_aggregate
 from spark_integration.session import available_cores, local_session
 
-#: Readings (the paper: 60 million), the window, and partitions.
+#: The number of readings (the paper has 60 million), the window, and partitions.
 READINGS, RANGE, PARTITIONS = 8_000_000, 2**10, (1, 2, 4)
 MOST = max(PARTITIONS)
-#: Spark's own window, which takes its time, gets this share, but two windows a plug at least.
+#: The share of the readings for Spark's slow window; at least two windows per plug.
 SHARE, LEAST = 0.1, 2 * RANGE * PLUGS * COPIES
-#: Of how many plugs whole windows are compared first, and how many readings of the others.
+#: The number of plugs whose results are all compared, and the readings of other plugs.
 CHECKED, FEW = 14, 4
-#: How often each side is timed, at full size and at less than a quarter of it.
+#: The number of runs of each side, at full size and below a quarter of it.
 TIMES, QUICKLY = 3, 1
 PEAKS = "plug int, ts timestamp, peak double"
 BY_PLUG = [("plug", "ascending"), ("ts", "ascending")]
-#: One file is one task: no file is cut, and none are read together.
+#: One task per file: files are neither split nor combined.
 ONE_TASK_A_FILE = {
     "spark.sql.files.maxPartitionBytes": "1g",
     "spark.sql.files.openCostInBytes": "1g",
@@ -52,13 +53,13 @@ Side = Callable[[DataFrame], DataFrame]
 
 
 def own(readings: DataFrame) -> DataFrame:
-    """Spark's window function."""
+    """Run Spark's window function."""
     frame = Window.partitionBy("plug").orderBy("ts").rowsBetween(1 - RANGE, 0)
     return readings.select("plug", "ts", F.max("watts").over(frame).alias("peak"))
 
 
 def grouped(algorithm: type[BoundaryAggregator], readings: DataFrame) -> DataFrame:
-    """SBA or PBA over each plug's readings at once."""
+    """Run SBA or PBA over all readings of each plug."""
 
     def peaks(readings: pa.Table) -> pa.Table:
         return peaks_of(readings, algorithm)
@@ -67,7 +68,7 @@ def grouped(algorithm: type[BoundaryAggregator], readings: DataFrame) -> DataFra
 
 
 def peaks_of(readings: pa.Table, algorithm: type[BoundaryAggregator]) -> pa.Table:
-    """Every window of one plug; those before the first full one are of what there is."""
+    """Return all results of a plug; early windows have the readings so far."""
     readings = readings.sort_by("ts")
     watts = readings["watts"].to_numpy()
     first = np.maximum.accumulate(watts[: RANGE - 1])
@@ -76,7 +77,7 @@ def peaks_of(readings: pa.Table, algorithm: type[BoundaryAggregator]) -> pa.Tabl
 
 
 def ours(folder: str, readings: DataFrame) -> DataFrame:
-    """``sliding_aggregate``, with pages on local disk."""
+    """Run ``sliding_aggregate``, with pages on local disk."""
     found = sliding_aggregate(
         readings,
         by="plug",
@@ -89,7 +90,7 @@ def ours(folder: str, readings: DataFrame) -> DataFrame:
 
 
 def run(size: float, progress: Progress) -> Rows:
-    """Readings a second of each side and number of partitions, the best of some runs in turns."""
+    """Measure readings per second by side and partitions, the best of several runs."""
     spark = local_session(cores=MOST)
     for name, value in ONE_TASK_A_FILE.items():
         spark.conf.set(name, value)
@@ -107,7 +108,7 @@ def run(size: float, progress: Progress) -> Rows:
 
 
 class Engine:
-    """Readings in files, and sides that read them."""
+    """Readings in files, for all sides."""
 
     def __init__(self, spark: SparkSession, folder: Path, readings: pa.Table) -> None:
         self._spark, self._folder, keys = spark, folder, readings["plug"].to_numpy()
@@ -122,7 +123,7 @@ class Engine:
         write(folder / f"few-{MOST}", readings.filter(pa.array(place < FEW)), MOST)
 
     def measured(self, sides: Mapping[str, Side], times: int, progress: Progress) -> Rows:
-        """The rows, once all sides have answered alike."""
+        """Measure all sides, once their results are equal."""
         part = self.require_alike(sides)
         cells = [(name, n) for n in PARTITIONS for name in sides]
         taken: dict[tuple[str, int], list[float]] = {cell: [] for cell in cells}
@@ -130,7 +131,7 @@ class Engine:
         for name, n in progress.over(cells * times, lambda cell: label(*cell)):
             what = "share" if name == OWN else "all"
             taken[name, n].append(self.seconds(sides[name], what, n))
-            if name == OWN:  # Python workers end when they have been idle for a minute
+            if name == OWN:  # Python workers end after a minute without work
                 self.seconds(sides["SBA"], "few", MOST)
         rows = []
         for (name, n), found in taken.items():
@@ -138,33 +139,30 @@ class Engine:
             row: Row = {"algorithm": name, "partitions": n, "cores": available_cores()}
             row |= {"rows": count, "seconds": seconds, "krps": count / seconds / 1e3}
             rows.append(row | {"largest": self._largest(part[name], n)})
-        for name, side in sides.items():  # at the end, when Java is as warm as it was above
+        for name, side in sides.items():  # at the end, when Java is warmed up as above
             empty = min(self.seconds(side, "few", MOST) for _ in range(2))
             for row in where(rows, algorithm=name):
                 row["empty"] = empty
         return rows
 
     def _largest(self, part: np.ndarray, partitions: int) -> float:
-        """The share of all readings in the largest of so many partitions.
-
-        Spark takes the hash modulo their number, and theirs divides the most.
-        """
+        """Return the largest partition's share of all readings; Spark partitions by modulo."""
         readings = np.bincount(part % partitions, weights=self._of_plug)
         return float(readings.max() / readings.sum())
 
     def readings(self, what: str, partitions: int) -> DataFrame:
-        """The files that so many tasks read, and shuffle into as many partitions."""
+        """Read files with one task per partition, and shuffle into as many partitions."""
         self._spark.conf.set("spark.sql.shuffle.partitions", partitions)
         return self._spark.read.parquet(str(self._folder / f"{what}-{partitions}"))
 
     def seconds(self, side: Side, what: str, partitions: int) -> float:
-        """From the query's start to its end, into a sink that drops the rows."""
+        """Return the seconds of a query into a sink that discards the rows."""
         began = perf_counter()
         side(self.readings(what, partitions)).write.format("noop").mode("overwrite").save()
         return perf_counter() - began
 
     def require_alike(self, sides: Mapping[str, Side]) -> dict[str, np.ndarray]:
-        """What is timed must be right; and each side's partition of every plug."""
+        """Require equal results; return each side's partition of every plug."""
         answers, parts = {}, {}
         for name, side in sides.items():
             found = side(self.readings("part", MOST)).withColumn("part", F.spark_partition_id())
@@ -179,7 +177,7 @@ class Engine:
 
 
 def places(keys: np.ndarray) -> np.ndarray:
-    """The how-manieth of its key each row is.
+    """Return the index of each row within its key.
 
     >>> places(np.array([0, 1, 0, 0, 1])).tolist()
     [0, 0, 1, 2, 1]
@@ -191,7 +189,7 @@ def places(keys: np.ndarray) -> np.ndarray:
 
 
 def write(folder: Path, readings: pa.Table, files: int) -> None:
-    """The readings in files of equal length, each in order of time."""
+    """Write the readings to files of equal length, each in order of time."""
     folder.mkdir()
     length = -(-readings.num_rows // files)
     for number in range(files):
@@ -201,12 +199,12 @@ def write(folder: Path, readings: pa.Table, files: int) -> None:
 # --- findings and plots --------------------------------------------------------------------------
 
 
-#: The side that recalculates, and which part of a linear growth still is one.
+#: The side that recalculates, and the share of linear growth that counts as linear.
 OWN, NEARLY = "Spark's own window", 0.75
 
 
 def found_engine(rows: Rows) -> list[Finding]:
-    """How much faster than the engine's own, and how all scale with partitions."""
+    """Return speedups over the engine's own window, and scaling with partitions."""
     at = {(row["algorithm"], row["partitions"]): row for row in rows}
     found = []
     for name in [name for name in distinct(rows, "algorithm") if name != OWN]:
@@ -227,7 +225,7 @@ def found_engine(rows: Rows) -> list[Finding]:
 
 
 def _scales(rows: Rows) -> Iterator[Finding]:
-    """Throughput to that of fewer partitions, beside what cores and keys allow."""
+    """Compare throughput with that of fewer partitions, and with what cores and keys allow."""
     for fewer, row in pairwise(rows):
         partitions, cores = row["partitions"], row["cores"]
         ratio, allowed = row["krps"] / fewer["krps"], _allowed(row) / _allowed(fewer)
@@ -247,13 +245,13 @@ def _scales(rows: Rows) -> Iterator[Finding]:
 
 
 def _allowed(row: Row) -> float:
-    """How many times as fast as one task so many can be: the largest is the last to end."""
+    """Return the largest possible speedup over one task, which the largest partition limits."""
     at_once = min(int(row["partitions"]), int(row["cores"]))
     return 1 / max(float(row["largest"]), 1 / at_once)
 
 
 def _fixed_cost(row: Row) -> str:
-    """What of the time a query over hardly any readings takes too, if that is much."""
+    """Return text about the time of a query with few readings, if that is a large share."""
     share = row["empty"] / row["seconds"]
     if share < 0.1:
         return ""
@@ -264,7 +262,7 @@ def _fixed_cost(row: Row) -> str:
 
 
 def draw_engine(rows: Rows) -> Figure:
-    """Figure 8."""
+    """Draw Figure 8."""
     labels = ("partitions", "thousand readings a second")
     figure = lines(rows, "partitions", "krps", labels, scales=("linear", "linear"))
     figure.axes[0].set_xticks(distinct(rows, "partitions"))

@@ -41,7 +41,7 @@ from spark_integration.session import local_session
 from spark_integration.sliding import sliding_aggregate
 
 EVENTS, KEYS, CORES, TURNS = 1_000_000, 100, 2, 3
-#: A meter reports about once a minute, as in the experiment ``spark``.
+#: The number of rows; a meter reports about once per minute, as in the experiment ``spark``.
 STREAM = 4_000_000
 LENGTHS = ("1 hour", "1 day")
 LIBRARIES = "apache-flink-libraries"
@@ -57,7 +57,7 @@ SCHEMA = "device STRING, ts TIMESTAMP(3), watts DOUBLE"
 
 
 def run(size: float) -> list[Figure]:
-    """CPU time per row of both sides, which run in turns."""
+    """Measure CPU time per row of both sides, which run in turns."""
     jars = flink_jars()
     rows = max(KEYS, int(EVENTS * size))
     with tempfile.TemporaryDirectory() as folder, flink(jars) as table_environment:
@@ -82,7 +82,7 @@ def run(size: float) -> list[Figure]:
 
 
 def against(costs: dict[str, float], length: str, side: str, what: str) -> Figure:
-    """Our cost of windows of a length, compared with a cost of Flink, in microseconds per row."""
+    """Compare our cost of windows of a length with a cost of Flink, in microseconds per row."""
     ours, peer = costs[f"ours, {length}"], costs[side]
     return Figure(
         f"{KEYS} keys, max over {length}, after every row",
@@ -177,7 +177,6 @@ class Flink:
         return pa.concat_tables([read_results(path) for path in parts])
 
     def discard(self, length: str) -> None:
-        """Compute an ``OVER`` window."""
         self._sql(f"INSERT INTO nowhere {self._over(length)}")
 
     def hop(self) -> None:
@@ -189,7 +188,6 @@ class Flink:
         )
 
     def pass_through(self) -> None:
-        """Read the rows, and discard them."""
         self._sql("INSERT INTO nowhere SELECT * FROM readings")
 
     @staticmethod
@@ -213,13 +211,11 @@ class Ours:
         self.spark, self._folder = spark, folder
 
     def results(self, length: str) -> pa.Table:
-        """Return all results."""
         out = self._folder / "ours"
         self._write(length, "csv", str(out))
         return pa.concat_tables([read_results(path) for path in out.glob("*.csv")])
 
     def discard(self, length: str) -> None:
-        """Compute the windows."""
         self._write(length, "noop", None)
 
     def _write(self, length: str, sink: str, path: str | None) -> None:

@@ -1,14 +1,15 @@
-"""Very many keys in Spark: ours beside a trivial step, and beside a state function per key.
+"""Many keys in Spark: ours compared with a trivial step, and with a state function per key.
 
-All sides have the default settings. They read the same files in the same micro-batches, a side
-after the other in one session, into a sink that drops the rows. A figure is of batches once the
-windows are full: large batches fill them first, and are not counted, nor is the first batch after
-them, which warms up.
+All sides have the default settings. They read the same files in the same micro-batches, one side
+after the other in one session, into a sink that discards the rows. Figures are measured with full
+windows: large batches fill them first. These batches, and the first batch after them, are not
+counted.
 
-- The trivial step packs, groups, keeps a state and unpacks alike, and computes nothing.
-- The pass-through repartitions the rows by key, and hands them on. It stands beside every row.
-- The function by hand is what one writes without us: ``applyInPandasWithState`` over each key, with
-  its events in Spark's state.
+- The trivial step packs, groups, stores a state and unpacks like ours, but computes nothing.
+- The pass-through repartitions the rows by key, and returns them. It is measured with every
+  stream.
+- The handwritten function is ``applyInPandasWithState`` over each key, with the key's events in
+  Spark's state, as users write without this project.
 """
 
 from __future__ import annotations
@@ -43,31 +44,31 @@ from spark_integration.step.step import step
 SCHEMA = "device string, ts timestamp, watts double"
 RESULTS = "device string, ts timestamp, watts double, peak double"
 START = np.datetime64("2025-06-02T00:00:00", "us")
-#: Batches that are counted, each run of a side; runs of the sides, in turns.
+#: The number of counted batches per run, and of runs per side; sides take turns.
 COUNTED, ROUNDS = 8, 2
-#: Events of a key in its window, where the windows are filled before.
+#: The number of events of a key in a full window.
 IN_WINDOW = 20
 FILLING_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Batches of rows of random keys, or of all keys equally often; one event of all a second."""
+    """Batches with random keys, or with all keys equally often; one event per second."""
 
     keys: int
     rows: int
-    """Of a batch."""
+    """Rows per batch."""
     window: int
     """Rows of all keys together."""
     equally: bool = False
 
     @property
     def length(self) -> TimeWindow:
-        """The window that holds so many rows."""
+        """Return the window with this many rows."""
         return TimeWindow(self.window)
 
     def write(self, folder: Path) -> None:
-        """The files in order: those that fill the windows, one to warm up, and the counted ones."""
+        """Write files in order: to fill the windows, to warm up, and to count."""
         folder.mkdir(parents=True)
         filling = -(-self.window // max(FILLING_ROWS, self.rows)) if not self.equally else 1
         large = min(self.window, max(FILLING_ROWS, self.rows)) if not self.equally else self.rows
@@ -98,7 +99,7 @@ Side = Callable[[DataFrame, Stream, str], DataFrame]
 
 
 def windows(with_step: Any, df: DataFrame, stream: Stream, folder: str) -> DataFrame:
-    """``sliding_aggregate`` around a step, with pages on local disk."""
+    """Run ``sliding_aggregate`` with a step, and pages on local disk."""
     options = Options(
         by="device", on="ts", aggregations={"peak": ("watts", Max())}, window=stream.length,
         store=f"file://{folder}/pages",
@@ -107,13 +108,13 @@ def windows(with_step: Any, df: DataFrame, stream: Stream, folder: str) -> DataF
 
 
 def passed(df: DataFrame, stream: Stream, folder: str) -> DataFrame:
-    """The rows, repartitioned by key."""
+    """Return the rows, repartitioned by key."""
     del stream, folder
     return df.repartition("device").mapInArrow(lambda batches: batches, SCHEMA)
 
 
 def by_hand(df: DataFrame, stream: Stream, folder: str) -> DataFrame:
-    """A function over each key, that has its events as Spark's state."""
+    """Run a function per key, with the key's events in Spark's state."""
     del folder
     length = stream.window * 1_000_000
 
@@ -144,7 +145,7 @@ TRIVIAL: Side = partial(windows, trivial_step)
 
 @dataclass
 class Run:
-    """What the counted batches of a side took, in milliseconds."""
+    """The times of the counted batches of a side, in milliseconds."""
 
     batch: float
     commit: float
@@ -152,7 +153,7 @@ class Run:
 
 
 def measured(spark: SparkSession, stream: Stream, sides: Mapping[str, Side]) -> dict[str, Run]:
-    """The median batch of each side, over runs in turns."""
+    """Return the median batch of each side, over runs in turns."""
     taken: dict[str, list[Any]] = {name: [] for name in sides}
     with tempfile.TemporaryDirectory() as folder:
         stream.write(Path(folder, "events"))
@@ -173,7 +174,7 @@ def _run(found: list[Any]) -> Run:
 
 
 def _commit(progress: Any) -> float:
-    """Milliseconds a task of writing states, and what Spark logs of a batch."""
+    """Return the milliseconds per task for writing states and logging a batch."""
     states = progress.stateOperators
     found = sum(state.commitTimeMs / max(state.numStateStoreInstances, 1) for state in states)
     logs = progress.durationMs
@@ -181,7 +182,7 @@ def _commit(progress: Any) -> float:
 
 
 def batches(spark: SparkSession, stream: Stream, side: Side, events: Path) -> list[Any]:
-    """Spark's reports of the counted batches of one query."""
+    """Return Spark's reports of the counted batches of a query."""
     with tempfile.TemporaryDirectory() as folder:
         reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
         results = side(reader.parquet(str(events)), stream, folder)
@@ -194,7 +195,7 @@ def batches(spark: SparkSession, stream: Stream, side: Side, events: Path) -> li
 
 
 def run(size: float) -> list[Figure]:
-    """Rows a second of each side; at a smaller size there are fewer keys."""
+    """Measure rows per second of each side; smaller sizes have fewer keys."""
     spark = local_session(cores=2, memory="4g")
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
 
@@ -249,13 +250,13 @@ def _figure(stream: Stream, found: Mapping[str, Run], peer: str, limit: str) -> 
 
 
 def workers() -> float:
-    """The largest anonymous memory that a Python worker below this process has; 0 if unknown."""
+    """Return the largest anonymous memory of a Python worker of this process; 0 if unknown."""
     most = 0.0
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
             text = status.read_text()
             command = (status.parent / "cmdline").read_bytes()
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
         if b"pyspark" not in command or b"daemon" not in command:
             continue

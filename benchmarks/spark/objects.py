@@ -1,9 +1,9 @@
-"""A stream of 100 keys with its pages in S3 beside the same stream with them on local disk.
+"""A stream of 100 keys with pages in S3, compared with the same stream with pages on local disk.
 
-The S3 is moto's server on this machine, behind a proxy that has each request wait for 30 ms. Eight
-buckets, two partitions; the figures are medians of micro-batches without the first ones, of runs in
-turns, and the requests that the proxy counts. Server and proxy take processor time of the same
-cores, which an S3 elsewhere does not.
+The S3 is moto's server on this machine, behind a proxy that delays each request by 30 ms. There are
+eight buckets and two partitions. Figures are medians of micro-batches without the first ones, over
+runs in turns, and the requests that the proxy counts. Unlike a remote S3, the server and the proxy
+use processor time of the same cores.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PATIENCE = 60.0
 
 
 def run(size: float) -> list[Figure]:
-    """Rows per second and requests per bucket and micro-batch."""
+    """Measure rows per second, and requests per bucket and micro-batch."""
     spark = local_session(cores=2)
     taken: dict[str, list[float]] = {"disk": [], "s3": []}
     with tempfile.TemporaryDirectory() as folder, s3() as proxy:
@@ -82,7 +82,7 @@ def run(size: float) -> list[Figure]:
 def seconds_per_batch(
     spark: SparkSession, events: Path, store: str, checkpoint: str
 ) -> list[float]:
-    """How long each micro-batch took, without the first ones."""
+    """Return the seconds of each micro-batch, without the first ones."""
     reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
     results = sliding_aggregate(
         reader.parquet(str(events)),
@@ -102,7 +102,7 @@ def seconds_per_batch(
 
 @contextmanager
 def s3() -> Iterator[HTTPProxy]:
-    """An S3 with an empty bucket, 30 ms away."""
+    """Start an S3 with an empty bucket and a delay of 30 ms."""
     with create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     command = [sys.executable, "-c", "from moto.server import main; main()"]

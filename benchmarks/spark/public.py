@@ -1,8 +1,8 @@
-"""The public benchmarks of ``benchmarks.public`` on Spark: rows a second and core.
+"""The public benchmarks of ``benchmarks.public`` on Spark: rows per second and core.
 
-Each query reads Parquet files as one batch, into a sink that drops the rows; the best of a few
-runs. Query 5 is whole here: windows by auction with a row every two seconds, and then the auctions
-with most bids at each moment.
+Each query reads Parquet files as one batch, into a sink that discards the rows. Figures are the
+best of a few runs. Query 5 is complete: windows by auction with a row every two seconds, and then
+the auctions with the most bids at each moment.
 """
 
 from __future__ import annotations
@@ -47,18 +47,19 @@ from spark_integration import sliding_aggregate
 from spark_integration.session import available_cores, local_session
 
 TIMES, FILES = 2, 4
-#: Windows are columns of a row.
+#: The numbers of windows, which are columns of a row.
 WINDOWS = (1, 10, 100)
-#: Sensors of the football match, of which each has its windows.
+#: The number of sensors of the football match; each is a key.
 SENSORS = 16
 Query = Callable[[DataFrame], DataFrame]
 
 
 def closed(stream: Bids) -> pa.Table:
-    """The bids, and for each auction an event of no bid when its last window is over.
+    """Return the bids, and for each auction an event without a bid after its last window.
 
-    With it the auction's last results are due. A hop holds the bids from its start to before its
-    end, a window here those after its start up to its end: so times are a microsecond later.
+    These events make the last results of auctions due. A hop contains the bids from its start to
+    before its end, but our windows exclude the start and include the end. So times are increased by
+    a microsecond.
     """
     auctions, last = np.unique(stream.auctions[::-1], return_index=True)
     ends = stream.times[::-1][last] + LENGTH + HOP
@@ -70,7 +71,7 @@ def closed(stream: Bids) -> pa.Table:
 
 
 def table(keys: np.ndarray, values: np.ndarray, times: np.ndarray) -> pa.Table:
-    """Events as Arrow."""
+    """Return events as an Arrow table."""
     stamps = pa.array(times.view("M8[us]"), pa.timestamp("us", "UTC"))
     return pa.table({"key": pa.array(keys), "value": pa.array(values), "ts": stamps})
 
@@ -82,7 +83,7 @@ def windows(
     largest: bool = False,
     emit_every: str | None = None,
 ) -> DataFrame:
-    """The sum, or the largest value, of each key's windows."""
+    """Return the sum or the maximum of each key's windows."""
     monoid = Max() if largest else Sum("int64")
     return sliding_aggregate(
         events, by="key", on="ts", aggregations={"num": ("value", monoid)}, window=window,
@@ -91,7 +92,7 @@ def windows(
 
 
 def hot_items(folder: str, events: DataFrame) -> DataFrame:
-    """Query 5: of each moment the auctions with most bids."""
+    """Return the auctions with the most bids at each moment (query 5)."""
     counts = windows(TEN_SECONDS, folder, events, emit_every="2 seconds")
     most = F.max("num").over(Window.partitionBy("ts"))
     return counts.withColumn("most", most).where("num = most and num > 0")
@@ -104,7 +105,7 @@ class Bench:
         self.spark, self.folder = spark, folder
 
     def events(self, name: str, rows: pa.Table) -> DataFrame:
-        """A table as files."""
+        """Write a table as files, and read them."""
         place = self.folder / name
         place.mkdir()
         length = -(-rows.num_rows // FILES)
@@ -113,7 +114,7 @@ class Bench:
         return self.spark.read.parquet(str(place))
 
     def seconds(self, query: Query, events: DataFrame) -> float:
-        """The best of a few runs, from start to end."""
+        """Return the seconds of a query from start to end, the best of a few runs."""
         taken = []
         for _ in range(TIMES):
             began = perf_counter()
@@ -122,7 +123,7 @@ class Bench:
         return min(taken)
 
     def check(self, folder: str) -> None:
-        """What is timed must be right: query 5 against plain lists, over bids of 40 seconds."""
+        """Compare query 5 with plain Python, over bids of 40 seconds."""
         few = bids(CHECKED)
         stream = Bids(few.auctions, START + np.arange(CHECKED) * (4 * LENGTH // CHECKED))
         answers: dict[int, tuple[list[int], int]] = {}
@@ -138,7 +139,7 @@ class Bench:
 
 
 def run(size: float, progress: Progress) -> Rows:
-    """Rows a second and core of the three benchmarks."""
+    """Measure rows per second and core of the three benchmarks."""
     cores = available_cores()
     spark, rows = local_session(cores=cores), []
     spark.conf.set("spark.sql.shuffle.partitions", 2 * cores)

@@ -1,7 +1,7 @@
-"""Pages in Spark's own state beside pages on local disk: what a checkpoint and a restart cost.
+"""Pages in Spark's own state compared with pages on local disk: costs of checkpoints and restarts.
 
-Each side is a query over the same files, in two processes: one fills the windows, the other takes
-the query up again with smaller batches. So its first batch has the state to load.
+Each side is a query over the same files, in two processes. The first process fills the windows. The
+second continues the query with smaller batches, so its first batch loads the state.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from spark_integration.options import Emit
 from spark_integration.runners.state_pages import URL
 from spark_integration.session import local_session
 
-#: Windows of 40 MB and of 1 GB: so many doubles, of all keys together.
+#: The doubles in windows of 40 MB and of 1 GB, of all keys together.
 SMALL, LARGE = 5_000_000, 125_000_000
-#: Rows of a batch, and how many follow the restart; a smaller size has fewer.
+#: Rows per batch, and batches after the restart; smaller sizes have fewer batches.
 ROWS, BATCHES, FEW_BATCHES = 250_000, 12, 3
 FILES_AT_FIRST = 16
 SCHEMA = "device string, ts timestamp, watts double"
 
 
 def run(events: int, keys: int, size: float, progress: Progress) -> Rows:
-    """The same windows in Spark's state and on local disk, under the same settings of Spark."""
+    """Measure the same windows in Spark's state and on local disk, with the same settings."""
     del progress
     window, batch = max(int(events * size) // keys, 1), max(int(ROWS * size), 5_000)
     batches = BATCHES if size >= 1 else FEW_BATCHES
     held = human_bytes(8 * window * keys)
     with tempfile.TemporaryDirectory() as folder:
         stream = Path(folder, "stream")
-        # Meters that are down for a while report less than they should.
+        # Meters that are down report fewer readings.
         wanted = int(1.1 * window * keys) + batch * batches
         rows = write_stream(stream, wanted, keys, rows_per_file=batch)
         say(f"{rows:,} events of {keys:,} keys; the windows hold {held} of doubles")
@@ -83,7 +83,7 @@ def _milliseconds(count: float) -> str:
 
 
 def measure(folder: Path, stream: Path, window: int, store: str, batches: int) -> dict[str, float]:
-    """Bytes and milliseconds of one side; the times of later batches are medians."""
+    """Return bytes and milliseconds of a side; times of later batches are medians."""
     files = sorted(stream.iterdir())
     fill = run_files(folder, files[:-batches], FILES_AT_FIRST, window, store, "last")
     say(f"  {store.partition('//')[0]}// filled in {sum(fill['batch']) / 1000:,.0f} s")
@@ -102,7 +102,7 @@ def measure(folder: Path, stream: Path, window: int, store: str, batches: int) -
 def run_files(
     folder: Path, files: Sequence[Path], files_a_batch: int, window: int, store: str, emit: Emit
 ) -> dict[str, Any]:
-    """Have a process of its own run the query over these files, after those it had before."""
+    """Run the query over these files in a separate process, after the earlier files."""
     source = folder / "input"
     source.mkdir(parents=True, exist_ok=True)
     for path in files:
@@ -117,7 +117,7 @@ def run_files(
 def _run_query(
     folder: Path, files_a_batch: int, window: int, store: str, emit: Emit
 ) -> dict[str, Any]:
-    """What each batch of the query took, until there are no more files."""
+    """Run the query until there are no more files; return the costs of each batch."""
     spark = local_session(cores=2, memory="4g")
     reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files_a_batch)
     results = sliding_aggregate(
@@ -140,7 +140,7 @@ def _run_query(
     found = {
         "batch": [progress.batchDuration for progress in batches],
         "commit": [state.commitTimeMs / tasks for state in states],
-        # Spark's own state store, which holds the snapshots of file://, tells neither.
+        # Spark's default state store, which has the snapshots of file://, reports neither.
         "load": [state.customMetrics.get("rocksdbLoadLatencyMs", 0) / tasks for state in states],
         "live": [
             state.customMetrics.get("rocksdbSstFileSize", state.memoryUsedBytes) for state in states

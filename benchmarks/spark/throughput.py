@@ -1,8 +1,8 @@
-"""Spark: rows a second with every result, beside pass-through, a trivial step and Spark's window.
+"""Spark: rows per second with all results, a pass-through, a trivial step and Spark's window.
 
-All sides read the same files in the same micro-batches, in one session, into a sink that drops the
-rows. The trivial step packs, groups, keeps a state and unpacks alike, and computes nothing. The
-pass-through repartitions the rows by key, and hands them on.
+All sides read the same files in the same micro-batches, in one session, into a sink that discards
+the rows. The trivial step packs, groups, stores a state and unpacks like ours, but computes
+nothing. The pass-through repartitions the rows by key, and returns them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from spark_integration.step.step import Step, step
 
 EVENTS, BATCHES, REPEATS = 4_000_000, 4, 3
 FEW, MANY = 100, 10_000
-#: Spark's own window gets the first batch only, and a share of it: it copies every row into as
-#: many panes as slides fit into the hour. A smaller size has a fifth of that.
+#: Spark's own window gets only a share of the first batch, by slide: it copies every row once for
+#: each slide in the hour. Smaller sizes have a fifth of that.
 OWN_SHARE, LESS = {"1 minute": 1.0, "10 seconds": 0.2}, 0.2
 ONE = {"peak": ("watts", Max())}
 TWO = {"peak": ("watts", Max()), "mean": ("watts", Mean())}
@@ -40,9 +40,9 @@ SCHEMA = "device string, ts timestamp, watts double"
 
 
 def run(size: float) -> list[Figure]:
-    """Thousands of rows a second for few and for many keys; of these fewer at a smaller size.
+    """Measure thousands of rows per second for few and for many keys.
 
-    So a key brings as many rows in a micro-batch at any size.
+    Smaller sizes have fewer of the many keys, so that the rows per key and micro-batch are equal.
     """
     spark = local_session(cores=2, memory="6g")  # Spark's own window needs more than the default
     figures = []
@@ -67,7 +67,7 @@ class Bench:
         self.spark, self.events, self.rows, self.full = spark, events, rows, full
 
     def against_trivial(self, keys: int) -> list[Figure]:
-        """The window, one hour and 30 days long, beside a step that computes nothing."""
+        """Compare windows of one hour and 30 days with a step that computes nothing."""
         self.windows("1 hour", ONE)  # the first run warms up Java and the workers
         sides: dict[str, Callable[[], float]] = {
             "pass": self.passed,
@@ -105,7 +105,7 @@ class Bench:
         return [*figures, length]
 
     def against_own_window(self, keys: int) -> list[Figure]:
-        """Every event exactly, beside Spark's window every minute and every ten seconds."""
+        """Compare results for every event with Spark's window every minute and ten seconds."""
         ours = self.windows("1 hour", ONE)
         figures = []
         for slide, share in OWN_SHARE.items():
@@ -121,7 +121,7 @@ class Bench:
         return figures
 
     def windows(self, length: str, aggregations: Aggregations, with_step: Step = step) -> float:
-        """Rows a second of ``sliding_aggregate`` around a step."""
+        """Return the rows per second of ``sliding_aggregate`` with a step."""
         with tempfile.TemporaryDirectory() as folder:
             options = Options(
                 by="device",
@@ -134,13 +134,13 @@ class Bench:
             return self.rate(run_request(self.stream(), request, with_step), folder, self.rows)
 
     def passed(self) -> float:
-        """Rows a second of rows that are repartitioned by key alone."""
+        """Return the rows per second of a repartitioning by key."""
         with tempfile.TemporaryDirectory() as folder:
             results = self.stream().repartition("device")
             return self.rate(results.mapInArrow(lambda rows: rows, SCHEMA), folder, self.rows)
 
     def own_window(self, slide: str, share: float) -> float:
-        """Rows a second of Spark's sliding window, over the first files or a sample of them."""
+        """Return the rows per second of Spark's sliding window, over a share of the first file."""
 
         def windowed(df: DataFrame) -> DataFrame:
             late = df.where(F.rand(1) < share).withWatermark("ts", "0 seconds")
@@ -153,12 +153,12 @@ class Bench:
             return self.rate(windowed(self.stream(first)), folder, rows)
 
     def stream(self, files: str = "*.parquet") -> DataFrame:
-        """The events as a stream of equal micro-batches."""
+        """Return the events as a stream of equal micro-batches."""
         reader = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
         return reader.option("pathGlobFilter", files).parquet(str(self.events))
 
     def rate(self, results: DataFrame, folder: str, rows: float) -> float:
-        """Rows a second from the query's start to its end."""
+        """Return the rows per second from the query's start to its end."""
         writer = results.writeStream.format("noop").outputMode("append")
         writer = writer.option("checkpointLocation", f"{folder}/checkpoint")
         began = perf_counter()

@@ -1,4 +1,4 @@
-"""The step that computes nothing, in a module that a worker imports without any bench's plots."""
+"""A step that computes nothing, in a module that workers import without plotting libraries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def trivial_step(
     store: PageStore,
     watermark: int | None = None,
 ) -> Advanced:
-    """Everything that a step must do but for the windows: an empty state, a column per result."""
+    """Return what a step must return, without windows: an empty state, and result columns."""
     del store, watermark
     for alias in plan.results:
         filled: Any = np.ones(rows.num_rows)

@@ -1,9 +1,9 @@
-"""What a snapshot reaches: described, verified, swept.
+"""What a snapshot refers to: descriptions, verification, garbage collection.
 
-- ``description``: what a snapshot tells without reading a page
-- ``walk``: every page that it reaches, verified, or named for a sweep
-- ``keyed``: the same of many keys, out of their snapshot
-- ``published``: what published snapshots need
+- ``description``: a summary of a snapshot, without reading a page
+- ``walk``: every page of a snapshot, verified, or listed as live for garbage collection
+- ``keyed``: the same for snapshots of keyed windows
+- ``published``: the pages that published snapshots need
 """
 
 from mta.audit.description import SnapshotSummary, SubWindow, describe_snapshot

@@ -1,4 +1,4 @@
-"""What a snapshot says about its windows, without their operation and without reading a page."""
+"""A summary of the windows in a snapshot, without their monoid and without reading a page."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mta.windows.shared_snapshot import WindowState, shared_snapshot
 
 @dataclass(frozen=True)
 class SubWindow:
-    """One of multiple windows in a snapshot."""
+    """One of the windows in a snapshot of multiple windows."""
 
     name: str
     policy: str
     events: int
     front: int
     pages: int | None
-    """Pages with events of the window, and those above them; None where only pages can tell."""
+    """Pages with events of the window, and their inner pages; None if unknown without pages."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class SnapshotSummary:
     pages: int
     snapshot_bytes: int
     late: int | None
-    """Events dropped as too late; None where that is counted for all keys together."""
+    """Events dropped as too late; None if they are only counted for all keys together."""
     invalid: int | None
     ahead: int | None
     """Events dropped as too far ahead of the clock."""
     front_time: int | None
     last_time: int | None
     windows: tuple[SubWindow, ...] = ()
-    """The windows over these events by their names, where several share them."""
+    """The windows by name, if multiple windows share these events."""
 
 
 def describe_snapshot(data: bytes) -> SnapshotSummary:
@@ -90,7 +90,7 @@ def _described(state: WindowState, snapshot: Snapshot) -> SubWindow:
 
 
 def _pages_from(front: int, snapshot: Snapshot) -> int:
-    """How many pages hold events from a position on; positions alone tell in level queues."""
+    """Return how many pages have events from a position on, which is known for level queues."""
     if [type(part) for part in snapshot.state] != [int, list, list]:
         raise CorruptSnapshot("the snapshot cannot be read: its state is not that of an event log")
     swept, _, tails = snapshot.state

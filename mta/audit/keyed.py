@@ -1,8 +1,8 @@
-"""Keyed windows out of their snapshot alone: what each key has, whether pages are whole and live.
+"""Keyed windows from their snapshot alone: their keys, and which pages are intact and live.
 
-As for one window (``opaque``), the operation need not be known: values are left as they are, bytes
-that nobody reads. Policies on counts and times are known by what a snapshot says of them, so that
-windows are counted as they are. Under any other policy an event counts as long as it is stored.
+As for a single window (``opaque``), the monoid is not needed: values remain uninterpreted bytes.
+Policies on counts and times are restored from their descriptions in the snapshot, so the events in
+windows are counted exactly. Under any other policy, all stored events are counted.
 
     >>> from mta import CountWindow, KeyedWindows, Max
     >>> windows = KeyedWindows(Max(), CountWindow(2), "memory://keyed", name="demo", page_bytes=64)
@@ -47,10 +47,7 @@ _BATCH, _CACHED = 64, 1 << 22
 
 
 class OpaqueKeys:
-    """The keys of a snapshot, to be listed and verified, never to be added to.
-
-    Raises CorruptSnapshot, and what the store raises.
-    """
+    """The keys of a snapshot, for listing and verification. Raises CorruptSnapshot."""
 
     def __init__(self, snapshot: bytes, store: str | PageStore) -> None:
         unread = UnreadSnapshot.decode(snapshot)
@@ -63,23 +60,23 @@ class OpaqueKeys:
 
     @cached_property
     def policies(self) -> dict[str, AbstractPolicy] | None:
-        """The policies by name; None where one of them is not known by its description."""
+        """Return the policies by name; None if the description of one is not understood."""
         found = {name: policy_of(text, mark) for name, text, mark in sorted(self.snapshot.policies)}
         known = {name: policy for name, policy in found.items() if policy is not None}
         return known if len(known) == len(found) else None
 
     @property
     def exact(self) -> bool:
-        """Whether events are counted in windows, not as long as they are stored."""
+        """Return whether only events in windows are counted, and not all stored events."""
         return (
             self.policies is not None
             or self.snapshot.counts.keys == self.snapshot.counts.standalone
         )
 
     def incomplete(self) -> list[Incomplete]:
-        """The results that are incomplete after windows or aggregations were changed.
+        """Return the results that are incomplete after windows or aggregations were changed.
 
-        Named by the column that they read, as what is computed is not known. No store call.
+        They are named by the columns that they read, as monoids are unknown. No store call.
         """
         found = []
         for name, policy in (self.policies or {}).items():
@@ -94,7 +91,7 @@ class OpaqueKeys:
     # --- what each key has ------------------------------------------------------------------------
 
     def summaries(self) -> Iterator[tuple[Any, SnapshotSummary]]:
-        """Every key, and what is known of it; reads every page once or twice."""
+        """Yield every key and its summary; reads every page once or twice."""
         for lot in self._lots():
             for place in range(len(lot.table)):
                 yield lot.table.keys.at(place), self._summary(lot, place)
@@ -102,7 +99,7 @@ class OpaqueKeys:
     def first(
         self, limit: int, order: Callable[[Any], Any]
     ) -> tuple[int, list[tuple[Any, SnapshotSummary]]]:
-        """How many events there are in windows, and what is known of the first keys in an order.
+        """Return the number of events in windows, and the summaries of the first keys in an order.
 
         Reads every page once or twice; 1 us per key.
         """
@@ -117,7 +114,7 @@ class OpaqueKeys:
         return events, found
 
     def find(self, key: Any) -> SnapshotSummary | None:
-        """What is known of one key, None of a key that is not here; a ``get_many`` a level."""
+        """Return the summary of a key, None for an unknown key; one ``get_many`` per level."""
         try:
             known = self._tree.find(read_key(key, self.snapshot.kind))
         except UnsuitableKey:
@@ -143,7 +140,6 @@ class OpaqueKeys:
         return _Lot(table, fronts)
 
     def _summary(self, lot: _Lot, place: int) -> SnapshotSummary:
-        """What is known of one key of a table."""
         table = lot.table
         left, times = int(table.left[place]), table.times
         if table.marks[place] == STANDALONE:
@@ -180,11 +176,11 @@ class OpaqueKeys:
     # --- which pages there are --------------------------------------------------------------------
 
     def live_keys(self, left_out: dict[str, str] | None = None) -> Iterator[str]:
-        """The key of every page that the snapshot names, those to be deleted later included.
+        """Yield the key of every page that the snapshot names, including pages pending deletion.
 
-        Reads the indexes, and the tables that hold standalone snapshots. Raises MissingPage and
-        CorruptPage; where ``left_out`` is given, a standalone window with a damaged page is noted
-        there instead.
+        Reads the indexes, and the tables with snapshots of standalone windows. Raises MissingPage
+        and CorruptPage. If ``left_out`` is given, it gets the name and the error of each standalone
+        window with a damaged page instead.
         """
         for run in self.snapshot.runs:
             yield from self._pages_of(run)
@@ -197,7 +193,7 @@ class OpaqueKeys:
         return self._pages.keys(run.pages())
 
     def _pending(self, entry: Entry, left_out: dict[str, str] | None) -> Iterator[str]:
-        """The pages of what is to be deleted; some may be gone, if a deletion was cut short."""
+        """Yield the pages of an entry pending deletion; some may already be deleted."""
         if isinstance(entry, bytes):
             held = restore_opaque(entry, self.store)
             held.engine.structure.evict_to(held.engine.structure.back)
@@ -210,14 +206,13 @@ class OpaqueKeys:
             yield from self._pages.keys(entry)
 
     def is_garbage(self, key: str) -> bool:
-        """Whether a page of the store that ``live_keys`` does not have can never be of use again.
+        """Return whether a page that is not among ``live_keys`` can never be needed again.
 
-        As ``mta.audit.is_garbage``: none who goes on from this snapshot, or a newer one, can come
-        to name it. A run that they write has a later number than all before it; but they may write
-        new indexes of runs that are there, and lists of pending deletions. A standalone window may
-        begin again, once its key has expired; so its pages are garbage only where no key can
-        expire.
-        Reads every page at the first call, if there are standalone windows.
+        As for ``mta.audit.is_garbage``, no writer that continues from this snapshot or a newer one
+        may ever name the page. Such a writer numbers its runs after all existing ones, but may
+        write new indexes of existing runs, and lists of pending deletions. A key may become
+        standalone again after it has expired, so pages of a standalone window are garbage only if
+        keys cannot expire. The first call reads every page if there are standalone windows.
         """
         window, _, place = key.rpartition("/")[0].partition("/")
         if window != self.name:
@@ -234,7 +229,7 @@ class OpaqueKeys:
 
     @cached_property
     def _lasting(self) -> dict[str, Opaque]:
-        """Standalone windows whose keys cannot expire, by their names."""
+        """Return the standalone windows whose keys cannot expire, by name."""
         policies = self.policies
         if policies is None or all(each.lifetime is not None for each in policies.values()):
             return {}
@@ -242,15 +237,15 @@ class OpaqueKeys:
         return {held.engine.name: held for held in windows}
 
     def snapshots(self) -> Iterator[tuple[Any, bytes]]:
-        """Keys with standalone windows, and their snapshots; reads every page if there are any."""
+        """Yield the snapshots of standalone windows by key; reads every page if there are any."""
         if self.snapshot.counts.standalone:
             for table in self._tree.everything():
                 yield from _snapshots_of(table)
 
-    # --- whether they are whole -------------------------------------------------------------------
+    # --- whether they are intact ------------------------------------------------------------------
 
     def audit(self) -> Audit:
-        """Verify every page, and those of standalone windows; go on after each finding."""
+        """Verify every page, including those of standalone windows; continue after damage."""
         found, snapshots = self.audit_tables()
         for _, snapshot in snapshots:
             one = audit(restore_opaque(snapshot, self.store))
@@ -260,10 +255,10 @@ class OpaqueKeys:
         return found
 
     def audit_tables(self) -> tuple[Audit, Iterator[tuple[Any, bytes]]]:
-        """Verify every table and index; and the snapshots of keys with a standalone window.
+        """Verify every table and index; return the audit, and snapshots of standalone windows.
 
-        These read every table again, but damaged ones: a key is passed over that one of them may
-        say something of. A table cannot be rebuilt, as its events are in no other page.
+        Iterating over the snapshots reads the intact tables again. It skips the keys that may be in
+        a damaged table. A table cannot be rebuilt, as no other page has its events.
         """
         found, lost = Audit(), list[tuple[int, int]]()
         whole = LSMTree(self._layout, self._pages, self.snapshot.lateness is not None)
@@ -279,7 +274,7 @@ class OpaqueKeys:
     def _with_snapshots(
         self, tree: LSMTree, lost: list[tuple[int, int]]
     ) -> Iterator[tuple[Any, bytes]]:
-        """The snapshots in whole tables, but those of keys that a damaged one may have."""
+        """Yield the snapshots in intact tables, except for keys that a damaged table may have."""
         if not self.snapshot.counts.standalone:
             return
         for table in tree.everything():
@@ -291,7 +286,7 @@ class OpaqueKeys:
             yield from _snapshots_of(table)
 
     def _verify(self, run: Run, level: int, index: Index, end: int, notes: _Notes) -> None:
-        """Verify what an index names, whose keys' hashes are below ``end``, and all below."""
+        """Verify all pages below an index whose keys have hashes below ``end``."""
         found, tables, lost = notes
         ends = [*index.firsts[1:].tolist(), end]
         for start in range(0, len(index), _BATCH):
@@ -304,7 +299,7 @@ class OpaqueKeys:
                     if data is None:
                         raise CorruptPage("it is not in the store")
                     content = pages.decode(self._layout, level, run.number, name, data)
-                    assert not isinstance(content, list)  # of tables and indexes alone
+                    assert not isinstance(content, list)  # only tables and indexes are here
                     what = _difference(content, index, at)
                     if what is not None:
                         raise CorruptPage(what)
@@ -320,21 +315,20 @@ class OpaqueKeys:
                     tables.append((first, name))
 
 
-#: What was found, the first hash and the name of each whole table, and ranges of hashes of others.
+#: The audit; the first hash and the name of each intact table; the hash ranges of damaged pages.
 _Notes = tuple[Audit, list[tuple[int, bytes]], list[tuple[int, int]]]
 
 
 @dataclass
 class _Lot:
-    """A table, and where each key's windows begin."""
+    """A table, and the position where each key's windows start."""
 
     table: Table
     fronts: list[np.ndarray]
-    """A row for each key and policy."""
+    """For each policy, the front of each key."""
 
     @property
     def events(self) -> int:
-        """How many events there are in windows."""
         sizes = self.table.bounds[1:] - np.minimum.reduce(self.fronts)
         vectorized = int(sizes[self.table.marks != STANDALONE].sum())
         return vectorized + sum(
@@ -343,7 +337,7 @@ class _Lot:
 
 
 class KeyedDamage(Damage):
-    """A page of many keys that is not what its index says; ``group`` is the number of its run."""
+    """A page of many keys that differs from its index; ``group`` is the number of its run."""
 
     def __str__(self) -> str:
         place = f"level {self.level}, run {self.group}"
@@ -366,7 +360,7 @@ def _snapshots_of(table: Table) -> Iterator[tuple[Any, bytes]]:
 
 
 def _reached(held: Opaque, left_out: dict[str, str] | None) -> Iterator[str]:
-    """The pages that a standalone window needs; notes why nobody knows, if that may be."""
+    """Yield the pages of a standalone window; record the error in ``left_out`` if that is given."""
     try:
         yield from live_keys(held)
     except (MissingPage, CorruptPage) as error:
@@ -376,24 +370,24 @@ def _reached(held: Opaque, left_out: dict[str, str] | None) -> Iterator[str]:
 
 
 def _later(summary: SnapshotSummary, left: int) -> SnapshotSummary:
-    """A summary of a window that began after so many events of its key."""
+    """Return the summary of a window whose first event follows ``left`` events of its key."""
     windows = [replace(each, front=each.front + left) for each in summary.windows]
     front, back = summary.front + left, summary.back + left
     return replace(summary, front=front, back=back, windows=tuple(windows))
 
 
 def _difference(content: Table | Index, index: Index, at: int) -> str | None:
-    """What is not as the index above says, if anything is."""
+    """Return how a page differs from what the index above says, or None."""
     hashes = content.firsts if isinstance(content, Index) else content.keys.hashes
     if not len(hashes) or hashes[0] != index.firsts[at]:
-        return "it does not begin with the key that its index says"
+        return "it does not begin with the key that its index names"
     if at + 1 < len(index) and hashes[-1] >= index.firsts[at + 1]:
         return "it has keys of the page after it"
     return None
 
 
 class _Untouched(Schema):
-    """Values whose bytes are left alone."""
+    """Values whose bytes are not interpreted."""
 
     row_bytes: int | None = None
 

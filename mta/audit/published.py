@@ -1,4 +1,4 @@
-"""Which pages published snapshots need, and which records of what is published nobody needs.
+"""Which pages published snapshots need, and which published records are no longer needed.
 
 >>> from mta import CountWindow, KeyedWindows, Max
 >>> windows = KeyedWindows(Max(), CountWindow(2), "memory://needed", name="demo", page_bytes=64)
@@ -30,16 +30,16 @@ _WRITTEN = re.compile(r"/written/([^/]+)/(\d{1,18})/(\d{1,6})")
 
 
 def needed_by_published(store: PageStore, keys: Iterable[str]) -> set[str]:
-    """The pages that published snapshots need, of a store that has these keys.
+    """Return which of these keys are pages that published snapshots need.
 
-    Reads every inner page. Raises MissingPage, CorruptPage and CorruptSnapshot where those of a
-    newest snapshot cannot be found.
+    Reads every inner page. Raises MissingPage, CorruptPage and CorruptSnapshot if the pages of a
+    newest snapshot cannot be determined.
     """
     return {key for head in heads(store, keys) for key in _needed(store, head)}
 
 
 def heads(store: PageStore, keys: Iterable[str]) -> Iterator[Head]:
-    """The heads in a store that has these keys. Raises CorruptSnapshot."""
+    """Yield the heads among these keys of a store. Raises CorruptSnapshot."""
     for name in sorted({match[1] for key in keys if (match := HEAD.fullmatch(key))}):
         head = read_head(store, name)
         if head is not None:
@@ -47,9 +47,9 @@ def heads(store: PageStore, keys: Iterable[str]) -> Iterator[Head]:
 
 
 def unneeded_records(store: PageStore, keys: Iterable[str], source: str) -> list[str]:
-    """The records of what a query publishes that nobody needs: left by a kill, or by a late task.
+    """Return the records that a query published and that are not needed any more.
 
-    A batch that is under way may need some of them yet.
+    A killed or late task leaves such records. The batch in progress may still need some of them.
     """
     found: list[str] = []
     listed = list(keys)

@@ -1,13 +1,14 @@
-"""Verifies every page that a snapshot reaches, and names every page that it keeps alive.
+"""Verify every page that a snapshot refers to, or list every page that it keeps alive.
 
-From the tails downwards (invariants 1 and 2 of ``levels.py``), each page is compared with what its
-parent says of it: its digest, window, level and group, that it is full, that its times do not
-decrease and end with the parent's time, and that its fold is the parent's partial. Nothing found
-stops the audit; what a damaged inner page would have named is not reached, and not reported.
+The audit starts at the tails and goes down (invariants 1 and 2 of ``levels.py``). It compares each
+page with what its parent says about it: its digest, window, level and group. It also checks that
+the page is full, that its times do not decrease and end with the parent's time, and that its fold
+equals the parent's partial. The audit continues after damage. It cannot reach the pages below a
+damaged inner page, and does not report them.
 
-A snapshot names pages from ``swept`` on. Those from the front on are its own; those before serve
-the snapshots before it, and the checkpoint after it may have deleted them already, so that one of
-these is *gone* when it is missing, not damaged.
+A snapshot names pages from ``swept`` on. Its windows need those from the front on. Earlier pages
+serve earlier snapshots, and a later checkpoint may already have deleted them. So a missing earlier
+page is *gone*, not damaged.
 
     >>> from mta import CountWindow, Max, Window
     >>> window = Window(Max(), CountWindow(8), name="demo", arity=2)
@@ -43,20 +44,20 @@ _BATCH = 64
 
 
 class Sharing(Protocol):
-    """Multiple windows over the same events: ``SharedWindows``, or ``opaque`` ones."""
+    """Multiple windows over the same events: ``SharedWindows``, or ``opaque`` windows."""
 
     @property
     def engine(self) -> Engine:
-        """What holds the events."""
+        """Return the engine, which stores the events."""
 
     @property
     def fronts(self) -> Mapping[str, int] | None:
-        """The position of each window's oldest event; None of a single window."""
+        """Return the position of each window's oldest event; None for a single window."""
 
 
 @dataclass(frozen=True)
 class Damage:
-    """A page that is not what its parent says, and what is wrong with it."""
+    """A page that differs from what its parent says, and the difference."""
 
     key: str
     level: int
@@ -66,9 +67,9 @@ class Damage:
     """The position of the first event below the page."""
     last: int
     needed: bool
-    """Whether the window itself needs the page, and not only the snapshots before it."""
+    """Whether the window needs the page, and not only earlier snapshots."""
     windows: tuple[str, ...] | None = None
-    """Which of multiple windows hold these events, or some; None of a single window."""
+    """Which of multiple windows have some of these events; None for a single window."""
     repaired: bool = False
     outcome: str = "not repaired"
 
@@ -82,40 +83,38 @@ class Damage:
         if self.windows is None:
             return ""
         if not self.windows:
-            return "in no window, but kept; "
+            return "in no window, but retained; "
         return f"in window{'s' * (len(self.windows) > 1)} {', '.join(self.windows)}; "
 
 
 @dataclass
 class Audit:
-    """What an audit has found."""
+    """The findings of an audit."""
 
     pages: int = 0
-    """Pages that were read and found whole."""
+    """Pages that were read and are intact."""
     gone: int = 0
     """Missing pages of events that have left, which a later checkpoint may have deleted."""
     damaged: list[Damage] = field(default_factory=list)
 
     @property
     def repaired(self) -> list[Damage]:
-        """The damage that is no more."""
         return [damage for damage in self.damaged if damage.repaired]
 
     @property
     def left(self) -> list[Damage]:
-        """The damage that is still there."""
         return [damage for damage in self.damaged if not damage.repaired]
 
 
 def audit(window: Window | Sharing, repair: bool = False) -> Audit:
-    """Verify every page that the window, or several, reach; go on after each finding.
+    """Verify every page that one window, or several, refer to; continue after damage.
 
     Reads every page once, 64 at a time. ``repair`` rebuilds a damaged inner page from the level
-    below, and puts it back only if it has exactly the digest that its parent asks for; that costs a
-    listing of the keys of each level below, once, and the reads of the pages below it. A leaf
-    cannot be rebuilt, nor can the one page a level that the front has passed in part, once the
-    pages below it that have left are deleted. Nothing else may write to the store meanwhile.
-    Raises NotPageable without a store, and what the store raises.
+    below, and writes the result only if it has the digest that the parent names. This lists the
+    keys of each level below once, and reads the pages below the damaged one. A leaf cannot be
+    rebuilt. Nor can the page of each level that the front has partly passed, once the pages below
+    it that have left are deleted. No other process may write to the store during a repair. Raises
+    NotPageable without a store, and the errors of the store.
     """
     with np.errstate(all="ignore"):
         auditor = _Auditor(window, repair)
@@ -124,11 +123,11 @@ def audit(window: Window | Sharing, repair: bool = False) -> Audit:
 
 
 def live_keys(window: Window | Sharing, own: bool = False) -> Iterator[str]:
-    """The key of every page that the snapshot names, those for earlier snapshots included.
+    """Yield the key of every page that the snapshot names, including those for earlier snapshots.
 
-    ``own``: only those that the window itself needs, or any of several that share their events.
-    One read an inner page, none for leaves. Raises NotPageable without a store; MissingPage or
-    CorruptPage for an inner page, without which nobody knows what else is alive.
+    With ``own``, only the pages that the window needs, or any window that shares its events. Reads
+    each inner page once, but no leaf. Raises NotPageable without a store, and MissingPage or
+    CorruptPage for an inner page, as the live pages below it are then unknown.
     """
     engine = window.engine
     _store_of(engine)
@@ -145,15 +144,15 @@ def live_keys(window: Window | Sharing, own: bool = False) -> Iterator[str]:
             except MissingPage:
                 if named.needed:
                     raise
-                continue  # the pages below were deleted before it
+                continue  # the pages below it were deleted first
             waiting.extend(tree.pages_below(named, group))
 
 
 def is_garbage(window: Window | Sharing, key: str) -> bool:
-    """Whether a page of the store that ``live_keys`` does not have can never be of use again.
+    """Return whether a page that is not among ``live_keys`` can never be needed again.
 
-    It is, if who goes on from this snapshot, or from a newer one, cannot come to name it. A page
-    that is not may be one that such a writer has put just now. No store call.
+    True if no writer that continues from this snapshot or a newer one can ever name the page. If
+    False, such a writer may have just written it. No store call.
     """
     engine = window.engine
     name, _, place = key.rpartition("/")[0].partition("/")
@@ -181,7 +180,6 @@ class _Auditor:
         self.found = Audit()
 
     def walk(self, pages: Iterator[Named]) -> None:
-        """Verify pages, and those below them."""
         while batch := list(islice(pages, _BATCH)):
             found = self._store.get_many([self._key(named) for named in batch])
             for named, data in zip(batch, found, strict=True):
@@ -193,7 +191,7 @@ class _Auditor:
         return page.key_of(self._name, named.level, named.number, named.name)
 
     def _verify(self, named: Named, data: bytes | None) -> Group | None:
-        """The page as a group if it can be read, after a repair if need be."""
+        """Return the page as a group, repaired if necessary; None if it is unreadable."""
         if data is None and not named.needed:
             self.found.gone += named.name != NO_NAME
             return None
@@ -215,7 +213,7 @@ class _Auditor:
         return group
 
     def _read(self, named: Named, data: bytes | None) -> tuple[Group | None, str | None]:
-        """The group that can be read, and what is wrong, if anything is."""
+        """Return the group if it is readable, and a description of the damage, if any."""
         level, number, name = named.level, named.number, named.name
         if data is None:
             return None, "it is not in the store"
@@ -236,11 +234,11 @@ class _Auditor:
         if not self._repairs:
             return "not repaired"
         if self._rebuild is None:
-            return f"{self._tree.name} keeps events in this page too: restore a copy of it"
-        return "not all that was below it is there, so it cannot be rebuilt: restore a copy of it"
+            return f"{self._tree.name} stores events in this page too: restore a copy of it"
+        return "pages below it are missing, so it cannot be rebuilt: restore a copy of it"
 
     def _repair(self, named: Named) -> Group | None:
-        """The page, rewritten and read again."""
+        """Rewrite the page, and return it as read back; None if that is impossible."""
         pages = self._rebuild(named) if self._rebuild else None
         if pages is None:
             return None

@@ -1,8 +1,8 @@
-"""The command ``mta`` as far as it needs no Spark; ``spark_integration.cli`` adds the rest.
+"""The commands of ``mta`` that need no Spark; ``spark_integration.cli`` adds the others.
 
-- ``commands``: options in, exit code out
-- ``snapshots``: ``inspect``, ``check`` and ``gc`` of snapshots saved in files
-- ``serving``, ``planning``: the server's command; what windows will take
+- ``commands``: from options to an exit code
+- ``snapshots``: ``inspect``, ``check`` and ``gc`` for snapshots in files
+- ``serving``, ``planning``: the options of the server; plans of windows
 - ``console``, ``output``: what the commands print, and in which form
-- ``exits``: the exit codes, and which error has which
+- ``exits``: the exit codes, and the code of each error
 """

@@ -1,4 +1,4 @@
-"""The command ``mta``: options in, exit code out; ``mta --version`` tells what it runs on."""
+"""The command ``mta``: it takes options, and returns an exit code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from stores.errors import MissingDependency
 from stores.installing import pip_install
 
 PACKAGE = "mta-windows"
-#: Which extra of the package brings a library that not every command needs.
+#: The extra of the package that installs each optional library.
 EXTRAS = {
     "pyspark": "spark",
     "pyarrow": "spark",
@@ -41,13 +41,13 @@ EXTRAS = {
     "prometheus_client": "serve",
 }
 
-#: Takes the options of a command by their names; None is the exit code 0.
+#: A command takes its options as keywords, and returns an exit code; None means 0.
 Command = Callable[..., int | None]
 _PATH = "a file with a snapshot of Window, SharedWindows or KeyedWindows; with Spark, "
 
 
 class CommandLine:
-    """``mta`` with the commands of snapshots in files; others add their own before it runs."""
+    """``mta`` with the commands for snapshots in files; other packages may add commands."""
 
     def __init__(self) -> None:
         self.parser = ArgumentParser(
@@ -63,7 +63,7 @@ class CommandLine:
             help="print the completion of commands and options for bash, zsh or tcsh"
             )  # fmt: skip
         self._commands = self.parser.add_subparsers(required=True, metavar="command", dest="name")
-        #: The commands by name; others add options to them, or replace what they do.
+        #: The commands by name; other packages may add options, or replace the function.
         self.commands: dict[str, ArgumentParser] = {}
         self._add_inspect()
         self._add_check()
@@ -119,7 +119,7 @@ class CommandLine:
         _add_common(parser)
 
     def add(self, name: str, command: Command, **how: Any) -> ArgumentParser:
-        """A new command, to be given options; ``how`` is what ``ArgumentParser`` takes."""
+        """Add a command and return its parser; ``how`` are arguments of ``ArgumentParser``."""
         parser: ArgumentParser = self._commands.add_parser(name, **how)
         parser.set_defaults(command=command)
         amount = parser.add_mutually_exclusive_group()
@@ -131,7 +131,7 @@ class CommandLine:
         return parser
 
     def run(self, arguments: Sequence[str] | None = None) -> int:
-        """Carry out what the arguments ask for; returns the exit code (``mta.cli.exits``)."""
+        """Run the command of these arguments; return its exit code (``mta.cli.exits``)."""
         given = vars(self.parser.parse_args(arguments))
         name: str = given.pop("name")
         command: Command = given.pop("command")
@@ -157,7 +157,6 @@ class CommandLine:
 
 
 def _add_common(parser: ArgumentParser) -> None:
-    """The options of all commands on snapshots."""
     parser.add_argument("--json", action="store_true", dest="as_json",
                         help="print one JSON document; default: lines of text")  # fmt: skip
     parser.add_argument("--store", metavar="URL",
@@ -171,7 +170,7 @@ def _exit_codes() -> str:
 
 
 def installed(name: str) -> str:
-    """The version of a distribution, "" where it is not installed; it is not imported."""
+    """Return the version of a distribution without importing it; "" if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -179,7 +178,7 @@ def installed(name: str) -> str:
 
 
 def versions() -> str:
-    """The versions of all that results depend on, and of what is there besides, line by line."""
+    """Return the versions that results depend on, and the installed stores, one per line."""
     spark = installed("pyspark")
     facts = {
         "mta": __version__,
@@ -193,7 +192,7 @@ def versions() -> str:
 
 
 class _Version(Action):
-    """Prints the versions and ends; they are looked up only then."""
+    """Prints the versions and exits; only then looks them up."""
 
     def __call__(self, parser: ArgumentParser, *_: object) -> None:
         say(versions())
@@ -201,7 +200,7 @@ class _Version(Action):
 
 
 class _Completion(Action):
-    """Prints what a shell is to source, made by shtab; shtab is imported only then."""
+    """Prints a completion script for a shell and exits; only then imports shtab."""
 
     def __call__(
         self, parser: ArgumentParser, namespace: Namespace, values: Any, option: str | None = None
@@ -222,7 +221,7 @@ class _Completion(Action):
 
 
 def _actions(parser: ArgumentParser) -> Iterator[Action]:
-    """The options and arguments of a parser and of those of its commands."""
+    """Yield the options and arguments of a parser and its subcommands."""
     for action in parser._actions:
         yield action
         if isinstance(action, _SubParsersAction):

@@ -1,4 +1,4 @@
-"""What the commands print and read: lines, a progress line, a table; options with a type."""
+"""Output and input of the commands: progress, tables, and the types of options."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class InvalidCommand(WindowStoreError, ValueError):
-    """The arguments of a command do not fit each other or what they name: correct them."""
+    """The arguments of a command contradict each other or name something wrong: correct them."""
 
 
 class ProgressLine:
@@ -33,7 +33,7 @@ class ProgressLine:
         self._last = ""
 
     def show(self, text: str, now: float) -> None:
-        """Show ``text``; ``now`` is the caller's clock in seconds."""
+        """Show ``text``; ``now`` is the caller's clock, in seconds."""
         if not prints_lines():
             return
         if self._on_terminal:
@@ -46,14 +46,14 @@ class ProgressLine:
             self._last = text
 
     def end(self) -> None:
-        """Leave the line; what is printed next starts on its own."""
+        """End the line; the next output starts on a new line."""
         if self._width:
             say()
             self._width = 0
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns under a header, the first to the left and the others to the right."""
+    """Return rows under a header; the first column is aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     lines = []
     for row in (header, ["-" * width for width in widths], *rows):
@@ -63,7 +63,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-#: Options of the command line that callers in Python know under another name.
+#: Options of the command line whose arguments in Python have other names.
 _RENAMED = {"by": "key", "on": "time"}
 _VALUED = (
     "by|on|window|carry|emit|emit_every|idle|on_late|on_ahead|on_invalid|nulls|allowed_lateness"
@@ -72,7 +72,7 @@ _VALUED = (
 
 
 def as_options(text: str) -> str:
-    """The text of an error, with the arguments of Python as options of the command line.
+    """Return an error's text with Python arguments written as command-line options.
 
     >>> as_options("idle is 'expire': set emit_every='1 minute', or allowed_lateness")
     "--idle expire: set --emit-every '1 minute', or --allowed-lateness"
@@ -97,19 +97,19 @@ def _option(argument: str) -> str:
 
 
 def own_command() -> str:
-    """How to call this command again: by its name, or by its path where no shell finds it."""
+    """Return how to call this command: its name, or its path if it is not on the shell's path."""
     by_path = sys.argv[0].endswith("mta") and which("mta") is None
     return quote(sys.argv[0]) if by_path else "mta"
 
 
 def plural(count: int, noun: str) -> str:
-    """``1 batch``, ``2,000 batches``."""
+    """Return a number with its noun: ``1 batch``, ``2,000 batches``."""
     ending = "" if count == 1 else "es" if noun.endswith("ch") else "s"
     return f"{count:,} {noun}{ending}"
 
 
 def human_duration(micros: int) -> str:
-    """``86400000000`` as ``24 hours``: in the largest unit that leaves no fraction, or seconds.
+    """Return a duration in the largest unit without a fraction, or in seconds.
 
     >>> human_duration(5_400_000_000), human_duration(1_500_000)
     ('90 minutes', '1.5 seconds')
@@ -123,14 +123,14 @@ def human_duration(micros: int) -> str:
 
 
 def at_least_one(text: str) -> int:
-    """An integer that counts something, of an option."""
+    """Parse an option that is an integer of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentTypeError(f"give a whole number of at least 1, not {text!r}")
     return int(text)
 
 
 def seconds(text: str) -> float:
-    """A duration in seconds, of an option."""
+    """Parse an option that is a duration, in seconds."""
     try:
         return to_duration(text) / 1e6
     except ValueError as error:

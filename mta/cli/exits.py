@@ -1,8 +1,8 @@
-"""The exit codes of every command, and which error ends with which.
+"""The exit codes of all commands, and which error causes which code.
 
-This is the one place that knows. The name of an error's class decides, by itself or that of a base;
-so an error that was raised in a worker of Spark, of which only a text arrives, ends the command
-with the same code. ``docs/commands.md`` tells what a script is to do about each.
+The name of an error's class, or of one of its bases, determines the exit code. Errors in workers of
+Spark reach the command only as text, and get the same codes. ``docs/commands.md`` says what a
+script should do about each code.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stores.errors import WindowStoreError
 
 
 class Exit(IntEnum):
-    """The exit codes; 130 is what shells use after Ctrl-C."""
+    """The exit codes; 130 is the usual code after Ctrl-C."""
 
     DONE = 0
     FAILED = 1
@@ -64,12 +64,12 @@ _BY_NUMBER = {
     errno.ENOSPC: Exit.NO_SPACE,
     errno.EDQUOT: Exit.NO_SPACE,
 }
-#: What the system says of a full disk, in Java's errors as in ours.
+#: What Python's and Java's errors say about a full disk.
 FULL_DISK = ("No space left on device", "Disk quota exceeded")
 
 
 def exit_code(error: Exception) -> Exit | None:
-    """With which code an error ends a command; None of one that is a bug, and has a traceback."""
+    """Return the exit code of an error; None for a bug, which is shown with its traceback."""
     if not isinstance(error, WindowStoreError):
         return _BY_NUMBER.get(error.errno or 0) if isinstance(error, OSError) else None
     code = _of_class(type(error))
@@ -83,7 +83,7 @@ def _of_class(kind: type[BaseException]) -> Exit:
 
 
 def _of_text(text: str) -> Exit:
-    """That of the error whose name a failed query tells, as in ``StoreFull: the disk of ...``."""
+    """Return the code of an error whose class a failed query's text names: ``StoreFull: ...``."""
     if any(words in text for words in FULL_DISK):
         return Exit.NO_SPACE
     known = {each.__name__: each for each in _below(WindowStoreError)}

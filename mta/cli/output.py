@@ -1,7 +1,7 @@
 """How much the commands print, and in which form; one setting for the whole command.
 
-``say`` prints a line for people. ``note`` and ``note_item`` give the same facts to programs: with
-``--json`` no lines are printed, and at the end one JSON document has all of them.
+``say`` prints a line for people. ``note`` and ``note_item`` record the same facts for programs.
+With ``--json``, the command prints no lines, but ends with one JSON document of all facts.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _document: ContextVar[dict[str, Any] | None] = ContextVar("_document", default=N
 def printing(
     *, quiet: bool = False, verbose: bool = False, as_json: bool = False
 ) -> Iterator[None]:
-    """What is printed by the commands inside: no lines if ``quiet``, one document if ``as_json``.
+    """Set what the commands in this context print: no lines if ``quiet``, JSON if ``as_json``.
 
-    Of the loggers, warnings are shown on stderr, if ``quiet`` errors, if ``verbose`` everything. A
-    command that raises prints no document.
+    Loggers write warnings to stderr; with ``quiet`` only errors, and with ``verbose`` everything.
+    A command that raises an error prints no document.
     """
     facts: dict[str, Any] | None = {} if as_json else None
     tokens = _lines.set(not (quiet or as_json)), _document.set(facts)
@@ -52,25 +52,25 @@ def printing(
 
 
 def prints_lines() -> bool:
-    """Whether ``say`` prints anything."""
+    """Return whether ``say`` prints anything."""
     return _lines.get()
 
 
 def say(text: str = "") -> None:
-    """Print one line, at once, if lines are wanted."""
+    """Print one line and flush it, unless lines are suppressed."""
     if prints_lines():
         _print(text)
 
 
 def note(**facts: Any) -> None:
-    """Put facts into the document, if one is wanted; plain data that JSON has."""
+    """Add facts to the JSON document, if there is one; JSON types only."""
     document = _document.get()
     if document is not None:
         document.update(facts)
 
 
 def note_item(name: str, **facts: Any) -> None:
-    """Append an item to a list in the document; ``note`` it empty first, so that it is there."""
+    """Append an item to a list in the document; call ``note`` with an empty list first."""
     document = _document.get()
     if document is not None:
         document.setdefault(name, []).append(facts)

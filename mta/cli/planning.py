@@ -25,7 +25,7 @@ _STORES = (*_LOCAL, "redis", "rediss", "couchbase", "couchbases", "s3", "gs", "a
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of ``mta plan``."""
+    """Add the options of ``mta plan``."""
     add = parser.add_argument
     add("--keys", type=_amount, required=True, metavar="N",
         help="how many different keys a window has, such as 10000, 50k or 10M")  # fmt: skip
@@ -51,7 +51,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def show_plan(store: str, buckets: int | None, measure: bool, **asked: Any) -> None:
-    """Print a plan of a ``Workload``. Raises InvalidCommand; to measure, what the store raises."""
+    """Print a plan. Raises InvalidCommand, and the errors of the store while measuring."""
     kind = store.partition(":")[0]
     if kind not in _STORES:
         raise InvalidCommand(f"--store {kind!r} is none of {', '.join(_STORES)}")

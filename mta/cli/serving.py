@@ -11,12 +11,12 @@ from mta.serve.settings import Settings, checked
 from stores import ping_store
 from stores.address import size, without_credentials
 
-#: The options that only developers of clients and operators need.
+#: The defaults that the help texts of options show.
 _DEFAULTS = Settings(name="", store="")
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of ``mta serve``."""
+    """Add the options of ``mta serve``."""
     parser.add_argument(
         "published", metavar="NAME",
         help="the published name; with Spark, also the output folder of a run",
@@ -59,7 +59,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def serve(published: str, store: str | None, **options: Any) -> None:
-    """Serve until a signal ends it. Raises InvalidCommand, and what the store raises."""
+    """Serve until a signal arrives. Raises InvalidCommand, and the errors of the store."""
     if store is None:
         raise InvalidCommand(f"name the store in which {published} is published with --store")
     settings = checked(Settings(name=published, store=store, **options))

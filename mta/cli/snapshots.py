@@ -1,16 +1,16 @@
 """``mta inspect``, ``check`` and ``gc`` for snapshots that a program saved in files.
 
-A snapshot alone tells which pages are needed and whether they are whole (``mta.windows.opaque``,
-and ``mta.audit.keyed`` for ``KeyedWindows``), so nothing need be known of the operation.
+A snapshot alone determines which pages are needed and whether they are intact
+(``mta.windows.opaque``, and ``mta.audit.keyed`` for ``KeyedWindows``). The commands do not need the
+monoid.
 
-Whoever holds the windows may go on writing meanwhile. A page is garbage when none of the given
-snapshots names it, and nobody who goes on from them can come to name it: it stands where pages were
-sealed already (``mta.audit.walk.is_garbage``), or its run has a number that every given snapshot of
-keyed windows has passed. Other pages may have been put just now; once the window has passed them
-and a newer snapshot is saved, they are named by it, or garbage.
+The program may continue to write meanwhile. A page is garbage if none of the given snapshots names
+it, and no writer that continues from them can ever name it. Such a page belongs to events that are
+already sealed (``mta.audit.walk.is_garbage``), or to a run whose number every given snapshot of
+keyed windows has passed. Any other page may have just been written. A newer snapshot either names
+it or makes it garbage.
 
-How windows, damage and pages are printed is the same for snapshots in files and for those of a run
-in Spark, which ``spark_integration.cli.checkpoints`` reads.
+``spark_integration.cli.checkpoints`` uses the same functions for the snapshots of a run in Spark.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def inspect(path: Path, store: str | None, limit: int, key: str | None) -> None:
 
 
 def check(path: Path, store: str | None, repair: bool) -> int:
-    """Print the damage by page and a summary; the exit code. Reads every page once.
+    """Print the damaged pages and a summary; return the exit code. Reads every page once.
 
-    Tables of keyed windows that name standalone windows are read twice.
+    Tables of keyed windows with standalone windows are read twice.
     """
     address, data = _required(store), _read(path)
     if repair and is_keyed_snapshot(data):
@@ -112,13 +112,12 @@ def gc(
     windows: str | None = None,
     compact: bool = False,
 ) -> None:
-    """Print the pages of these snapshots' windows that nobody can need; ``delete`` deletes them.
+    """Print, and with ``delete`` delete, the pages of windows that no snapshot can need.
 
-    With the name of ``windows`` in place of files, all pages of those that are called so. Pages
-    that a published snapshot needs stay, unless the windows are named. ``compact`` has the store
-    free the room of deleted pages.
-    Lists the store's keys, and reads every inner page, and the pages found once for their size.
-    Tables of keyed windows are read too, if they name standalone windows.
+    With the name of ``windows`` instead of files, these are all pages of the windows with this
+    name. Otherwise, pages that a published snapshot needs remain. ``compact`` makes the store free
+    the space of deleted pages. Lists the store's keys, reads every inner page, and reads each
+    garbage page for its size. Also reads tables of keyed windows with standalone windows.
     """
     address = _required(store)
     if bool(path) == (windows is not None):
@@ -148,7 +147,7 @@ def gc(
 
 
 def unpublish(published: str, store: str | None) -> None:
-    """Delete what is published under a name; the windows and their pages stay."""
+    """Delete what is published under a name; the windows and their pages remain."""
     address = _required(store)
     with open_store(address) as pages:
         head = read_head(pages, published)
@@ -161,11 +160,11 @@ def unpublish(published: str, store: str | None) -> None:
 
 
 def _gc_by_name(address: str, name: str, delete: bool, compact: bool) -> None:
-    """All pages of the windows of one name, or of a query's id; lists the store's keys."""
+    """Collect all pages of the windows with a name or a query's id; lists the store's keys."""
     if not name.strip("./:"):
         raise InvalidCommand(f"--name {name!r} is not the name of windows: write the complete name")
     with open_store(address) as pages:
-        # What may stand behind a window's name, a query's id, and what all keys of a plan share.
+        # These follow a window's name, a query's id, and the common prefix of a plan's keys.
         ends = tuple(name + mark for mark in "/.:")
         found = [key for key in pages.keys(name) if key.startswith(ends)]
         windows = {key.partition("/")[0] for key in found}
@@ -176,7 +175,7 @@ def _gc_by_name(address: str, name: str, delete: bool, compact: bool) -> None:
 
 
 def _garbage(name: str, held_by: list[Opaque | OpaqueKeys], keys: list[str]) -> list[str]:
-    """Those of a window's pages that none of its snapshots, and no newer one, can need."""
+    """Return the pages of a window that none of its snapshots, and no newer one, can need."""
     ends = ("/", ":") if isinstance(held_by[0], OpaqueKeys) else ("/",)
     own = [key for key in keys if key.startswith(tuple(name + end for end in ends))]
     try:
@@ -189,7 +188,7 @@ def _garbage(name: str, held_by: list[Opaque | OpaqueKeys], keys: list[str]) -> 
     say(f"windows   {name}: {plural(len(live), 'page')} needed")
     note_item("windows", window=name, needed=len(live))
     if ahead := len(orphans) - len(garbage):
-        say(f"left out  {plural(ahead, 'page')} further on, where a writer may be: see to it again")
+        say(f"left out  {plural(ahead, 'page')} further on, where a writer may be: run gc again")
         say("          with a newer snapshot")
         note_item("left_out", window=name, reason="a writer may be there", pages=ahead)
     return garbage
@@ -204,7 +203,7 @@ def _is_garbage(held: Opaque | OpaqueKeys, key: str) -> bool:
 
 
 def _meant(text: str) -> list[Any]:
-    """The keys that a text may mean, which are tried before all keys are looked through."""
+    """Return the keys that a text may mean; they are tried before a search through all keys."""
     return [text, text.encode(), *([int(text)] if re.fullmatch(r"-?\d{1,19}", text) else [])]
 
 
@@ -227,12 +226,12 @@ def _read(path: Path) -> bytes:
         raise InvalidCommand(f"{path}: {error.strerror}") from error
 
 
-# What is printed of any windows
+# Printing windows, of files and of runs in Spark
 
 
 @dataclass
 class Listing:
-    """Windows to be printed: the first ones by their keys, and the totals of all."""
+    """Windows to print: the first ones by key, and the totals of all."""
 
     limit: int
     windows: list[tuple[str, SnapshotSummary]] = field(default_factory=list)
@@ -246,10 +245,9 @@ class Listing:
     incomplete: dict[tuple[str, str], Incomplete] = field(default_factory=dict)
     """The incomplete results, by window and column."""
     whole: bool = True
-    """Whether all events are in windows; else some may have left, by policies not known here."""
+    """Whether all counted events are in windows; with an unknown policy, some may have left."""
 
     def add(self, key: str, summary: SnapshotSummary) -> None:
-        """A standalone window."""
         self.keys += 1
         self.events += summary.events
         self.saved += summary.snapshot_bytes
@@ -259,7 +257,7 @@ class Listing:
         self._keep([(key, summary)])
 
     def add_keys(self, keyed: OpaqueKeys) -> None:
-        """All windows of a snapshot; reads every page once or twice."""
+        """Add all windows of a snapshot; reads every page once or twice."""
         events, found = keyed.first(self.limit, text_of)
         self.keys += keyed.snapshot.counts.keys
         self.events += events
@@ -274,9 +272,9 @@ class Listing:
         self._keep([(text_of(key), summary) for key, summary in found])
 
     def add_one(self, text: str, snapshots: Iterable[OpaqueKeys]) -> None:
-        """The window of one key out of snapshots, if it is there.
+        """Add the window of one key in some snapshots, if there is one.
 
-        A ``get_many`` a level and snapshot for a key of one part, else reads every page.
+        One ``get_many`` per level and snapshot for keys of one column; otherwise reads all pages.
         """
         for keyed in snapshots:
             tried = ((key, keyed.find(key)) for key in _meant(text))
@@ -288,24 +286,20 @@ class Listing:
                 self.add(text_of(key), summary)
 
     def require(self, key: str) -> None:
-        """Raise InvalidCommand if there is no window."""
+        """Raise InvalidCommand if no window was found."""
         if not self.windows:
-            raise InvalidCommand(f"--key {key!r}: no window has it; without --key some are shown")
+            raise InvalidCommand(f"--key {key!r}: no window has it; omit --key to see some keys")
 
     def _keep(self, windows: list[tuple[str, SnapshotSummary]]) -> None:
         self.windows = sorted([*self.windows, *windows], key=itemgetter(0))[: self.limit]
 
     def __str__(self) -> str:
-        """How many keys there are, and events in their windows."""
         kept = "" if self.whole else " kept"
         return f"{plural(self.keys, 'key')}, {plural(self.events, 'event')}{kept}"
 
 
 def show(listing: Listing, store: str | None, pages: Totals | None) -> None:
-    """Print windows by their keys, their totals, what they aggregate, and by which policy.
-
-    Below the row of a key stands one for each of multiple windows that share its events.
-    """
+    """Print the windows of each key, then their totals, monoid and policy."""
     say(table(COLUMNS, [row for key, summary in listing.windows for row in _rows(key, summary)]))
     if len(listing.windows) < listing.keys:
         say(f"... and {listing.keys - len(listing.windows):,} more (--limit)")
@@ -334,7 +328,7 @@ def show(listing: Listing, store: str | None, pages: Totals | None) -> None:
 
 
 def _note_listing(listing: Listing, store: str | None, pages: Totals | None) -> None:
-    """What ``show`` prints, as facts."""
+    """Record what ``show`` prints in the JSON document."""
     note(
         store=None if store is None else without_credentials(store),
         pages=None if pages is None else pages.pages,
@@ -379,12 +373,12 @@ def _note_listing(listing: Listing, store: str | None, pages: Totals | None) -> 
 
 
 def _iso(micros: int | None) -> str | None:
-    """A time in microseconds since 1970, in UTC."""
+    """Return a time in microseconds since 1970 as ISO text in UTC."""
     return None if micros is None else f"{np.datetime64(micros, 'us')}Z"
 
 
 def _incomplete(found: Incomplete) -> str:
-    """An incomplete result, and when it is complete."""
+    """Return text about an incomplete result, and when it will be complete."""
     window = f"window {found.window}" if found.window else "the window"
     what = f"what reads {found.aggregation} in {window}" if found.aggregation else window
     ways = []
@@ -400,11 +394,11 @@ def _incomplete(found: Incomplete) -> str:
 
 
 class Totals(NamedTuple):
-    """What a store holds, whoever wrote it."""
+    """All pages of a store, of any writer."""
 
     pages: int
     disk_bytes: int | None
-    """What they take on a local disk; None elsewhere."""
+    """Their size on a local disk; None for other stores."""
 
     def __str__(self) -> str:
         pages = plural(self.pages, "page")
@@ -414,7 +408,7 @@ class Totals(NamedTuple):
 
 
 def store_totals(url: str) -> Totals:
-    """How many pages a store holds, and what they take on disk where that is local; O(pages)."""
+    """Return the number of pages in a store, and their size on a local disk; O(pages)."""
     with open_store(url) as store:
         pages = sum(1 for _ in store.keys(""))
     parts = urlsplit(url)
@@ -423,9 +417,9 @@ def store_totals(url: str) -> Totals:
 
 
 def disk_bytes(folder: Path) -> int:
-    """What the files in a folder take on disk."""
+    """Return the size of the files of a folder on disk."""
     files = (path.stat() for path in folder.rglob("*") if path.is_file())
-    # Windows does not tell how many blocks a file has.
+    # Windows does not report the blocks of a file.
     return sum(
         found.st_blocks * 512 if hasattr(found, "st_blocks") else found.st_size for found in files
     )
@@ -434,13 +428,13 @@ def disk_bytes(folder: Path) -> int:
 def verify(
     total: Audit, windows: Iterable[tuple[str, Window | Sharing]], repair: bool = False
 ) -> None:
-    """Add what an audit of all these windows finds, each under its key; prints the damage."""
+    """Audit windows, add the findings to a total, and print the damage by key."""
     for whose, held in windows:
         add_up(total, audit(held, repair), whose)
 
 
 def add_up(total: Audit, found: Audit, whose: str) -> None:
-    """Add what an audit has found to what others have; print the damage."""
+    """Add the findings of an audit to a total; print the damage."""
     total.pages += found.pages
     total.gone += found.gone
     total.damaged += found.damaged
@@ -452,7 +446,7 @@ def add_up(total: Audit, found: Audit, whose: str) -> None:
 
 
 def sum_up(total: Audit, windows: str, address: str, repair: bool = False) -> int:
-    """Print how many pages are whole and how many damaged; the exit code."""
+    """Print how many pages are intact and how many damaged; return the exit code."""
     say(f"windows   {windows}")
     say_store(address)
     note(verified=total.pages, gone=total.gone, repaired=len(total.repaired), left=len(total.left))
@@ -465,14 +459,14 @@ def sum_up(total: Audit, windows: str, address: str, repair: bool = False) -> in
 
 
 def say_store(address: str, pages: int | None = None) -> None:
-    """Print where the pages are, and how many there are if that is known."""
+    """Print the store's address, and the number of pages if it is known."""
     home = without_credentials(address)
     say(f"store     {home}" if pages is None else f"store     {home}: {plural(pages, 'page')}")
     note(store=home, **({} if pages is None else {"pages": pages}))
 
 
 def say_left_out(window: str, reason: str) -> None:
-    """Print why a window's pages are left as they are."""
+    """Print why a window's pages are not collected."""
     say(f"left out  {window}: {reason}; see 'mta check'")
     note_item("left_out", window=window, reason=reason)
 
@@ -480,21 +474,21 @@ def say_left_out(window: str, reason: str) -> None:
 def sweep(
     store: PageStore, garbage: list[str], delete: bool, since: str = "", *, compact: bool
 ) -> None:
-    """Delete the pages, or print that they could be deleted; then have the store compacted."""
+    """Delete the pages, or print how many could be deleted; then compact if requested."""
     if delete:
         store.delete_many(garbage)
         store.flush()
     say(f"{'deleted' if delete else 'to delete':9} {plural(len(garbage), 'page')}{since}")
     note(deleted=len(garbage) if delete else 0, to_delete=0 if delete else len(garbage))
     if garbage and not delete:
-        say("nothing was deleted: --delete does")
+        say("nothing was deleted; --delete deletes these pages")
     if compact:
         store.compact()
-        say("compacted the room of deleted pages, where the store has such")
+        say("compacted the store, if it supports that")
 
 
 def print_unneeded(store: PageStore, orphans: list[str]) -> None:
-    """Print how many pages nobody needs, and some of them; reads them for their size."""
+    """Print the number and size of garbage pages, and some examples; reads these pages."""
     size = sum(
         len(page or b"")
         for start in range(0, len(orphans), _BATCH)
@@ -507,7 +501,7 @@ def print_unneeded(store: PageStore, orphans: list[str]) -> None:
 
 
 def _rows(key: str, summary: SnapshotSummary) -> Iterator[tuple[str, ...]]:
-    alone = ("-", "-", "-", "-")  # of a window among many keys
+    alone = ("-", "-", "-", "-")  # for one of many keys
     if summary.late is not None:
         pages, late = f"{summary.pages:,}", f"{summary.late:,}"
         alone = (f"{summary.levels:,}", pages, human_bytes(summary.snapshot_bytes), late)
@@ -527,7 +521,7 @@ def _rows(key: str, summary: SnapshotSummary) -> Iterator[tuple[str, ...]]:
 
 
 def _moment(micros: int | None) -> str:
-    """A time in microseconds since 1970, to the second."""
+    """Return a time in microseconds since 1970 as text, to the second."""
     if micros is None:
         return "-"
     return str(np.datetime64(micros, "us").astype("datetime64[s]")).replace("T", " ")

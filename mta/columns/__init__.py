@@ -1,6 +1,6 @@
-"""Columns: how values and partials lie in memory and in pages.
+"""Columns: how values and partials are stored in memory and in pages.
 
 - ``schemas``: arrays, lists, tables and records of columns
-- ``reading``: what users hand in, as columns
+- ``reading``: converts the values that users pass to columns
 - ``codec``: plain data as bytes
 """

@@ -1,7 +1,8 @@
-"""Plain data as bytes and back, exactly and safely: msgpack, with tuples and long integers.
+"""Converts plain data to bytes and back, exactly and safely, with msgpack.
 
-msgpack alone would turn tuples into lists, and refuse integers of more than 64 bits. A partial
-aggregate must be read back unchanged. Reading never runs code, whatever the bytes are.
+msgpack alone turns tuples into lists, and refuses integers of more than 64 bits. But a partial
+aggregate must be read back unchanged, so both have an extension type here. Reading never runs code,
+whatever the bytes are.
 
     >>> unpack(pack([(1, "a"), {"n": 2**80}, None, [b"x", 1.5]]))
     [(1, 'a'), {'n': 1208925819614629174706176}, None, [b'x', 1.5]]
@@ -18,13 +19,13 @@ from mta.errors import CorruptPage, NotPageable
 
 _TUPLE, _LONG = 1, 2
 _SCALARS = frozenset({int, float, bool, bytes, str})
-#: Types of which every value can be packed.
+#: The types whose values can all be packed.
 ALWAYS_PLAIN = frozenset({int, float, bool, bytes, type(None)})
 _MAX_DEPTH = 64
 
 
 def pack(data: Any) -> bytes:
-    """Data as bytes. Raises NotPageable for anything but plain data."""
+    """Return data as bytes. Raises NotPageable for anything but plain data."""
     return _pack(data, 0)
 
 
@@ -32,7 +33,7 @@ def _pack(data: Any, depth: int) -> bytes:
     def extend(value: Any) -> Any:
         if type(value) is tuple:
             if depth == _MAX_DEPTH:
-                raise NotPageable(f"tuples are nested deeper than {_MAX_DEPTH} deep")
+                raise NotPageable(f"tuples are nested more than {_MAX_DEPTH} levels deep")
             return msgpack.ExtType(_TUPLE, _pack(list(value), depth + 1))
         return _extend(value)
 
@@ -46,7 +47,7 @@ def _pack(data: Any, depth: int) -> bytes:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether ``pack`` takes a value; for the usual ones cheaper than to pack it."""
+    """Return whether ``pack`` accepts a value; for common values cheaper than packing."""
     if _is_usual(value, 8):
         return True
     try:
@@ -57,7 +58,7 @@ def is_plain(value: Any) -> bool:
 
 
 def _is_usual(value: Any, depth: int) -> bool:
-    """Whether a value is surely plain; False where only packing it would tell."""
+    """Return whether a value is certainly plain; False if only ``pack`` can tell."""
     kind = type(value)
     if kind in ALWAYS_PLAIN:
         return True
@@ -69,7 +70,7 @@ def _is_usual(value: Any, depth: int) -> bool:
 
 
 def unpack(data: bytes | memoryview) -> Any:
-    """Bytes as data. Raises CorruptPage when they are not what ``pack`` makes."""
+    """Return the data of bytes. Raises CorruptPage for bytes that ``pack`` cannot produce."""
     return _unpack(data, 0)
 
 
@@ -79,10 +80,10 @@ def _extend(value: Any) -> Any:
         return msgpack.ExtType(_LONG, value.to_bytes(length, "little", signed=True))
     if isinstance(value, np.generic) and value.dtype.kind in "biufSU":
         plain = value.item()
-        if type(plain) in _SCALARS:  # a long double is none
+        if type(plain) in _SCALARS:  # false for a long double
             return plain
     raise NotPageable(
-        f"{type(value).__name__} cannot be written to a page; let lift turn it into numbers, text, "
+        f"{type(value).__name__} cannot be written to a page; convert it in lift to numbers, text, "
         "bytes, lists, tuples or dictionaries, or use store=None to keep the window in memory"
     )
 

@@ -1,15 +1,15 @@
-"""What users hand in, as rows: lists, numpy, pandas and Arrow; and every kind of null and NaN.
+"""Converts the values that users pass to rows: lists, numpy, pandas, Arrow, and all nulls and NaN.
 
-One rule for single values and for batches:
+The rules are the same for single values and for batches:
 
-- Numbers never change: what does not fit a column's type is refused. A float column takes the
-  nearest double.
-- A column of ``Decimals`` takes decimals and integers of at most its places. Where a float
-  column is ``exact``, integers and decimals that are no doubles are refused.
-- Into a column of objects goes what came, but numpy's scalars as the Python values that they are:
-  so a value is the same whether it came alone, in a list or in an array, and after a restore.
-- *Missing* is None, a NaN (of float, numpy, Decimal, complex), a NaT (of numpy and pandas), pandas'
-  NA and Arrow's null. In a column of floats it is NaN, in a ``Nullable`` one a null.
+- Numbers never change: a value that does not fit the type of its column is refused. Only columns of
+  floats round, to the nearest double.
+- A column of ``Decimals`` accepts decimals and integers with at most its number of places. If a
+  column of floats is ``exact``, it refuses integers and decimals that are not doubles.
+- A column of objects has the values that were passed, but Python values for numpy scalars. So a
+  value is the same whether it is passed alone, in a list or in an array, and after a restore.
+- These values are *missing*: None, NaN (float, numpy, Decimal, complex), NaT (numpy, pandas), NA of
+  pandas, and null of Arrow. They become NaN in a column of floats, and null in a ``Nullable`` one.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from mta.columns.schemas import (
 from mta.errors import InvalidTime, InvalidValue
 from mta.times import TimeUnit, to_times
 
-#: Types whose values are taken as they come, and of which only a float can be missing.
+#: The types whose values are used unchanged; only floats among these can be missing.
 PLAIN = frozenset({int, float, bool, str, bytes})
-#: Types of which no value is missing.
+#: The types whose values are never missing.
 NEVER_MISSING = PLAIN - {float} | {tuple, list, dict, set, frozenset}
-#: The first number that is too large for int64.
+#: The smallest number that is too large for int64.
 _BEYOND = 1 << 63
 
 
-#: Up to here integers are doubles, as are the powers of ten up to the 22nd.
+#: All integers up to 2**53 are doubles, and so are all powers of ten up to 10**22.
 _EXACT, _EXACT_TENS = 1 << 53, 22
 
 
 class Scaled:
-    """A column of decimals that is handed in as integers of their last place.
+    """A column of decimals, given as integers that count units of their last place.
 
-    Columns of ``Decimals`` take the numbers as they are; as an array it is the nearest doubles.
+    ``Decimals`` reads the integers unchanged. As an array, the column has the nearest doubles.
     """
 
     def __init__(self, digits: np.ndarray, places: int) -> None:
@@ -63,19 +63,19 @@ class Scaled:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         digits, places = self.digits, self.places
         if places <= _EXACT_TENS and not ((digits > _EXACT) | (digits < -_EXACT)).any():
-            return digits / 10.0**places  # rounds once, as both sides are exact
+            return digits / 10.0**places  # rounds only once, because both operands are exact
         return Decimals(places).shown(digits).astype("f8")
 
     def tolist(self) -> list[float]:
-        """As Python's floats."""
+        """Return Python floats."""
         found: list[float] = np.asarray(self).tolist()
         return found
 
 
 def plain(value: Any) -> Any:
-    """A numpy scalar as the Python value it is, a masked one as None; anything else as it is.
+    """Convert a numpy scalar to a Python value, a masked one to None; return others unchanged.
 
-    A time that is finer than Python's stays numpy's.
+    A time that is finer than Python's types stays a numpy scalar.
     """
     if value is np.ma.masked:
         return None
@@ -86,14 +86,14 @@ def plain(value: Any) -> Any:
 
 
 def result_of(results: Any, at: int) -> Any:
-    """One of a batch's results as Python values: of several columns a dictionary."""
+    """Return one result of a batch as Python values; of several columns, as a dictionary."""
     if isinstance(results, dict):
         return {name: result_of(column, at) for name, column in results.items()}
     return plain(results[at])
 
 
 def results_each(results: Any, count: int) -> list[Any]:
-    """Each of a batch's results as by ``result_of``."""
+    """Return every result of a batch in the form of ``result_of``."""
     if isinstance(results, dict):
         columns = [results_each(column, count) for column in results.values()]
         return [dict(zip(results, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -104,7 +104,7 @@ def results_each(results: Any, count: int) -> list[Any]:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value is a null or a NaN of any kind."""
+    """Return whether a value is a null or NaN of any kind."""
     kind = type(value)
     if kind is float:
         return bool(value != value)
@@ -118,7 +118,7 @@ def is_missing(value: Any) -> bool:
 
 
 def missing(rows: list[Any]) -> np.ndarray | None:
-    """Which values of a column of objects are missing; None when none are."""
+    """Return which values of a column of objects are missing; None if none is."""
     kinds = set(map(type, rows))
     if kinds <= PLAIN and (float not in kinds or all(map(eq, rows, rows))):
         return None
@@ -127,14 +127,14 @@ def missing(rows: list[Any]) -> np.ndarray | None:
 
 
 def objects(values: list[Any]) -> np.ndarray:
-    """Values as an array of objects, whatever they are."""
+    """Return an array of objects with these values, of any types."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
 
 
 def read_value(value: Any, schema: Schema) -> Any:
-    """A user's value as one row of a column. Raises InvalidValue."""
+    """Convert a user's value to one row of a column. Raises InvalidValue."""
     kind = type(value)
     if isinstance(schema, Nullable):
         return None if is_missing(value) else read_value(value, schema.inner)
@@ -159,9 +159,9 @@ def read_value(value: Any, schema: Schema) -> Any:
 
 
 def read_column(values: Any, schema: Schema) -> Any:
-    """A user's batch (list, numpy, pandas, Arrow) as a column; in floats, nulls become NaN.
+    """Convert a user's batch (list, numpy, pandas, Arrow) to a column. Raises InvalidValue.
 
-    Raises InvalidValue for what is no column of such values.
+    In a column of floats, nulls become NaN.
     """
     if isinstance(schema, Nullable):
         return _as_nullable(values, schema.inner)
@@ -190,7 +190,7 @@ def read_column(values: Any, schema: Schema) -> Any:
 
 
 def _as_nullable(values: Any, schema: Array) -> NullableColumn:
-    """A batch as numbers, and which of them are there. Raises InvalidValue."""
+    """Return a batch as numbers and a mask of the valid ones. Raises InvalidValue."""
     if isinstance(values, NullableColumn):
         return NullableColumn(read_column(values.values, schema), values.valid)
     nulls = _nulls_of(values)
@@ -206,7 +206,7 @@ def _as_nullable(values: Any, schema: Array) -> NullableColumn:
 
 
 def _nulls_of(values: Any) -> np.ndarray:
-    """A mask of what is missing in a batch."""
+    """Return a mask of the missing values in a batch."""
     if isinstance(values, NullableColumn):
         given = values.nulls()
         return np.zeros(len(values), bool) if given is None else given
@@ -224,7 +224,7 @@ def _nulls_of(values: Any) -> np.ndarray:
 
 
 def as_given(rows: Any, schema: Schema) -> Any:
-    """Rows as a batch that can be handed in."""
+    """Return rows as a batch that a user could pass."""
     if isinstance(schema, Nullable) and isinstance(schema.inner, Decimals):
         return NullableColumn(Scaled(rows.values, schema.inner.places), rows.valid)
     return schema.shown(rows) if isinstance(schema, Decimals) else rows
@@ -235,11 +235,11 @@ def _name_of(schema: Array) -> str:
 
 
 class _Rounded(ValueError):
-    """A number is no double."""
+    """A number is not a double."""
 
 
 def _object(value: Any) -> Any:
-    """A numpy or Arrow scalar as the Python value it is; a time of numpy stays one."""
+    """Convert a numpy or Arrow scalar to a Python value; numpy times stay unchanged."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value if value.dtype.kind in "mM" else plain(value)
     return value.as_py() if hasattr(value, "as_py") else value
@@ -248,7 +248,7 @@ def _object(value: Any) -> Any:
 def _as_objects(values: Any) -> list[Any]:
     listed = getattr(values, "tolist", None) or getattr(values, "to_pylist", None)
     if isinstance(values, np.ndarray) and values.dtype.kind in "mM":
-        listed = None  # as a list they may be numbers
+        listed = None  # ``tolist`` may return numbers
     try:
         rows = list(listed() if listed else values)
     except TypeError:
@@ -257,7 +257,7 @@ def _as_objects(values: Any) -> list[Any]:
 
 
 def _as_column(values: Any, schema: Array) -> np.ndarray:
-    """Numbers as a column. Raises TypeError or ValueError rather than change a number."""
+    """Return numbers as a column. Raises TypeError or ValueError rather than change a number."""
     if isinstance(schema, Decimals):
         return _as_digits(values, schema.places)
     if isinstance(schema, Times):
@@ -269,14 +269,14 @@ def _as_column(values: Any, schema: Array) -> np.ndarray:
         return _as_times(column, dtype)
     of_floats = column.dtype.kind == "f" and not isinstance(values, np.ndarray)
     if dtype.kind in "iu" and (column.dtype.kind == "O" or of_floats):
-        return _as_integers(values, dtype)  # a list of mixed numbers becomes one of floats
+        return _as_integers(values, dtype)  # numpy converts mixed numbers to floats
     if schema.exact:
         _require_exact(values, column, dtype)
     if column.dtype.kind == "O":
         column = _as_floats(column)
     if len(column) and column.dtype.kind not in "biuf":
         raise TypeError(f"they are {column.dtype}")
-    with np.errstate(all="ignore"):  # beyond a smaller type a float is infinite
+    with np.errstate(all="ignore"):  # a float that is too large for a smaller type is infinite
         found = column.astype(dtype, copy=False)
     exact = dtype.kind not in "biu" or np.can_cast(column.dtype, dtype)
     if not exact and not (np.array_equal(found, column) and _is_within(column, dtype)):
@@ -285,7 +285,7 @@ def _as_column(values: Any, schema: Array) -> np.ndarray:
 
 
 def _require_exact(values: Any, column: np.ndarray, dtype: np.dtype[Any]) -> None:
-    """Raises for what a column takes only with a change: see ``Array``."""
+    """Raise an error for values that an exact column would change (``Array``)."""
     if dtype.kind == "f" and not isinstance(values, Scaled):
         _require_doubles(values, column)
     elif dtype.kind == "b" and len(column) and column.dtype.kind != "b":
@@ -293,20 +293,19 @@ def _require_exact(values: Any, column: np.ndarray, dtype: np.dtype[Any]) -> Non
 
 
 def _require_doubles(values: Any, column: np.ndarray) -> None:
-    """Raises ValueError for the first whole number that a double would round."""
+    """Raise _Rounded for the first integer or decimal that a double would round."""
     suspects: Any = ()
     if column.dtype.kind in "iu":
         if column.dtype.itemsize > 4:
             suspects = column[(column > _EXACT) | (column < np.array(-_EXACT, "i8"))].tolist()
     elif column.dtype.kind == "O" or not hasattr(values, "dtype"):
-        # Of mixed numbers numpy has made doubles, or objects.
+        # numpy has converted mixed numbers to doubles or objects.
         suspects = [item for item in map(plain, values) if isinstance(item, (int, Decimal))]
     for item in suspects:
         if not is_missing(item) and not _is_double(item):
             raise _Rounded(
                 f'{item} is not a double: pass the type, such as Max("int64") or '
-                "Max(Decimals(2)); with "
-                'Max("float64") it is rounded'
+                'Max(Decimals(2)), or round it with Max("float64")'
             )
 
 
@@ -318,7 +317,7 @@ def _is_double(number: int | Decimal) -> bool:
 
 
 def _as_digits(values: Any, places: int) -> np.ndarray:
-    """Decimals as integers of their last place. Raises where one has more places or digits."""
+    """Return decimals as integers of their last place. Raises TypeError and ValueError."""
     if isinstance(values, Scaled) and values.places == places:
         return values.digits
     items = list(values)
@@ -331,7 +330,7 @@ def _as_digits(values: Any, places: int) -> np.ndarray:
 
 
 def _is_within(column: np.ndarray, dtype: np.dtype[Any]) -> bool:
-    """Whether numbers are in an integer type's range; compared as floats, its end is beyond it."""
+    """Return whether numbers fit an integer type, compared exactly, not as floats."""
     if dtype.kind == "b" or not len(column):
         return True
     info = np.iinfo(dtype)
@@ -357,7 +356,7 @@ def _as_times(column: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def _as_moments(values: Any, dtype: np.dtype[Any], unit: TimeUnit) -> np.ndarray:
-    """Datetimes of any library, or numbers in a unit; NaT for what is missing."""
+    """Return datetimes of any library, or numbers in a unit, as an array; missing ones are NaT."""
     column = np.asarray(values)
     if column.dtype.kind == "M":
         return _as_times(column, dtype)
@@ -375,7 +374,7 @@ _NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)
 
 
 def _as_floats(column: np.ndarray) -> np.ndarray:
-    """A column of objects as numbers, with NaN for what is missing."""
+    """Return a column of objects as numbers, with NaN for missing values."""
     items = column.tolist()
     if any(isinstance(item, _NO_NUMBERS) for item in items):
         raise TypeError("text, dates or nested values")
@@ -385,7 +384,7 @@ def _as_floats(column: np.ndarray) -> np.ndarray:
 
 
 def _as_integers(values: Any, dtype: np.dtype[Any]) -> np.ndarray:
-    """Numbers of any kinds as integers, each by itself, as together they would be floats."""
+    """Convert numbers of any types to integers one by one; together they would become floats."""
     items = list(values)
     if any(isinstance(item, _NO_NUMBERS) or is_missing(item) for item in items):
         raise TypeError("text, dates, nulls or nested values")

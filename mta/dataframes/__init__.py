@@ -1,7 +1,7 @@
-"""Data frames: the columns of pandas, polars and Arrow as aggregations read them, and results back.
+"""Reads data frames of pandas, polars and Arrow, and converts results to their types.
 
-- ``base``: what a column and a frame are, whatever library they come from
-- ``of_pandas``, ``of_polars``, ``of_arrow``: the libraries, each imported in its module alone
-- ``sql_types``: types of results that are named as in SQL
-- ``opening``: finds the library of a frame
+- ``base``: frames and columns of any library
+- ``of_pandas``, ``of_polars``, ``of_arrow``: one module per library, the only one to import it
+- ``sql_types``: types of results, named as in SQL
+- ``opening``: opens a frame of any library
 """

@@ -1,4 +1,4 @@
-"""A frame and its columns, whatever library they come from."""
+"""Frames and columns of any library."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import numpy as np
 from mta.columns.schemas import Decimals, NullableColumn
 from mta.errors import InvalidValue
 
-#: The digits of a sum of decimals, as SQL has it; its scale is the column's.
+#: The digits of a sum of decimals, as in SQL; its scale is that of the column.
 SUM_DIGITS = 38
 
 
 class Moments:
     """Datetimes, dates, durations or times of day, in their own unit.
 
-    As an array they are datetime64 or timedelta64, as a list what the library makes of them, or
-    numpy's where that would lose nanoseconds.
+    Converts to an array of datetime64 or timedelta64, and to a list of the values that the library
+    returns, or of numpy scalars if these values would lose nanoseconds.
     """
 
     def __init__(self, whole: np.ndarray, listed: Callable[[], list[Any]]) -> None:
@@ -37,12 +37,10 @@ class Moments:
         return self._array if dtype is None else self._array.astype(dtype)
 
     def tolist(self) -> list[Any]:
-        """As Python values."""
+        """Return Python values."""
         return self._listed()
 
     def take(self, rows: np.ndarray) -> Moments:
-        """Those of some rows."""
-
         def listed() -> list[Any]:
             every = self._listed()
             return [every[row] for row in rows.tolist()]
@@ -52,46 +50,46 @@ class Moments:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a frame, as aggregations read it."""
+    """A column of a frame, in the form that aggregations read."""
 
     name: str
     dtype: str
-    """Its type, as the library calls it."""
+    """The type of the column, as the library names it."""
     type: Any
-    """Its type as monoids take it (``AbstractMonoid.of_types``)."""
+    """The type of the column, in the terms of monoids (``AbstractMonoid.of_types``)."""
     values: Any
     """An array of numbers or booleans, ``Moments``, or a list of decimals, text or other values.
 
-    Text and other values are None where they are null, all others zero.
+    A null is None among text and other values, and zero among all others.
     """
     restored: Callable[[np.ndarray], Any]
-    """Makes a column of this type of results that are values of this column."""
+    """Converts results that are values of this column to a column of the same type."""
     ordered: bool = True
-    """Whether the smallest and the largest value are those by Python's order."""
+    """Whether minima and maxima of the type follow Python's order of the values."""
     nulls: np.ndarray | None = None
     """Which values are null; None if none is."""
     nans: np.ndarray | None = None
-    """Which values are NaN, where the library tells these from nulls; None if none is."""
+    """Which values are NaN, if NaN is not null in the library; None if none is."""
 
     def given(self) -> Any:
-        """The values as windows take them."""
+        """Return the values in the form that windows accept."""
         if self.type is str:
             return self.values
         return NullableColumn(self.values, None if self.nulls is None else ~self.nulls)
 
     def accepted(self) -> Any:
-        """As ``given``, with NaN as a value for a null. Raises InvalidValue if there is none."""
+        """Return ``given`` with NaN for nulls. Raises InvalidValue if the type has no NaN."""
         if self.nulls is None:
             return self.given()
         if self.type is not None or not isinstance(self.values, np.ndarray):
             raise InvalidValue(
-                f"column {self.name!r} has {int(self.nulls.sum())} nulls, and {self.dtype} has no "
-                "NaN to stand for them, which nulls='accept' needs: choose nulls='skip'"
+                f"column {self.name!r} has {int(self.nulls.sum())} nulls, which nulls='accept' "
+                f"replaces by NaN, and {self.dtype} has no NaN: choose nulls='skip'"
             )
         return NullableColumn(np.where(self.nulls, np.nan, self.values))
 
     def with_nans_as_nulls(self) -> Column:
-        """The column, with each NaN as a null."""
+        """Return the column with nulls instead of NaN."""
         if self.nans is None:
             return self
         nulls = self.nans if self.nulls is None else self.nulls | self.nans
@@ -99,7 +97,7 @@ class Column:
 
     @property
     def is_numeric(self) -> bool:
-        """Whether its values can be added up."""
+        """Return whether the values can be added."""
         whole = isinstance(self.type, str) and self.type[0] in "bui"
         return self.type is None or isinstance(self.type, Decimals) or whole
 
@@ -108,17 +106,17 @@ class Result(NamedTuple):
     """A column of results."""
 
     values: np.ndarray
-    """A masked array where numbers or moments among them are null; other nulls are None."""
+    """A masked array if numbers or times are null; other nulls are None."""
     form: Literal["value", "sum", "list", "own"]
-    """Values of a column, sums of one, lists of its values, or results of the monoid's own type."""
+    """What results are: values of a column, sums or lists of these, or of the monoid's type."""
     like: Column | None
     """The last column that the aggregation reads."""
     sql: str | None = None
-    """The type of a monoid's own results that are no numbers, where it is known."""
+    """The SQL type of results of the monoid's own type that are not numbers, if known."""
 
 
 class Frame(ABC):
-    """A frame of some library."""
+    """A data frame of any library."""
 
     def __init__(self, frame: Any) -> None:
         self.frame = frame
@@ -126,35 +124,35 @@ class Frame(ABC):
     @property
     @abstractmethod
     def names(self) -> list[str]:
-        """The names of the columns."""
+        """Return the names of the columns."""
 
     @property
     def levels(self) -> list[str]:
-        """The names of other columns that can be read."""
+        """Return the names of other readable columns, such as levels of an index."""
         return []
 
     @abstractmethod
     def __len__(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
 
     @abstractmethod
     def raw(self, name: str) -> Any:
-        """A column as the library has it, for keys and times."""
+        """Return a column of the library, for keys and times."""
 
     @abstractmethod
     def column(self, name: str) -> Column:
-        """A column as aggregations read it."""
+        """Return a column in the form that aggregations read."""
 
     @abstractmethod
     def rows(self, mask: np.ndarray) -> Frame:
-        """The rows that a mask marks."""
+        """Return the rows that a mask selects."""
 
     @abstractmethod
     def with_columns(self, results: Mapping[str, Result]) -> Any:
-        """The frame with more columns behind its own."""
+        """Return the frame with more columns after the existing ones."""
 
     def require(self, names: Sequence[str]) -> None:
-        """Raise InvalidValue unless there is one column of each name."""
+        """Raise InvalidValue unless each name is that of exactly one column."""
         known = [*self.names, *self.levels]
         for name in names:
             if known.count(name) > 1:
@@ -167,19 +165,19 @@ class Frame(ABC):
 
 
 def marked(mask: np.ndarray) -> np.ndarray | None:
-    """A mask; None where it marks nothing."""
+    """Return a mask, or None if it selects nothing."""
     return mask if mask.any() else None
 
 
 def split(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Results and which of them are null; None if none is."""
+    """Return results, and which of them are null; None if none is."""
     if not isinstance(values, np.ma.MaskedArray):
         return values, None
     return values.data, marked(np.ma.getmaskarray(values))
 
 
 def flattened(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The values of lists end to end, and where each list begins, and the last one's end."""
+    """Return the concatenated values of lists, and the bounds of each list."""
     flat = [value for each in values for value in each]
     ends = np.cumsum([0, *map(len, values)])
     if flat and isinstance(flat[0], (np.datetime64, np.timedelta64)):

@@ -1,4 +1,4 @@
-"""Arrow's tables and record batches."""
+"""Tables and record batches of Arrow."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _types = pa.types
 
 
 class ArrowFrame(Frame):
-    """A table or a record batch."""
+    """An Arrow table or record batch."""
 
     @property
     def names(self) -> list[str]:
@@ -54,7 +54,7 @@ class ArrowFrame(Frame):
 
 
 def read(column: Any, name: str) -> Column:
-    """An Arrow column as aggregations read it."""
+    """Return an Arrow column in the form that aggregations read."""
     given = str(column.type)
     if _types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -91,7 +91,7 @@ def read(column: Any, name: str) -> Column:
 
 
 def to_arrow(result: Result) -> Any:
-    """Results as an Arrow array."""
+    """Return results as an Arrow array."""
     values, nulls = split(result.values)
     found = _to_arrow(result._replace(values=values))
     return found if nulls is None else pc.if_else(pa.array(nulls), None, found)
@@ -133,12 +133,12 @@ def _listed(column: Any, moments: np.ndarray) -> list[Any]:
 
 
 def type_of(dtype: np.dtype[Any]) -> str | None:
-    """The type of a column of numbers, as monoids take it."""
+    """Return the type of a column of numbers, in the terms of monoids."""
     return {"b": "bool", "i": "int64", "u": "uint64"}.get(dtype.kind)
 
 
 def _unit(kind: Any) -> str | None:
-    """What numpy calls moments of a type; None where they are none."""
+    """Return the numpy dtype of times of an Arrow type; None for other types."""
     if _types.is_date32(kind):
         return "M8[D]"
     if _types.is_date64(kind):

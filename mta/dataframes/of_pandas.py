@@ -1,4 +1,4 @@
-"""pandas' data frames, with columns of numpy's types, of pandas' own, and of Arrow's."""
+"""Data frames of pandas, with columns of numpy, pandas and Arrow types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mta.errors import InvalidValue
 
 
 class PandasFrame(Frame):
-    """A DataFrame; the named levels of its index are columns that can be read."""
+    """A DataFrame; the named levels of its index can be read like columns."""
 
     @property
     def names(self) -> list[str]:
@@ -90,7 +90,7 @@ def _read(series: Any, name: str) -> Column:
 
 
 def _of_categories(series: Any, name: str, nulls: np.ndarray | None) -> Column:
-    """A column of categories, as one of their type."""
+    """Return a categorical column as a column of the type of its categories."""
     dtype, known = series.dtype, series.dtype.categories
     type_ = _read(known.to_series(), name).type if len(known) else str
     if nulls is not None and len(known):
@@ -104,21 +104,21 @@ def _of_categories(series: Any, name: str, nulls: np.ndarray | None) -> Column:
 
 
 def _numbers(found: np.ndarray, dtype: Any) -> Any:
-    """Numbers of a type; with nulls among them of pandas' own type that is like it."""
+    """Return numbers of a dtype, or of the matching pandas dtype if there are nulls."""
     values, nulls = split(found)
     if values.dtype == object:
         nulls = marked(pd.isna(values))
     if nulls is None or dtype.kind == "O":
         return pd.array(found, dtype=dtype)
     if isinstance(dtype, np.dtype) and dtype.kind == "f":
-        return values.astype(dtype)  # NaN are the nulls
+        return values.astype(dtype)  # nulls are NaN
     array = pd.array(values, dtype=pd.Series([], dtype=dtype).convert_dtypes().dtype)
     array[nulls] = pd.NA
     return array
 
 
 def _with_none(values: list[Any], nulls: np.ndarray | None, none: Any = None) -> list[Any]:
-    """Values with what stands for a null."""
+    """Replace the nulls among values by ``none``, in place."""
     if nulls is not None:
         for row in np.flatnonzero(nulls).tolist():
             values[row] = none
@@ -126,7 +126,7 @@ def _with_none(values: list[Any], nulls: np.ndarray | None, none: Any = None) ->
 
 
 def _of_objects(series: Any, name: str, nulls: np.ndarray | None) -> Column:
-    """A column of Python objects, whose type their classes tell."""
+    """Return a column of Python objects, whose classes determine its type."""
     values = series.tolist()
     kinds = set(map(type, values if nulls is None else series[~nulls].tolist()))
     if kinds <= _NUMBERS and kinds:
@@ -147,7 +147,7 @@ def _of_objects(series: Any, name: str, nulls: np.ndarray | None) -> Column:
         found = "M8[D]", Moments(days, series.tolist)
     elif datetime in kinds or pd.Timestamp in kinds:
         raise InvalidValue(
-            f"column {name!r} has datetimes as objects: convert it by pandas.to_datetime first"
+            f"column {name!r} has datetimes as objects: convert it with pandas.to_datetime first"
         )
     ordered = found[0] is not str or kinds in ({str}, {bytes}, {UUID}, {time}, set())
     dtype = series.dtype
@@ -155,7 +155,7 @@ def _of_objects(series: Any, name: str, nulls: np.ndarray | None) -> Column:
 
 
 def _as_objects(dtype: Any) -> Callable[[np.ndarray], Any]:
-    """Makes results objects of Python, None where they are null."""
+    """Return a function that converts results to Python objects, and nulls to None."""
 
     def restored(results: np.ndarray) -> Any:
         values, nulls = split(results)
@@ -167,26 +167,26 @@ def _as_objects(dtype: Any) -> Callable[[np.ndarray], Any]:
     return restored
 
 
-#: Classes of Python's numbers.
+#: The classes of Python numbers.
 _NUMBERS = {bool, int, float, Decimal}
 
 
 def _places(values: list[Any], name: str) -> int:
-    """The most places that any decimal of a column has."""
+    """Return the most decimal places of a column. Raises InvalidValue for NaN and infinity."""
     most = 0
     for value in values:
         exponent = value.as_tuple().exponent if isinstance(value, Decimal) else 0
         if not isinstance(exponent, int):
-            raise InvalidValue(f"column {name!r} has {value}, which is no sum or extreme: drop it")
+            raise InvalidValue(f"column {name!r} has {value}, which is not finite: drop this row")
         most = max(most, -exponent)
     return most
 
 
 def _array(result: Result) -> Any:
-    """Results as an array that a column can be."""
+    """Return results as an array for a column."""
     values, form, like, _ = result
     if values.dtype.kind in "mM":
-        values, _ = split(values)  # NaT are the nulls
+        values, _ = split(values)  # nulls are NaT
     if like is not None and like.dtype.endswith(_ARROW):
         from mta.dataframes.of_arrow import to_arrow
 
@@ -195,21 +195,21 @@ def _array(result: Result) -> Any:
         return like.restored(values)
     if values.dtype == object or values.ndim > 1:
         return pd.Series(list(values), dtype=object).array
-    # What is computed of pandas' own types, which may be null, is of such a type.
+    # Results for a nullable type of pandas are of a nullable type too.
     if like is not None and like.dtype in _OWN:
         kind = pd.array(split(values)[0][:0]).dtype
         return _numbers(values, kind)
     return _numbers(values, values.dtype) if isinstance(values, np.ma.MaskedArray) else values
 
 
-#: pandas' own numbers.
+#: The nullable types of numbers in pandas.
 _OWN = {"boolean", "Float32", "Float64"} | {
     f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)
 }
-#: What the names of Arrow's types end with here.
+#: The end of the names of Arrow types in pandas.
 _ARROW = "[pyarrow]"
 
 
 def _as_arrow(series: Any) -> Any:
-    """A column of one of Arrow's types as Arrow has it; None of others."""
+    """Return the Arrow array of a column of an Arrow type; None for other types."""
     return series.array.__arrow_array__() if hasattr(series.dtype, "pyarrow_dtype") else None

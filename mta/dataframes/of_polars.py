@@ -1,4 +1,4 @@
-"""polars' data frames."""
+"""Data frames of polars."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mta.dataframes.sql_types import Maker, plain_value, read_type
 
 
 class PolarsFrame(Frame):
-    """A DataFrame."""
+    """A polars DataFrame."""
 
     @property
     def names(self) -> list[str]:
@@ -49,7 +49,7 @@ class PolarsFrame(Frame):
 
 
 def _restored(kind: pl.DataType, values: np.ndarray) -> Any:
-    """Results as a column of the type that was read."""
+    """Return results as a column of the type that was read."""
     if values.dtype.kind in "mM":
         raw = pl.Series(values.view("i8"))
         return (raw.cast(pl.Int32) if kind == pl.Date else raw).cast(kind)
@@ -101,7 +101,7 @@ def _plain_series(name: str, result: Result) -> pl.Series:
         flat, ends = flattened(values)
         every = like.restored(flat)
         lists = [every[start:stop] for start, stop in pairwise(ends.tolist())]
-        # With a type it would make Python's datetimes of all values, and lose nanoseconds.
+        # With a dtype, polars would convert all values to Python datetimes, and lose nanoseconds.
         return pl.Series(name, lists, dtype=None if lists else pl.List(every.dtype))
     if form == "sum" and like is not None and isinstance(like.type, Decimals):
         return pl.Series(name, values.tolist(), dtype=pl.Decimal(SUM_DIGITS, like.type.places))
@@ -122,7 +122,7 @@ _MAKER = Maker(
 
 
 def _unit(kind: Any) -> str | None:
-    """What numpy calls moments of a type; None where they are none."""
+    """Return the numpy dtype of times of a polars type; None for other types."""
     if kind == pl.Date:
         return "M8[D]"
     if isinstance(kind, pl.Datetime):

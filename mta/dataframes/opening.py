@@ -1,4 +1,4 @@
-"""Which library a frame is of."""
+"""Opens a data frame of any library."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from mta.dataframes.base import Frame
 
-#: By library and class, the module and the class here; subclasses are frames as well.
+#: The module and the class in this package, by library and class; subclasses are frames too.
 _FRAMES = {
     ("pandas", "DataFrame"): ("of_pandas", "PandasFrame"),
     ("polars", "DataFrame"): ("of_polars", "PolarsFrame"),
@@ -17,17 +17,17 @@ _FRAMES = {
 
 
 def open_frame(frame: Any) -> Frame:
-    """A data frame of any library. Raises TypeError for what is none."""
+    """Open a data frame of any library. Raises TypeError for other objects."""
     for base in type(frame).__mro__:
         library = base.__module__.partition(".")[0]
         if (library, base.__name__) == ("polars", "LazyFrame"):
             raise TypeError(
-                "rolling computes at once, and a LazyFrame has no rows yet: give frame.collect()"
+                "rolling computes eagerly, and a LazyFrame has no rows yet: pass frame.collect()"
             )
         if found := _FRAMES.get((library, base.__name__)):
             opened: Frame = getattr(import_module(f"mta.dataframes.{found[0]}"), found[1])(frame)
             return opened
     raise TypeError(
         f"rolling takes a pandas or polars DataFrame or an Arrow table, not {type(frame)!r}; "
-        "for columns by themselves there is KeyedWindows.extend"
+        "for separate columns, use KeyedWindows.extend"
     )

@@ -1,4 +1,4 @@
-"""Results of the types that monoids name as SQL does: ``AbstractMonoid.result_type``."""
+"""The types of results, which monoids name as SQL does (``AbstractMonoid.result_type``)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 
 class Maker(NamedTuple):
-    """How a library makes types."""
+    """How a library constructs types."""
 
     scalars: dict[str, Any]
-    """By their names, which are ``SCALARS``."""
+    """The scalar types by name; the names are ``SCALARS``."""
     array: Callable[[Any], Any]
     struct: Callable[[dict[str, Any]], Any]
 
@@ -19,7 +19,7 @@ SCALARS = ("double", "bigint", "string", "binary", "timestamp", "interval day to
 
 
 def is_known(text: str) -> bool:
-    """Whether a type is made of arrays, structs and known scalar types.
+    """Return whether a type consists of arrays, structs and known scalar types.
 
     >>> is_known("array<struct<item: string, estimate: bigint>>"), is_known("map<string, int>")
     (True, False)
@@ -32,7 +32,7 @@ def is_known(text: str) -> bool:
 
 
 def read_type(text: str, make: Maker) -> Any:
-    """A type as a library has it."""
+    """Return a library's type for the name of a type."""
     if text.startswith("array<"):
         return make.array(read_type(text[6:-1], make))
     if text.startswith("struct<"):
@@ -41,7 +41,7 @@ def read_type(text: str, make: Maker) -> Any:
 
 
 def plain_value(value: Any, text: str) -> Any:
-    """A result as lists, dictionaries and scalars.
+    """Return a result as lists, dictionaries and scalars.
 
     >>> plain_value([("a", 2)], "array<struct<item: string, estimate: bigint>>")
     [{'item': 'a', 'estimate': 2}]
@@ -57,6 +57,6 @@ def plain_value(value: Any, text: str) -> Any:
 
 
 def _fields(text: str) -> list[tuple[str, str]]:
-    """The names and types of the fields of a struct, none of which is a struct itself."""
+    """Return the names and types of the fields of a struct, none of which is a struct."""
     fields = (field.partition(": ") for field in text[7:-1].split(", "))
     return [(name, kind) for name, _, kind in fields]

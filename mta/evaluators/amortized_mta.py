@@ -21,18 +21,18 @@ combined once, into one aggregate per entry of the stack. So a growing leftmost 
 and the left branch has no stale values. The stack is built again from the queues only when the
 front leaves the root group that it was built from.
 
-These are the costs in combines, with L = leaf_arity and a = arity. The query takes 1. The other
-costs are amortized:
+Costs are in combines, with L = leaf_arity and a = arity. A query takes 1. The other costs are
+amortized:
 
     insert   1               onto R1
              1               groups are folded when they are sealed
     evict    1 + 1/(a-1)     S and the stack are filled with every group that the front reaches
-             2/L + ...       a new leaf passes on R1, and takes the fold behind it
+             2/L + ...       a new leaf passes R1 on, and combines the next fold
 
 So a slide with its query takes at most 7 combines with pairs, and little more than 3 with large
 leaf groups. A single call takes at most 2 (L + a * levels) combines.
 
-In a snapshot, after the common fields (for swept, kept and tails see ``logs.levels.log``):
+In a snapshot, after the common fields (``logs.levels.log`` describes swept, kept and tails):
 
 state    = [swept, kept, folds, tails]
 folds    = columns of two partials: the aggregate of the window, or the identity if the window ends
@@ -65,9 +65,9 @@ from mta.monoids.base import Partial, Refold
 from mta.pages.page import Layout, read_columns
 from mta.pages.snapshot import Snapshot, corrupt
 
-#: The most bytes of values in a chunk of a batch, or the most events if that is more.
+#: A chunk of a batch has at most this many bytes of values, or this many events if that is more.
 _BYTES, _EVENTS = 1 << 21, 1 << 16
-#: The number of leaf groups read that stay in memory between calls.
+#: The number of read leaf groups that stay in memory between calls.
 _FETCHED = 2
 
 
@@ -87,11 +87,11 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
     # --- events in and out ----------------------------------------------------------------------
 
     def query(self) -> Partial:
-        """Return the aggregate of the window; 1 combine, and more at a new leaf."""
+        """Return the aggregate of the window; 1 combine, and more if the front is in a new leaf."""
         return self._placed().query()
 
     def _placed(self) -> Cursor:
-        """Return the cursor, moved to the current window unless that ends early (``end_at``)."""
+        """Return the cursor; move it to the current window unless it ends early (``end_at``)."""
         cursor = self.cursor
         if cursor.ends_early:
             return cursor
@@ -104,12 +104,12 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         return self.cursor.follow(self.front, time)
 
     def recede(self) -> None:
-        self.cursor.place(self.front, self.back)  # a snapshot has the aggregate of its own frame
+        self.cursor.place(self.front, self.back)  # a snapshot has the aggregate of another frame
 
     def insert(self, row: Row, time: int | None = None) -> None:
-        """Add one event; 1 combine, and amortized 1 for the groups that it seals."""
+        """Add one event; 1 combine, and amortized 1 for the groups that are sealed."""
         self.room()
-        lifted = self.monoid.lift(row)  # what cannot be lifted must not be added
+        lifted = self.monoid.lift(row)  # must fail before the event is added
         grown = self._placed().grown_by(lifted)
         self.levels.append(row, time)
         self.cursor.accept(1, grown)
@@ -123,13 +123,13 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         cursor, monoid, grown = self._placed(), self.monoid, None
         if not cursor.ends_early and (cursor.is_held or not len(self)):
             grown = cursor.grown_by(monoid.fold(monoid.lift_rows(rows, count), count))
-        self.levels.append_many(rows, times, count)  # first, as it may read the parts of a tail
+        self.levels.append_many(rows, times, count)  # first: it may read the parts of a tail
         cursor.accept(count, grown)
 
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
-        """Add events as the base class does; together if many of them leave before the last.
+        """Add events, all together if many of them leave before the last one arrives.
 
-        Those that arrive and leave in one call are neither written nor folded, unless a snapshot
+        Events that arrive and leave in one call are neither written nor folded, unless a snapshot
         was taken.
         """
         coming = None if times is None else times[start:stop]
@@ -143,7 +143,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         return new.size
 
     def _front_after(self, times: np.ndarray | None, count: int) -> int:
-        """Return the front after ``count`` more events, if it is among them; otherwise 0."""
+        """Return the front after ``count`` more events if it is one of these; otherwise 0."""
         policy = self.setting.policy
         if type(policy) is CountWindow:
             return max(0, self.back + count - policy.end.rows - policy.size)
@@ -169,7 +169,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         """Insert, evict and query for the next chunk of a batch; about two combines per event.
 
         Returns how many events were added; 0 if the cuts are not predictable. If the store fails,
-        nothing of the chunk was added.
+        no event of the chunk was added.
         """
         left = batch.count - start
         chunk = self._chunk(batch, start, min(left, self._most_events(left)))
@@ -197,8 +197,8 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
     def _most_events(self, left: int) -> int:
         """Return how many events are added together: all, if the window is longer than a chunk.
 
-        Also all if the window is short compared with the batch: then only the pages of the last
-        window are written. This takes as much memory as the batch and its results.
+        Also all if the window is short compared with the batch, because then only the pages of the
+        last window are written. This takes as much memory as the batch and its results.
         """
         policy, monoid = self.setting.policy, self.monoid
         values, partials, results = (
@@ -253,7 +253,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         if self.front == self.back:
             return None
         leaf = self._placed().leaf(self.front, self.back)
-        group: Any = leaf  # has the columns of a group
+        group: Any = leaf  # a leaf has the columns of a group
         return Segment(0, leaf.first, group, self.front - leaf.first, leaf.count)
 
     def segments(self) -> Iterator[Segment]:
@@ -285,7 +285,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
             self.cursor, self._fetched, self._inner = cursor, fetched, inner
 
     def check(self) -> None:
-        """Check as the base class does; the state in memory does not change."""
+        """Check the structure like the base class, without changing the state in memory."""
         with self.preserving_state():
             self.check_levels()
             events = list(self.events())
@@ -294,7 +294,6 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
             self._check_folds(events[: self.end_at(None) - self.front])
 
     def _check_folds(self, events: list[Partial]) -> None:
-        """Check the stack and the result against folds of all events of the window."""
         monoid = self.monoid
         entries = [(self.front, self.query()), *self.cursor.entries()]
         folds, fold, end = dict[int, Refold](), Refold(monoid), len(events)
@@ -310,7 +309,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
 
     @property
     def resident_rows(self) -> int:
-        """Return the number of rows in tails, stack and result pair."""
+        """Return the number of rows in tails, the stack and the result pair."""
         return sum(tail.count for tail in self.levels.tails) + self.cursor.resident_rows + 2
 
     # --- snapshots --------------------------------------------------------------------------------
@@ -318,7 +317,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
     def write_state(self) -> list[Any]:
         partials, leaf = self.monoid.partials, self.levels.tails[0]
         folds = partials.new(2)
-        is_early = self.cursor.ends_early  # then it is computed again
+        is_early = self.cursor.ends_early  # a restored cursor folds its frame again
         partials.put(folds, 0, self.monoid.identity if is_early else self.query())
         is_behind = self.front < leaf.first
         partials.put(folds, 1, self.levels.fold_tail(leaf) if is_behind else self.monoid.identity)
@@ -326,7 +325,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
 
     def restore_state(self, snapshot: Snapshot) -> None:
         if list(map(type, snapshot.state)) != [int, list, list, list]:
-            raise corrupt("its state is not one of level queues")
+            raise corrupt("its state is not that of level queues")
         swept, kept, columns, tails = snapshot.state
         self.restore_tails(snapshot, snapshot.front, swept, kept, tails)
         partials, leaf = self.monoid.partials, self.levels.tails[0]

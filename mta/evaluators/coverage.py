@@ -1,8 +1,8 @@
-"""Coverage: which results are incomplete, and when each of them is complete again.
+"""Coverage: which results are incomplete, and when each is complete again.
 
-A window is incomplete after its policy was changed to one that needs events that have already left.
-``coverage()`` of every kind of window returns a ``Coverage``. This module computes it for single
-windows, and ``keyed.coverage`` for keyed windows.
+After a change of policy, a window is incomplete if the new policy needs events that have already
+left. ``coverage()`` of every kind of window returns a ``Coverage``. This module computes it for
+single windows, and ``keyed.coverage`` for keyed windows.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from mta.logs.ranges import Positions
 
 @dataclass(frozen=True)
 class Incomplete:
-    """A result that misses events since a change.
+    """A result without some of its events since a change.
 
-    It is complete for an event as soon as one of the given conditions is met; without conditions,
-    it is unknown when it is complete again.
+    The result of an event is complete as soon as one of the given conditions is met. Without
+    conditions, it is unknown when results are complete again.
     """
 
     window: str
@@ -31,40 +31,42 @@ class Incomplete:
     aggregation: str
     """The name of the aggregation; "" for all of them.
 
-    If read from a snapshot alone, the name of the column that the aggregation reads.
+    If this was read from a snapshot alone, the name of the column that the aggregation reads.
     """
     complete_from: np.datetime64 | None = None
-    """Results of events from this moment on (microseconds, UTC) are complete."""
+    """Results of events from this moment on (UTC, microseconds) are complete."""
     complete_after_events: int | None = None
-    """Results of events are complete once so many newest events of their key, this one included,
-    arrived after the change. Each of its events that was retracted since then adds one.
+    """Results are complete once a key has had this many events since the change.
+
+    The count includes the event of the result. Each retraction of one of these events adds one.
     """
     complete_after_both: tuple[np.datetime64, int] | None = None
-    """Both together: from this moment on, with so many events; for windows combined with ``&``."""
+    """Both conditions together, a moment and a count; for windows combined with ``&``."""
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Whether windows hold all events of their frames.
+    """Whether windows have all events of their frames.
 
-    The numbers are those of one window, and None for multiple windows or many keys.
+    The numbers are those of one window. They are None for multiple windows or many keys.
     """
 
     incomplete: tuple[Incomplete, ...] = ()
-    """The incomplete results; every other one is complete."""
+    """The incomplete results; all others are complete."""
     events: int | None = None
-    """Events in the window."""
+    """The number of events in the window."""
     front: int | None = None
-    """The position of the oldest of them, counted from the beginning of the stream."""
+    """The position of the oldest event, counted from the beginning of the stream."""
     oldest_time: np.datetime64 | None = None
-    """Its time (microseconds, UTC), if times are stored."""
+    """The time of the oldest event (UTC, microseconds), if times are stored."""
     missing_at_least: int | None = None
-    """How many events the policy would include that had left before it was set.
+    """How many events the policy includes that had left before the policy was set.
 
-    If events may be late, also those that the window of the latest of them would include.
+    If events may be late, this also counts the events that the window of the latest possible event
+    includes.
     """
     missing_at_most: int | None = None
-    """The same for counts; for times an upper bound, since only deleted pages had the times."""
+    """The same for counts. For times, an upper bound, because the times are lost with the pages."""
 
     @property
     def complete(self) -> bool:
@@ -83,15 +85,15 @@ def coverage_of(
 ) -> Coverage:
     """Return the coverage of the window from ``front`` to ``back``; two page reads per level.
 
-    It misses the events before the front that its policy includes, and with a ``lateness`` the
-    events that are not retained but that the window of such a late event includes.
+    Events before the front that the policy includes are missing. With a ``lateness``,
+    so are events that are not retained but belong to the window of a late event.
     """
     kept, missing = events.kept_from, [0, 0]
     if not policy.positional:
         reached = front == kept or _may_reach_what_left(events, policy, time, lateness)
         missing = [0, kept if reached else 0]
     elif front > 0:
-        # Twice, with lower and upper bounds for what is unknown.
+        # Twice, with lower and upper bounds for unknown positions.
         for at, least in enumerate((True, False)):
             after = partial(_first_after, events, least=least)
             cut = oldest_asked = max(0, _cut(policy, back, time, after))
@@ -110,7 +112,7 @@ def coverage_of(
 def _may_reach_what_left(
     events: Remembered, policy: AbstractPolicy, time: int | None, lateness: int
 ) -> bool:
-    """Return whether a late event may join the window to events that have left (sessions)."""
+    """Return whether a late event may connect the window with events that have left (sessions)."""
     if not (policy.merges and lateness and events.kept_from) or time is None:
         return False
     newest_left, gap = events.time_before(events.kept_from), policy.lifetime
@@ -122,7 +124,7 @@ def _cut(policy: AbstractPolicy, back: int, time: int | None, after: Callable[[i
 
 
 def _first_after(events: Remembered, time: int, least: bool) -> int:
-    """Return the position of the oldest event later than a time, of all events ever added.
+    """Return the position of the oldest event later than a time, among all events ever added.
 
     Of the events that have left, only the last one's time may be known. If the position is among
     them, return its upper (``least``) or lower bound.

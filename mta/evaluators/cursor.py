@@ -1,8 +1,8 @@
-"""Cursors: multiple windows over one log, each a front that reads shared events.
+"""Cursors: multiple windows over one log, each with a front that reads shared events.
 
-A cursor is the stack of Amortized MTA over stored events: it holds the *suffix folds* S of the leaf
-with its front, each extending to the last event stored when it was computed. For a chunk of a
-batch, whose prefix folds P all cursors share, the results are one vector expression:
+A cursor is the stack of Amortized MTA over stored events. It has the *suffix folds* S of the leaf
+with its front. Each extends to the event that was the newest when the fold was computed. All
+cursors share the prefix folds P of a chunk of a batch, so their results are one vector expression:
 
     positions   ... [ . . f . . ) . . . . . . . . ) . . . . [ e0 e1 e2 ...
                       S[f]: from f to where it was folded     P: the chunk
@@ -10,26 +10,26 @@ batch, whose prefix folds P all cursors share, the results are one vector expres
 
     result after e_i  =  S[f_i] (x) G (x) P_i           where f_i is the front after e_i
 
-S is the top of a *stack* (MTA paper, 4.2; Algorithms 4 to 7). Below it are the suffix folds of the
-groups on the path from the root of the log to that leaf, each extending to the back as of its
-computation, with the aggregate of the events between that and the entry above it:
+S is the top of a *stack* (MTA paper, 4.2; Algorithms 4 to 7). Below S are the suffix folds of the
+groups on the path from the root of the log to that leaf. Each entry extends to the back at the time
+of its computation. It also has the aggregate of the events between that back and the entry above:
 
     level 2   [ a b c d ]        path: b is open       folds from c, d, and the end of the group
     level 1   [ p q r s ]        below b: q is open    folds from r, s, and the end of the group
     level 0   [ . . f . ]        below q: the leaf     S
 
-The next leaf is read (or as many as the run passes through) only when the front leaves the leaf.
-The aggregate after that leaf is the next fold of the entry below. A group of the path is folded
-once, and an entry that is used up passes its later events on: O(1) combines per event amortized at
-any arity. So a window of any length costs about two whole-group combines per event, and the scan of
-each leaf. If the front reaches the chunk itself (short windows), its events become the stack
-(``folds.sliding``).
+When the front leaves the leaf, the cursor reads the next leaf, or as many as the run passes
+through. The aggregate after that leaf is the next fold of the entry below. A group of the path is
+folded once, and a used-up entry passes its later events on to the entry below. This takes O(1)
+combines per event amortized, for any arity. So a window of any length costs about two whole-group
+combines per event, and the scan of each leaf. If the front reaches the chunk (short windows), the
+chunk's events become the stack (``folds.sliding``).
 
-When late events arrive, a cursor goes back to a *mark*, a position before them whose G is known
-(``Cursor.recede``): S stays, and G continues from there with one fold of the log.
+When late events arrive, a cursor goes back to a *mark*, a position before them for which G is known
+(``Cursor.recede``). S stays, and one fold of the log extends G from the mark.
 
-A cursor writes nothing, and everything in it except its front can be computed again from the
-structure: if a call fails, its front has not moved, or it is behind and is moved later.
+A cursor writes nothing. Everything in it except the front can be computed again from the log. If a
+call fails, the front has not moved, or the cursor is behind and moves later.
 """
 
 from __future__ import annotations
@@ -66,17 +66,17 @@ from mta.logs.leaves import Chunk, Leaf, SearchedTimes, suffixes_of
 from mta.logs.ranges import Positions
 from mta.monoids.base import AbstractMonoid, Partial
 
-#: So many results at once, whose fronts and folds stay near the processor.
+#: How many results are computed together, so that their fronts and folds fit the processor's cache.
 _PIECE = 1 << 16
-#: Late events are expected among so many of the newest ones, and a mark further back is replaced.
+#: Late events are expected among this many newest events; a mark further back is replaced.
 _RECENT, _FAR = 256, 1024
-#: If the window has at most so many events per new one, results computed from all of them together
-#: cost less than from folds.
+#: If the window has at most this many events per new event, range folds over all of them cost less
+#: than suffix folds.
 ANSWERED = 24
 
 
 class Folds:
-    """An entry of the stack: folds from some positions to the back as of their computation."""
+    """An entry of the stack: folds from some positions to the back at the time of computation."""
 
     __slots__ = (
         "before", "level", "mark", "reach", "right", "rows", "since", "start", "starts", "stop",
@@ -91,18 +91,18 @@ class Folds:
         level: int | None = None,
     ) -> None:
         self.start, self.stop, self.rows = start, stop, rows
-        #: The starts of the folds; None for a fold from each event before ``stop``.
+        #: The starts of the folds; None if there is a fold from each event before ``stop``.
         self.starts = starts
-        #: The level of the group whose elements these are.
+        #: The level of the group whose elements are folded.
         self.level = level
-        #: The position where the folds end; if unknown, a position after all.
+        #: The position where the folds end; ``maxsize`` if unknown.
         self.reach = maxsize
-        #: What follows the folds, if they do not extend to the back; else None.
+        #: The aggregate that follows the folds if they do not extend to the back; otherwise None.
         self.right: Partial | None = None
-        #: The events between these folds and those above them, or the present; None for nothing.
+        #: The events between these folds and the entry above, or the back; None without events.
         self.since: Partial | None = None
-        #: A position after these folds, and the events between them and it; a position after all if
-        #: none is known.
+        #: A position after these folds, and the events between them and that position; ``maxsize``
+        #: if none is known.
         self.mark, self.before = maxsize, self.since
 
     def again(self) -> Folds:
@@ -113,7 +113,6 @@ class Folds:
         return other
 
     def index(self, position: int) -> int:
-        """Return which of the folds starts at a position."""
         if self.starts is None:
             return position - self.start
         if isinstance(self.starts, range):
@@ -121,13 +120,13 @@ class Folds:
         return int(self.starts.searchsorted(position))
 
     def knows(self, position: int) -> bool:
-        """Return whether one of the folds of a path starts at a position."""
+        """Return whether a fold of an entry of the path starts at a position."""
         return self.starts is not None and position in self.starts
 
 
 @dataclass(slots=True)
 class Entering:
-    """The events that enter a window during a run, and the window after each event of the run.
+    """The events that enter a window during a run, and the bounds after each event of the run.
 
     Positions are counted from ``first``, the position of the oldest of these events.
     """
@@ -135,12 +134,12 @@ class Entering:
     first: int
     sliding: SlidingFolds
     fronts: Iterator[EachFront]
-    """In pieces, one after the other."""
+    """Consecutive pieces."""
     stops: EachFront
     turning: Sweep | None = None
-    """The sweep over these events alone, as far as a kernel has come."""
+    """The sweep of a kernel in progress, if its fronts are among these events."""
     total: Partial | None = None
-    """The aggregate of the events before the last stop, if a kernel has found it."""
+    """The aggregate of the events before the last stop, if a kernel has computed it."""
 
     def known(self) -> Partial | None:
         """Return the aggregate of the events before the last stop; None without any."""
@@ -156,11 +155,11 @@ class Entering:
 class Cursor(ObservedWindow):
     """One window over shared events: its policy and its front.
 
-    ``lenses`` locate in a partial the aggregates that policies observe, by the policy's ``id``. A
-    cursor is also what its policy sees of the window (``policy.View``).
+    ``lenses`` extract from a partial the aggregates that policies observe, by the policy's ``id``.
+    The policy observes the window through the cursor (``policy.View``).
     """
 
-    #: Whether the window ends before the newest event; ``ends`` has such cursors.
+    #: Whether the window ends before the newest event (``ends``).
     ends_early = False
 
     def __init__(
@@ -174,11 +173,11 @@ class Cursor(ObservedWindow):
         self.policy, self.events = policy, events
         self.front = self.back = events.kept_from
         self._stamp = events.stamp
-        #: Whether ``recede`` has left the folds S, from the front on, and the window starts later.
+        #: Whether ``recede`` has moved the front back to the start of the folds S.
         self._has_receded = False
         #: The last leaf that was read.
         self._leaf: Leaf | None = None
-        #: The last entry of the stack before and after the last ``accept``.
+        #: The last entry of the stack, before and after the last ``accept``.
         self._undo: tuple[Folds, Folds] | None = None
         #: The folds along the path to the front, the outermost first; S is the last one.
         self._stack: list[Folds] = []
@@ -191,7 +190,7 @@ class Cursor(ObservedWindow):
 
     @property
     def taken(self) -> int:
-        """Return the position after the newest event that was taken in."""
+        """Return the position after the newest event that the cursor has processed."""
         return self.back
 
     def place(self, front: int, back: int) -> None:
@@ -200,14 +199,14 @@ class Cursor(ObservedWindow):
         self.front, self.back = front, back
 
     def recede(self, position: int) -> None:
-        """Go back to before a position from which on events have changed, or will be read again.
+        """Go back to before a position from which events have changed or will be read again.
 
-        The folds S stay if they end before it; ``reach`` or the results of a chunk continue there.
+        The folds S stay if they end before it; ``reach`` or a run continues from there.
         """
         events, stack, is_next = self.events, self._stack, self.events.stamp - self._stamp <= 1
         oldest = events.kept_from
         is_known = stack and stack[-1].starts is None and stack[-1].mark <= position
-        is_searched = self.ends_early or self.monoid.folds_ranges  # perhaps without the folds S
+        is_searched = self.ends_early or self.monoid.folds_ranges  # may have no folds S
         if not (is_known and is_next and stack[-1].mark < events.back) or is_searched:
             self.place(oldest, oldest)
             return
@@ -217,13 +216,13 @@ class Cursor(ObservedWindow):
         self.stay(position)
 
     def stay(self, position: int) -> None:
-        """Keep everything, though events have moved from a position on, as is known already."""
+        """Keep everything, although the caller has moved events from a position on."""
         self._stamp, self._asked = self.events.stamp, (-1, -1, -1)
         if self._leaf is not None and self._leaf.stop > position:
             self._leaf = None
 
     def reach(self, front: int, back: int) -> None:
-        """Set the window as ``place`` does; after ``recede`` with the folds S, if possible."""
+        """Set the window like ``place``; continue with the folds S after ``recede`` if possible."""
         self._fresh()
         if self._has_receded and self.front <= front < self.back:
             self._advance(back)
@@ -232,13 +231,13 @@ class Cursor(ObservedWindow):
             self.place(front, back)
 
     def _advance(self, back: int) -> None:
-        """Take in events after ``recede``; O(log n) combines, and at most two pages per level."""
+        """Process events after ``recede``; O(log n) combines, and at most two pages per level."""
         if self.back < back:
             self._grow(self.events.fold(self.back, back))
         self.back, self._has_receded = back, False
 
     def settle(self, time: int | None) -> None:
-        """Move to where the policy says after the newest event, within the retained events."""
+        """Move to the policy's front after the newest event, within the retained events."""
         events = self.events
         self._fresh()
         if self._has_receded and self.policy.predictable and events.kept_from < events.back:
@@ -255,12 +254,12 @@ class Cursor(ObservedWindow):
             raise
 
     def follow(self, front: int, time: int | None) -> int:
-        """Return where the window ends, here the newest event; see ``ends.EarlyCursor``."""
+        """Return where the window ends: here, after the newest event (see ``ends.EarlyCursor``)."""
         del front, time
         return self.events.back
 
     def query(self) -> Partial:
-        """Return the aggregate of the window; 1 combine, and more at a new leaf.
+        """Return the aggregate of the window; 1 combine, and more if the front is in a new leaf.
 
         No combine if nothing has changed since the last call.
         """
@@ -282,14 +281,14 @@ class Cursor(ObservedWindow):
         return self._at(self._stack[-1], front)
 
     def _at(self, folds: Folds, position: int) -> Partial:
-        """Return the aggregate from a position of the last entry of the stack to the back."""
+        """Return the aggregate from a position of the top entry of the stack to the back."""
         fold = self.monoid.partials.at(folds.rows, folds.index(position))
         for behind in (folds.right, folds.since):
             fold = fold if behind is None else self.monoid.combine(fold, behind)
         return fold
 
     def step(self, row: Row, time: int | None) -> None:
-        """Take in the next event, which is stored already; amortised O(1) combines."""
+        """Process the next event, which is already stored; amortized O(1) combines."""
         self._fresh()
         if self._stack:
             self._grow(self.monoid.lift(row))
@@ -307,11 +306,10 @@ class Cursor(ObservedWindow):
         return out if self.run_into(chunk, batch, 0) else None
 
     def run_into(self, chunk: Chunk, batch: Batch, start: int) -> bool:
-        """Write the results to those of a batch from ``start`` on; False if not predictable.
+        """Write the results into a batch from ``start`` on; False if cuts are not predictable.
 
-        Events before the chunk must be in the log. If it does not start after the newest event that
-        this window has taken in, the policy determines the windows there. A kernel does it in one
-        pass, if there is one.
+        Events before the chunk must be in the log. If the chunk does not follow the newest event
+        that the cursor has processed, the policy determines the first window.
         """
         if not self.policy.predictable:
             return False
@@ -337,7 +335,7 @@ class Cursor(ObservedWindow):
     def _run_ranges(
         self, chunk: Chunk, fronts: EachFront, stops: EachFront, batch: Batch, start: int
     ) -> None:
-        """Write the results from all events of the windows at once, which costs less than folds."""
+        """Write the results as range folds over all events of the windows."""
         first, last = chunk.first + int(fronts[0]), chunk.first + int(stops[-1])
         lifted = chunk.lifted(first, last, self.events.leaf)
         sliding = SlidingFolds(self.monoid, lifted, last - first)
@@ -346,7 +344,6 @@ class Cursor(ObservedWindow):
         self.place(first + int(fronts[-1]), last)
 
     def _run_over(self, entering: Entering, batch: Batch, start: int) -> None:
-        """Write the results while events enter."""
         monoid, right = self.monoid, None
         swept = has_kernel(monoid)
         if swept:
@@ -365,14 +362,14 @@ class Cursor(ObservedWindow):
                 entering.total = monoid.partials.at(found.right, 0)
 
     def _entering(self, chunk: Chunk, most: int) -> Entering:
-        """Return a chunk as what enters a window that ends with the newest event."""
+        """Return the events of a chunk as they enter a window that ends with the newest event."""
         oldest = self.events.kept_from
         has_receded = self._has_receded and oldest < self.back
         if has_receded:
             self._advance(chunk.first)
         elif chunk.first != self.back:
             self._place_before(chunk)
-        self.front = max(self.front, oldest)  # time alone may have emptied the window
+        self.front = max(self.front, oldest)  # events may have expired by time alone
         fronts = self._fronts(chunk, most)
         if has_receded and oldest < self.front:
             first = next(fronts)
@@ -383,16 +380,16 @@ class Cursor(ObservedWindow):
         return Entering(chunk.first, chunk.sliding, fronts, range(1, chunk.count + 1))
 
     def _place_before(self, chunk: Chunk) -> None:
-        """Place the window before a chunk; its front is as of the first event, or before that."""
+        """Place the window before a chunk, with the first event's front or an earlier one."""
         events = self.events
         view = Positions(lambda: chunk.first, events.first_after)
         front = self.policy.cut(view, None if chunk.times is None else int(chunk.times[0]))
         self.place(max(events.kept_from, min(front, chunk.first)), chunk.first)
 
     def _stretches(self, entering: Entering) -> Iterator[tuple[int, EachFront, bool]]:
-        """Yield pieces of a run: the start of each, its fronts, and whether these are stored.
+        """Yield pieces of a run: each start, its fronts, and whether the fronts are in the log.
 
-        For stored fronts, the folds exist by then.
+        If they are in the log, their folds S exist when the piece is yielded.
         """
         back, at, last = entering.first, 0, 0
         for fronts in entering.fronts:
@@ -408,7 +405,7 @@ class Cursor(ObservedWindow):
         self._have(entering)
 
     def _have(self, entering: Entering) -> None:
-        """Take in the events that have entered, once the front has moved."""
+        """Add the events that have entered to the stack, once the front has moved."""
         previous, count = entering.first, int(entering.stops[-1])
         self.back = previous + count
         if self.front >= previous:
@@ -421,7 +418,7 @@ class Cursor(ObservedWindow):
             self._grow(entering.known())
 
     def _folds(self, entering: Entering, done: int, fronts: EachFront, is_stored: bool) -> Rows:
-        """Return the aggregates after the events of such a piece."""
+        """Return the aggregates after the events of a piece of a run."""
         sliding, stops = entering.sliding, entering.stops[done : done + len(fronts)]
         if not is_stored:
             return sliding.between(fronts, stops)
@@ -429,7 +426,7 @@ class Cursor(ObservedWindow):
         return monoid.combine_rows(folds, sliding.upto(stops), len(fronts))
 
     def _held_folds(self, fronts: EachFront, back: int) -> Rows:
-        """Return the existing aggregates from fronts, counted from the back, up to it."""
+        """Return the existing folds from fronts, counted from the back, to the back."""
         monoid, top = self.monoid, self._stack[-1]
         folds = rows_at(monoid, top.rows, fronts, top.start - back)
         if (behind := self._joined(top.right, top.since)) is None:
@@ -445,10 +442,10 @@ class Cursor(ObservedWindow):
         batch: Batch,
         at: int,
     ) -> Sweep | None:
-        """Write the results of a piece with a kernel, if one supports its rows.
+        """Write the results of a piece with a kernel; return its progress, None without a kernel.
 
-        With stored fronts, ``right`` is the fold of the earlier events that enter. Otherwise fronts
-        are among these events, which become the stack. Returns what goes on from there.
+        If the fronts are in the log, ``right`` is the fold of the earlier entering events.
+        Otherwise the fronts are among these events, which become the stack.
         """
         monoid, schema, count = self.monoid, self.monoid.partials, len(fronts)
         first, last, lifted = int(fronts[0]), int(fronts[-1]), entering.sliding.lifted
@@ -465,7 +462,7 @@ class Cursor(ObservedWindow):
             stack = schema.cut(top.rows, first - origin, last + 1 - origin)
             if (behind := self._joined(top.right, top.since)) is not None:
                 stack = monoid.combine_rows(stack, schema.one(behind), last + 1 - first)
-            if stops[0] == entered:  # as no event enters at first
+            if stops[0] == entered:  # the first frame has no new event
                 stops = as_array(stops, count)
             sweep = Sweep(lifted, stack, first, last, entered, fronts, stops, right)
         if kernel_lowers(monoid):
@@ -478,10 +475,10 @@ class Cursor(ObservedWindow):
         return found
 
     def _fronts(self, chunk: Chunk, most: int) -> Iterator[EachFront]:
-        """Yield the front after each event of a chunk, never before retained events.
+        """Yield the front after each event of a chunk, at most ``most`` together.
 
-        At most so many at once. They count from the first event of the chunk, and are negative
-        before it.
+        The fronts count from the chunk's first event, so those before it are negative. They are
+        never before the retained events.
         """
         front = self.front
         for at in range(0, chunk.count, most):
@@ -493,24 +490,22 @@ class Cursor(ObservedWindow):
             front = chunk.first + int(fronts[-1])
 
     def _search(self, front: int, chunk: Chunk) -> SearchedTimes:
-        """Return the times from a front on, and those of a chunk, for the policy."""
-
         def leaf(position: int, until: int | None) -> Leaf:
             return self.leaf(position, chunk.first, until=until)
 
         return SearchedTimes(front, chunk, leaf, self.events.first_after)
 
     def take_in(self, row: Row) -> None:
-        """Take in the next event, which is stored already; the front stays, 1 combine."""
+        """Process the next event, which is already stored, without moving the front; 1 combine."""
         self._fresh()
         self.back += 1
         try:
             if self._stack:
                 self._grow(self.monoid.lift(row))
-        except Exception:  # a caller that needs the result gets the error
+        except Exception:  # a later call that needs the result gets the error
             self._reset()
 
-    # --- the leaves that the front is in and comes to -------------------------------------------
+    # --- leaves at the front --------------------------------------------------------------------
 
     def _reset(self) -> None:
         self._leaf, self._has_receded = None, False
@@ -524,25 +519,24 @@ class Cursor(ObservedWindow):
         return other
 
     def _fresh(self) -> None:
-        """Discard everything if events have changed positions."""
+        """Discard everything if the positions of events have changed."""
         if self._stamp != self.events.stamp:
             self._stamp = self.events.stamp
             self._reset()
 
     def _grow(self, newer: Partial) -> None:
-        """Add newer events."""
         top = self._stack[-1]
         top.since = self._joined(top.since, newer)
 
     def _pop(self) -> None:
-        """Drop the last entry of the stack, which is used up; at most 1 combine."""
+        """Drop the used-up top entry of the stack; at most 1 combine."""
         if len(self._stack) > 1:
             below = self._stack[-2]
             below.since = self._joined(below.since, self._stack[-1].since)
         self._stack.pop()
 
     def _joined(self, older: Partial | None, newer: Partial | None) -> Partial | None:
-        """Combine two aggregates, either of which may be None for nothing."""
+        """Combine two aggregates; None stands for no events."""
         if older is None or newer is None:
             return newer if older is None else older
         return self.monoid.combine(older, newer)
@@ -555,32 +549,29 @@ class Cursor(ObservedWindow):
             self._leaf = None
 
     def leaf(self, position: int, back: int, upto: int = 0, until: int | None = None) -> Leaf:
-        """Return the leaf with a position, without the events from ``back`` on.
-
-        See ``OrderedEvents.leaf``.
-        """
+        """Return the leaf with a position, without events from ``back`` on."""
         leaf = self._leaf
         if leaf is None or not leaf.first <= position < leaf.stop:
             leaf = self.events.leaf(position, upto, until)
         return leaf.before(back, self.monoid)
 
     def _look_at(self, leaf: Leaf) -> Leaf:
-        """Remember a leaf as the last one, but not a chunk, which lives as long as its batch."""
+        """Remember a leaf, but not a chunk, which stays in memory only as long as its batch."""
         self._leaf = None if isinstance(leaf, Chunk) else leaf
         return leaf
 
     def _hold(self, fronts: EachFront, start: int, stop: int, back: int) -> int:
-        """Compute the suffix folds for fronts from index ``start`` on, which extend to ``back``.
+        """Compute S to ``back`` for fronts from index ``start`` on; return the index where it ends.
 
-        This covers as many of the fronts, counted from the back, as are in consecutive leaves;
-        returns the index where they end. Existing folds extend to the back already.
+        Covers as many fronts, counted from the back, as are in consecutive leaves. Existing folds
+        already extend to the back.
         """
         front, stack = back + int(fronts[start]), self._stack
         if stack and stack[-1].starts is None and front >= stack[-1].stop:
             self._pop()
         if not self._is_held(front):
             room, last = 2 * (stop - start), back + int(fronts[stop - 1])
-            upto = last + 1 if last - front < room else 0  # otherwise fronts may skip leaves
+            upto = last + 1 if last - front < room else 0  # 0 because fronts may skip leaves
             leaves = [self.leaf(front, back, upto)]
             room = 0 if isinstance(leaves[0], Chunk) else room - leaves[0].count
             while room > 0 and leaves[-1].stop <= last:
@@ -601,20 +592,17 @@ class Cursor(ObservedWindow):
         return Folds(front, leaves[-1].stop, folds)
 
     def _of_group(self, group: PathGroup, right: Partial) -> Folds:
-        """Return the folds from each element of a group of the path on; one combine per element."""
+        """Return the folds from each element of a group of the path; one combine per element."""
         rows = self.monoid.suffixes(group.rows, group.size, right)
         return Folds(group.start, group.stop, rows, group.starts, group.level)
 
     def _is_held(self, position: int) -> bool:
-        """Return whether the folds of the leaf with a position exist."""
+        """Return whether the folds S of the leaf with a position exist."""
         top = self._stack[-1] if self._stack else None
         return top is not None and top.starts is None and top.start <= position < top.stop
 
     def _behind(self, position: int, back: int) -> Partial:
-        """Return the aggregate from the end of a leaf to the back; O(1) combines amortised.
-
-        The groups of the path that are not folded yet are read, and their folds pushed.
-        """
+        """Return the aggregate from a leaf's end to the back; folds its path, O(1) amortized."""
         events, stack, partials = self.events, self._stack, self.monoid.partials
         while stack and stack[-1].stop < position:
             self._pop()
@@ -641,7 +629,6 @@ class Cursor(ObservedWindow):
         return right
 
     def _drop(self, position: int) -> None:
-        """Drop the entries of the stack that are used up once the front is at a position."""
         stack = self._stack
         while stack and stack[-1].stop < position + (stack[-1].starts is None):
             self._pop()
@@ -649,10 +636,9 @@ class Cursor(ObservedWindow):
     # --- single events --------------------------------------------------------------------------
 
     def hold(self) -> None:
-        """Compute the folds S from the front on; a page read per level for another leaf.
+        """Compute the folds S from the front on; one page read per level for another leaf.
 
-        They extend to the events that others may precede; these are stored separately, as later
-        events.
+        S extends only over settled events. The events that late ones may precede are part of G.
         """
         front, back = self.front, self.back
         if self._is_held(front):
@@ -670,10 +656,7 @@ class Cursor(ObservedWindow):
             self.sync(back - reach, 0, since)
 
     def prepare_ahead(self) -> None:
-        """Prepare for ``ahead``: compute S, as far as late events allow, and read its leaf.
-
-        At most one page read per level; usually there is nothing to do.
-        """
+        """Compute S, as far as late events allow, and read its leaf; one page read per level."""
         self._fresh()
         if not self.is_held or self._stack[-1].reach > self.events.settled(self.front):
             self.place(self.front, self.back)
@@ -686,11 +669,10 @@ class Cursor(ObservedWindow):
 
     @property
     def is_held(self) -> bool:
-        """Return whether the folds S from the front on exist."""
         return self._is_held(self.front)
 
     def grown_by(self, newer: Partial) -> Folds | None:
-        """Return the last entry of the stack with newer events; None if that is unknown."""
+        """Return the top entry of the stack with newer events added; None if it is unknown."""
         if self.front == self.back:
             return Folds(self.back, self.back + 1, self.monoid.partials.one(newer))
         if not self._stack:
@@ -700,7 +682,7 @@ class Cursor(ObservedWindow):
         return grown
 
     def accept(self, count: int, grown: Folds | None) -> None:
-        """Take in newer events, which are in the log, with the result of ``grown_by``."""
+        """Add events that were added to the log, with the result of ``grown_by``."""
         self._undo = None
         if grown is None or self.front == self.back:
             self._stack.clear()
@@ -720,9 +702,9 @@ class Cursor(ObservedWindow):
             self.place(self.front, self.back - 1)
 
     def moved_on(self, front: int) -> Cursor:
-        """Return the same window from a later front on, with its aggregate; one page per level.
+        """Return a cursor of the same window from a later front on; one page read per level.
 
-        This one does not change, except that missing folds are computed.
+        This cursor does not change, except that missing folds are computed.
         """
         if self._is_held(front) or front >= self.back:
             self.move(front)
@@ -733,7 +715,7 @@ class Cursor(ObservedWindow):
         return moved
 
     def have(self, fold: Rows) -> None:
-        """Set the aggregate of the current window, one row."""
+        """Set the aggregate of the current window, given as one row."""
         if self.front < self.back:
             self._stack = [Folds(self.front, self.front + 1, fold)]
 
@@ -751,7 +733,7 @@ class Cursor(ObservedWindow):
                 top.start, top.stop, top.rows = start, stop, rows
 
     def entries(self) -> Iterator[tuple[int, Partial]]:
-        """Return the positions from which aggregates to the back are known, and these."""
+        """Yield each position whose aggregate to the back is known, and that aggregate."""
         since: Partial | None = None
         at = self.monoid.partials.at
         for folds in reversed(self._stack):
@@ -766,16 +748,15 @@ class Cursor(ObservedWindow):
 
     @property
     def resident_rows(self) -> int:
-        """Return the number of folds in memory."""
         return sum(f.stop - f.start if f.starts is None else len(f.starts) for f in self._stack)
 
     @property
     def grown(self) -> Partial | None:
-        """Return G, if the folds S exist; None if there are no later events."""
+        """Return G if the folds S exist; None without them or without later events."""
         return self._stack[-1].since if self._is_held(self.front) else None
 
     def prefetched(self, most: int) -> Prefetched:
-        """Return S, the times from the front on, and G, for ``most`` evictions; see ``sync``.
+        """Return S, G and the times from the front on, for up to ``most`` evictions; see ``sync``.
 
         No store call. S is empty before the first query.
         """
@@ -794,9 +775,9 @@ class Cursor(ObservedWindow):
         return Prefetched(folds, size, self.grown, times[: size or None], most)
 
     def ahead(self, most: int, newest: Events | None = None) -> Prefetched:
-        """Return the same as ``prefetched``, with what late events need.
+        """Return what ``prefetched`` returns, with additional data for late events.
 
-        ``newest`` are the newest events of the log, if late ones may be added among them.
+        ``newest`` are the newest events of the log, if late ones may be inserted among them.
         """
         found = self.prefetched(most)
         leaving = found.leaving
@@ -804,7 +785,7 @@ class Cursor(ObservedWindow):
             return found
         if len(leaving) < min(found.size, 1):
             return found
-        if found.size:  # late ones belong after all that may leave, as far as its times are known
+        if found.size:  # late events must be later than all events that may leave
             found = found.cut(len(leaving), self.monoid)
         late_from = float(max([newest.times[0], *leaving[-1:]]))
         reach = self._stack[-1].reach if found.size else self.back
@@ -812,10 +793,10 @@ class Cursor(ObservedWindow):
         return found._replace(late_from=late_from, recent=recent)
 
     def sync(self, count: int, gone: int, grown: Partial | None, late: int | None = None) -> None:
-        """Take in events that are stored by now, drop the oldest, and set G.
+        """Process events that were stored, drop the oldest ``gone``, and set G.
 
-        At most as many evictions as were prefetched. ``late`` is the position of the first that was
-        inserted among stored events.
+        At most as many evictions as were prefetched. ``late`` is the position of the first event
+        that was inserted before stored ones.
         """
         if late is not None and not self._come_late(late):
             self.place(self.front + gone, self.back + count)
@@ -828,16 +809,16 @@ class Cursor(ObservedWindow):
         self.move(self.front + gone)
 
     def _come_late(self, position: int) -> bool:
-        """Keep S, though events from a position on have moved; return whether that is possible."""
+        """Keep S although events from a position on have moved; return whether that is possible."""
         if not self._is_held(self.front) or self._stack[-1].stop > position:
             return False
         if self._stack[-1].mark > position:
             self._stack[-1].mark = maxsize
-        del self._stack[:-1]  # folds of later leaves, which the event may have changed
+        del self._stack[:-1]  # folds of later leaves, which may have changed
         self.stay(position)
         return True
 
-    # --- what the policy asks ---------------------------------------------------------------------
+    # --- what policies request --------------------------------------------------------------------
 
     def first_after(self, time: int) -> int:
         """Return the position of the oldest event later than ``time``, from the front on."""

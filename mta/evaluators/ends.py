@@ -7,10 +7,10 @@
 
     result  =  a..d from its start on  (x)  d..g  (x)  h..i up to its end
 
-Both bounds only move forward. So such a frame is a window which other events enter than those that
-arrive: a cursor's stack has the folds of events that leave, and those that enter are read from the
-log, leaf by leaf, up to a chunk; those of the chunk need not be in the log yet. In place of a frame
-without events, the one with the newest event before its end is folded, and its result is dropped.
+Both bounds only move forward. In contrast to other windows, the events that enter the frame are not
+those that arrive. The cursor's stack has the folds of events that leave. Events that enter are read
+from the log, leaf by leaf, up to the chunk. Events of the chunk need not be in the log yet. For a
+frame without events, the cursor folds the newest event before its end, and drops the result.
 """
 
 from __future__ import annotations
@@ -34,19 +34,16 @@ from mta.logs.leaves import Chunk
 from mta.logs.ranges import Positions, events_in, leaves_from
 from mta.monoids.base import Partial, empties
 
-#: A frame that has moved further than this is folded from the log.
+#: A frame that has moved further than this many events is folded from the log.
 _NEAR = 1024
-#: If more events than this enter a frame at once, results are computed in halves.
+#: If more events than this enter in one run, its results are computed in halves.
 _MOST = 1 << 18
-#: Stands for more waiting events than there can be: the cursor is not where it should be.
+#: Stands for more waiting events than there can be: the cursor's position is unknown.
 _BEHIND = -(1 << 62)
 
 
 def stop_of(policy: AbstractPolicy, events: Remembered, back: int, time: int | None) -> int:
-    """Return the position after the last event of the frame at a time, with events before a back.
-
-    At most one page read per level.
-    """
+    """Return where the frame ends at a time, at most ``back``; at most one page read per level."""
     end, stop = policy.end, back
     if end.delay and time is not None:
         stop = min(back, events.first_after(time - end.delay))
@@ -56,11 +53,11 @@ def stop_of(policy: AbstractPolicy, events: Remembered, back: int, time: int | N
 class EarlyCursor(Cursor):
     """A cursor of a frame that ends before the newest event.
 
-    It follows the events once they are in the log, when somebody asks for the frame.
+    It processes events only when the frame is requested, and after they were added to the log.
     """
 
     ends_early = True
-    #: How many events before the back it has yet to reach.
+    #: The number of events before the back of the log that the cursor has yet to reach.
     waiting = 0
 
     @property
@@ -80,9 +77,9 @@ class EarlyCursor(Cursor):
         self.follow(max(self.policy.cut(view, time), events.kept_from), time)
 
     def follow(self, front: int, time: int | None) -> int:
-        """Move to the frame from a front on, as of a time; return where it ends.
+        """Move to the frame from ``front`` on at a time; return where it ends.
 
-        If the bounds have moved on by a few events, the folds stay: a combine per event. At most
+        If the bounds have moved by a few events, the folds stay, at one combine per event. At most
         one page read per level.
         """
         events = self.events
@@ -93,7 +90,7 @@ class EarlyCursor(Cursor):
         return back
 
     def _move_to(self, front: int, back: int) -> None:
-        self.waiting = _BEHIND  # until the caller knows
+        self.waiting = _BEHIND  # until the caller knows the number
         is_near = self.front <= front < self.back <= back <= self.back + _NEAR
         if not (self._stack and is_near):
             if (front, back) != (self.front, self.back):
@@ -126,7 +123,7 @@ class EarlyCursor(Cursor):
             empty = np.flatnonzero(as_array(starts, count) >= as_array(stops, count))
         if len(empty):
             starts = np.minimum(as_array(starts, count), as_array(stops, count) - 1)
-        # Before the first retained event there is nothing that could stand for an empty frame.
+        # Before the first retained event, no event can stand for an empty frame.
         done = count_below(stops, self.events.kept_from - chunk.first + 1)
         if done < count:
             self._run_frames(chunk, starts[done:], stops[done:], batch, start + done)
@@ -140,7 +137,7 @@ class EarlyCursor(Cursor):
     def _bounds(self, chunk: Chunk) -> tuple[EachFront, EachFront]:
         """Return where the frame of each event of a chunk starts, and where it stops.
 
-        Counted from the first event of the chunk. A frame without events may end before its start.
+        Positions count from the chunk's first event. An empty frame may stop before its start.
         """
         events, policy, times, count = self.events, self.policy, chunk.times, chunk.count
         front, oldest, lifetime = events.kept_from, events.kept_from - chunk.first, policy.lifetime
@@ -157,7 +154,6 @@ class EarlyCursor(Cursor):
     def _run_frames(
         self, chunk: Chunk, starts: EachFront, stops: EachFront, batch: Batch, start: int
     ) -> None:
-        """Write the results of frames, none of them empty."""
         count, half = len(stops), len(stops) // 2
         first, stop, last = int(starts[0]), int(stops[0]), int(stops[-1])
         if half and last - stop > max(_MOST, 4 * count):
@@ -169,7 +165,7 @@ class EarlyCursor(Cursor):
             return
         begin, end = chunk.first + min(stop, 0), chunk.first + last
         self._move_to(min(chunk.first + first, begin), begin)
-        self.waiting = _BEHIND  # until the run is done
+        self.waiting = _BEHIND  # until the run is finished
         if begin == chunk.first:
             sliding = chunk.sliding
         else:
@@ -181,10 +177,10 @@ class EarlyCursor(Cursor):
     # --- single events --------------------------------------------------------------------------
 
     def frame_ahead(self, most: int, room: int, timed: bool) -> Prefetched:
-        """Return what single events need of a non-empty frame, with what it reaches next.
+        """Return the data for single events of a non-empty frame, and the events it reaches next.
 
-        For at most ``most`` events, including those that it has yet to reach, and at most ``room``
-        new ones. At most one page read per level, and one for each leaf of these.
+        For at most ``most`` events, including the waiting ones, and at most ``room`` new ones. At
+        most one page read per level, and one for each leaf of waiting events.
         """
         events, monoid, end = self.events, self.monoid, self.policy.end
         stop = min(events.back, self.back + max(most // 2, 1))
@@ -202,9 +198,9 @@ class EarlyCursor(Cursor):
         return found._replace(lag=lag)
 
     def sync(self, count: int, gone: int, grown: Partial | None, late: int | None = None) -> None:
-        """Take in the events that the frame has reached, ``count`` of them; see ``Cursor.sync``.
+        """Process the ``count`` events that the frame has reached; see ``Cursor.sync``.
 
-        Without a G, or if its positions have moved, it must be placed again.
+        Without G, or if positions have changed, the cursor must be placed again.
         """
         if grown is None or late is not None:
             self.place(self.front, self.front)
@@ -214,7 +210,7 @@ class EarlyCursor(Cursor):
 
 
 def cursor_of(setting: Setting, events: OrderedEvents, kind: type[Cursor] = Cursor) -> Cursor:
-    """Return the cursor of a window alone, of this kind if it ends with the newest event."""
+    """Return the cursor of a single window, of this kind if it ends with the newest event."""
     policy = setting.policy
     lenses = lenses_of(setting.monoid, [observer for observer, _, _ in policy.observers])
     kind = kind if policy.end == NEWEST else EarlyCursor

@@ -1,24 +1,25 @@
 """FiBA as a window's structure: events in order of time, in any order of arrival, in pages.
 
-Results are *as of* their events: that of an event at time t is the aggregate of the window that
-ends with it, by the policy. So the final result of an event does not depend on the order and the
-batches in which events arrive; if none is late it is the result after its insertion, as with level
-queues. The tree retains what a late event may need: the window as of ``lateness`` before the newest
-event.
+Results are *as of* their events: the result of an event at time t is the aggregate of the window
+that, by the policy, ends with the event. So the final result of an event does not depend on the
+order and the batches in which events arrive. If no event is late, it is the result after the event
+was inserted, as with level queues. The tree retains the events that a late event may need: the
+window as of ``lateness`` before the newest event.
 
 A batch is added run by run, in order of time. Each run is merged with the stored events that are
-later than its first one (none, if nothing is late), and a cursor (``cursor``) computes the result
-of each. Only then is it inserted, so that nothing has changed if a page is missing.
+later than its first event (if any event is late), and a cursor (``cursor``) computes the result of
+each event. Only then is the run inserted, so nothing has changed if a page is missing.
 
-A window from a snapshot, as Spark restores one for each batch of a key, restores no more of its
-tree than the batch needs. Events that have left are then cut off in whole leaves, and some of them
-later, so that no leaf is read or written again for that.
+A window that is restored from a snapshot reads only the part of its tree that the next batch needs.
+(Spark restores a window for each batch of a key.) Events that have left are then cut off in whole
+leaves, some of them later, so no leaf is read or written only for that purpose.
 
-Costs: an event in order O(1) combines amortised, one at distance d O(arity * log d), and O(d) where
-every result of a batch is wanted; bulk eviction O(arity * log n), and one page per level. Single
-late events wait with the others, unless they are older than the last leaf: one combine each, and
-one merge into the last leaf for all waiting ones. If the order matters, they must belong among the
-newest events (``FingerTreeLog.newest``), and take a combine for each newer one.
+Costs are in combines. An event in order takes O(1) amortized. An event at distance d takes O(arity
+* log d), or O(d) if every result of a batch is requested. A bulk eviction takes O(arity * log n),
+and one page per level. Single late events wait with the other new events, unless they are older
+than the last leaf. They take one combine each, and one merge into the last leaf for all of them. If
+the monoid is not commutative, only late events among the newest ones can wait
+(``FingerTreeLog.newest``), and each takes one combine for each newer event.
 """
 
 from __future__ import annotations
@@ -45,30 +46,30 @@ from mta.pages.snapshot import Snapshot
 
 
 class Revised(NamedTuple):
-    """Events whose results are new or have changed, in order of time."""
+    """Events with new or changed results, in order of time."""
 
     times: np.ndarray
     rows: Rows
-    """The events' values."""
+    """The values of the events."""
     outputs: Rows
-    """Their results."""
+    """The results of the events."""
     is_new: np.ndarray
-    """Which of the events are of this batch."""
+    """Whether each event is in this batch."""
 
 
 class FiBA(FingerTreeLog, Aggregator):
-    """A window of events in order of time, which may arrive late."""
+    """A window of events in order of time; events may arrive late."""
 
     name = "FiBA"
 
     def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
         super().__init__(setting, kind)
         self._cursor = cursor_of(setting, self)
-        #: The front before the last single event made the policy look further back.
+        #: The front before the last single event, if that event has moved it back.
         self._receded: int | None = None
-        #: Whether events are being inserted that the cursor has run over.
+        #: Whether the events being inserted are those that the cursor has processed.
         self._has_run = False
-        #: The front for which unneeded events were last cut off.
+        #: The front at the last removal of unneeded events.
         self._cut_at = 0
 
     # --- events in and out ----------------------------------------------------------------------
@@ -76,8 +77,7 @@ class FiBA(FingerTreeLog, Aggregator):
     def _make_ready(self, count: int = 1) -> None:
         """Do everything that needs the store first, so that nothing fails halfway.
 
-        Nodes are released. Events that have left are cut off if that is still due, as soon as
-        ``count`` of them have left.
+        Releases nodes, and removes the events that have left if they are at least ``count``.
         """
         self.trim()
         if self.front - max(self.kept_from, self._cut_at) < count:
@@ -88,12 +88,12 @@ class FiBA(FingerTreeLog, Aggregator):
 
     def prepare(self) -> None:
         spare = 0 if self.tree.has_left else min(self.tree.size // LEFT_BEHIND, self._left_behind)
-        self._cut_at = 0  # newer events at the same front may release some as well
+        self._cut_at = 0  # newer events may have made more events unneeded at the same front
         self._make_ready(max(spare, 1))
         super().prepare()
 
     def insert(self, row: Row, time: int | None = None) -> None:
-        """Add one event; O(1) combines amortised in order, O(arity * log d) at distance d."""
+        """Add one event; O(1) combines amortized in order, O(arity * log d) at distance d."""
         self._receded = None
         back, is_empty = self.back, self.front == self.back
         position = self._insert(row, time)
@@ -123,11 +123,11 @@ class FiBA(FingerTreeLog, Aggregator):
             self._cursor.recede(position)
 
     def slide_to(self, position: int) -> None:
-        """Move the front as the policy says; late events may still need events before it.
+        """Move the front to the policy's position; late events may still need earlier events.
 
-        Unneeded events leave the tree, so that a query needs no page; without a left spine this
-        waits for the next insertion or snapshot, as a query must look for the front anyway. A few
-        events of the first leaf take a combine each, amortised.
+        Removes unneeded events from the tree, so that a query reads no page. Without a left spine,
+        the next insertion or snapshot removes them, as a query must search for the front anyway. A
+        few events of the first leaf take one combine each, amortized.
         """
         position = max(self.front, position)
         if not self.setting.reach and position > self.kept_from:
@@ -140,13 +140,13 @@ class FiBA(FingerTreeLog, Aggregator):
         self.front = position
 
     def recede(self) -> None:
-        """Start the window with the oldest event that is retained for late ones."""
+        """Start the window with the oldest event that is retained for late events."""
         self.front = self.kept_from
         self._front_time = (-1, 0)
         self._cursor.place(self.front, self.back)
 
     def _evict_before(self, position: int) -> None:
-        """Evict in O(arity * log n) combines; late events do not see these events again."""
+        """Evict in O(arity * log n) combines; late events cannot use these events again."""
         self.tree.load_left()
         self.trim()
         self._cut_off(position)
@@ -156,12 +156,12 @@ class FiBA(FingerTreeLog, Aggregator):
     def _is_gone(self, position: int) -> bool:
         return position < self.front and position < self.needed_from(self._cursor, self.front)
 
-    # --- what late events may ask for -----------------------------------------------------------
+    # --- what late events may need --------------------------------------------------------------
 
     def _kept(self, front: int) -> int:
-        """Return the position from which on events may be needed, with the window's front.
+        """Return the position from which events may be needed, given the window's front.
 
-        Without a left spine, or an earlier one where a leaf starts; then no leaf is read.
+        Without a left spine, returns the start of a leaf at or before it, and reads no leaf.
         """
         tree, policy, reach = self.tree, self.setting.policy, self.setting.reach
         if tree.has_left:
@@ -180,7 +180,7 @@ class FiBA(FingerTreeLog, Aggregator):
     def query(self) -> Partial:
         """Return the aggregate of the window; 2 combines, O(arity * log n) after a late event.
 
-        It is computed in the same way as for single events, so it is identical to the last bit.
+        The result is bit-identical to that after single events.
         """
         if self._cursor.ends_early:
             return self._cursor.query()
@@ -189,7 +189,6 @@ class FiBA(FingerTreeLog, Aggregator):
         return self.tree.query()
 
     def _placed(self) -> Cursor:
-        """Return the cursor, moved to the current window."""
         self._cursor.reach(self.front, self.back)
         return self._cursor
 
@@ -199,11 +198,12 @@ class FiBA(FingerTreeLog, Aggregator):
     # --- single events --------------------------------------------------------------------------
 
     def prefetched(self, most: int) -> Prefetched | None:
-        """Return what single events in order need.
+        """Return the data that single events in order need.
 
-        If none may be late, the first leaf of the tree has it. Otherwise a cursor has it, as that
-        leaf has events which late ones may need: 1 combine per event amortised, at a new leaf and
-        after a late event O(arity * log n), and at most one page read per level.
+        If no event may be late, the data are in the first leaf of the tree. Otherwise a cursor has
+        them, as the first leaf is retained for late events. This takes 1 combine per event
+        amortized, O(arity * log n) at a new leaf and after a late event, and at most one page read
+        per level.
         """
         if self.setting.on_duplicate != "append":
             return None
@@ -237,7 +237,7 @@ class FiBA(FingerTreeLog, Aggregator):
         """Add a run of a batch in order of time; return the result as of each event."""
         assert batch.times is not None
         if self._has_left(int(batch.times[start])):
-            return 0  # it leaves on arrival, so its result is that of the window
+            return 0  # the event leaves on arrival; its result is that of the window
         most = min(start + self._most, batch.count)
         new = batch.part(start, self.run_end(batch.times, start, most))
         found = self._run(new, into=(batch, start))
@@ -251,8 +251,8 @@ class FiBA(FingerTreeLog, Aggregator):
     def revise(self, rows: Rows, times: np.ndarray, count: int) -> Iterator[Revised]:
         """Add a batch in order of time; yield every new or changed result, run by run.
 
-        These are the results of all events from the oldest added one on. Raises NotRevisable if the
-        cuts of the policy are not predictable.
+        These are the results of the oldest new event and all later events. Raises NotRevisable if
+        the cuts of the policy are not predictable.
         """
         start = 0
         while start < count:
@@ -269,7 +269,7 @@ class FiBA(FingerTreeLog, Aggregator):
 
             found = self._run(new, end)
             if found is None:
-                raise NotRevisable(f"{self.setting.policy!r} cannot be asked for earlier results")
+                raise NotRevisable(f"{self.setting.policy!r} cannot return earlier results")
             chunk, outputs, is_new = found
             assert chunk.times is not None
             mask = np.ones(chunk.count, bool)
@@ -279,7 +279,7 @@ class FiBA(FingerTreeLog, Aggregator):
             start = stop
 
     def again(self, time: int, until: int | None = None) -> Revised | None:
-        """Yield the current results of the events from a time on, before another if given.
+        """Return the current results of the events from ``time`` to before ``until``.
 
         For policies on positions. O(1) whole-group combines per event, and one page per leaf.
         """
@@ -291,7 +291,7 @@ class FiBA(FingerTreeLog, Aggregator):
         outputs = self._cursor.results(chunk)
         self._cursor.place(self.kept_from, self.kept_from)
         if outputs is None or chunk.times is None:
-            raise NotRevisable(f"{self.setting.policy!r} cannot be asked for earlier results")
+            raise NotRevisable(f"{self.setting.policy!r} cannot return earlier results")
         return Revised(chunk.times, chunk.rows, outputs, np.zeros(chunk.count, bool))
 
     def _run(
@@ -300,12 +300,11 @@ class FiBA(FingerTreeLog, Aggregator):
         end: Callable[[], int] | None = None,
         into: tuple[Batch, int] | None = None,
     ) -> tuple[Chunk, Rows, np.ndarray | None] | None:
-        """Insert a run; return the chunk, the result as of each event, and which are new.
+        """Insert a run; return its chunk, the results, and which events are new (``chunk_with``).
 
-        ``chunk_with`` says how the latter are given. ``end`` returns the position up to which
-        stored events are included, if any are later than the first new one. If all are new, results
-        are written ``into`` a batch from a place on, if given, and none are returned. None, and no
-        change, if the cuts are not predictable.
+        The chunk includes the stored events from the first new event up to ``end()``. If all events
+        are new and ``into`` is given, the results are written there instead. Returns None, without
+        any change, if the cuts are not predictable.
         """
         self._make_ready(self._left_behind)
         rows, times, count = new
@@ -314,7 +313,7 @@ class FiBA(FingerTreeLog, Aggregator):
         chunk, is_new = self.chunk_with(rows, times, count, end)
         newest = self._newest_ever
         if chunk.first < self.back or (newest is not None and times[0] < newest):
-            self._cursor.recede(chunk.first)  # its results are as of then
+            self._cursor.recede(chunk.first)  # results are as of their events
         outputs, cursor = None, self._cursor
         if into is None or is_new is not None:
             outputs = cursor.results(chunk)
@@ -335,16 +334,16 @@ class FiBA(FingerTreeLog, Aggregator):
         else:
             self._put(met, self.monoid.inputs.at(rows, 0))
         self.front = max(self.front, front)
-        with suppress(Exception):  # the next run will try again, and fail before any change
+        with suppress(Exception):  # the next run tries again, and fails before any change
             self._settle()
         return chunk, outputs, is_new
 
     def _insert_chunk(self, new: Events, chunk: Chunk) -> None:
-        """Insert events whose chunk the cursor has run over."""
+        """Insert events whose chunk the cursor has processed."""
         rows, times, count = new
         assert times is not None
         if count > self.tree.room or self.setting.reach:
-            self.tree.unfold()  # results come from the cursor; a query rarely needs more
+            self.tree.unfold()  # results come from the cursor, so queries rarely need these folds
         self._has_run = True
         try:
             self._insert_run(rows, times, count, chunk.first, chunk)
@@ -354,10 +353,10 @@ class FiBA(FingerTreeLog, Aggregator):
         finally:
             self._has_run = False
 
-    # --- what a policy asks -----------------------------------------------------------------------
+    # --- what policies request --------------------------------------------------------------------
 
     def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        """Search for a policy: in the leaf at the front with a cursor, beyond it down the tree."""
+        """Search the leaf at the front with a cursor, then the rest from the top of the tree."""
         if self.front == self.back:
             return self.front
         stop = self.leaf(self.front).stop
@@ -405,7 +404,7 @@ class FiBA(FingerTreeLog, Aggregator):
     def restore_state(self, snapshot: Snapshot) -> None:
         super().restore_state(snapshot)
         self.restore_front_time(snapshot.front_time)
-        if self.newest_time() == snapshot.last_time:  # else the newest was retracted
+        if self.newest_time() == snapshot.last_time:  # otherwise the newest event was retracted
             self._cursor.place(self.front, self.back)
         else:
             self._cursor.place(self.kept_from, self.kept_from)

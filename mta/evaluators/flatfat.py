@@ -1,8 +1,8 @@
 """FlatFAT in pages, for windows whose oldest events leave first (Reactive Aggregator, 4 and 5).
 
-The tree is built on level queues (``levels``): each group is a *block* of consecutive levels (see
-``blocks``). Memory holds the two hot paths to the root: from the leaf of the front pointer, and
-from the leaf of the back pointer. Everything else is in pages.
+The tree is built on level queues (``levels``). Each group is a *block* of consecutive levels of the
+tree (see ``blocks``). The two hot paths to the root are in memory: from the leaf of the front
+pointer, and from the leaf of the back pointer. Everything else is in pages.
 
     level 2    [ p p . . ]                            the root, an open block
     level 1    [ p p p p ]  [ p p . . ]               front path: 0/1 and 1/0; open: one per level
@@ -14,10 +14,10 @@ from the leaf of the back pointer. Everything else is in pages.
 Deviations from the paper, and their reasons:
 
 - The buffer always has the necessary size, and is never copied. Blocks have absolute numbers, so
-  the key of a page never gets other content. Only the blocks in use have slots. A full root becomes
-  an element of a new root above it, and a root that the front has left is released. So ``resize``
-  costs O(1), while the paper copies the buffer. A window that extends from one block of the root's
-  level to the next is the paper's *inverted* buffer, and is folded in the same way.
+  the contents of a page never change under its key. Only the blocks in use have slots. A full root
+  becomes an element of a new root above it, and a root that the front has left is released. So
+  ``resize`` costs O(1), while the paper copies the buffer. A window over two blocks of the root's
+  level is the paper's *inverted* buffer, and is folded in the same way.
 - In FIFO windows (section 5.2), a slot that the front has left is not cleared, because folds only
   read the slots between the two pointers. So an eviction moves a pointer and takes no combines, and
   no page is ever rewritten. (``reactive`` evicts events from the middle.)
@@ -25,12 +25,12 @@ Deviations from the paper, and their reasons:
   from all slots at one combine each, while ``suffix`` would walk the levels of a block for each
   slot.
 
-Costs are in combines. An insert takes none (only a ``lift``), and an evict takes none. A query
-takes 2 log2(a) + 1, and m (1 + ceil(log2(a/m))) for m new events of a leaf block of a slots. The
-first query after the front has entered a leaf block also takes a + O(arity). So an event takes 3
-log2(a) + O(1), amortized.
+Costs are in combines, for leaf blocks of a slots. An insert takes none (only a ``lift``), and an
+evict takes none. A query takes 2 log2(a) + 1, and m (1 + ceil(log2(a/m))) for m new events in a
+leaf block. The first query after the front has entered a leaf block also takes a + O(arity). So an
+event takes 3 log2(a) + O(1), amortized.
 
-In a snapshot, after the common fields (for swept, kept and tails see ``levels.log``):
+In a snapshot, after the common fields (``levels.log`` describes swept, kept and tails):
 
     state    = [swept, kept, left, tails]
     left     = columns of one partial, the aggregate from the front to the first event of tails
@@ -58,15 +58,15 @@ from mta.monoids.base import Partial, Refold
 from mta.pages.page import Layout, read_columns
 from mta.pages.snapshot import Snapshot, corrupt
 
-#: The number of changed blocks of a level that may wait to be written.
+#: The most changed blocks of a level that may wait to be written.
 _MOST_DIRTY = 4
 
 
 class PagedFlatFAT(SegmentedWindow):
-    """A FIFO window whose result, like the fold of any of its ranges, costs O(log n)."""
+    """A FIFO window whose result costs O(log n), as does the fold of any of its ranges."""
 
     name = "FlatFAT"
-    has_parts = False  # its blocks are written again when an event in them is removed
+    has_parts = False  # removing an event rewrites its block
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -76,16 +76,16 @@ class PagedFlatFAT(SegmentedWindow):
         #: The aggregate from the front to the open leaf block, and the front for which it is valid.
         self.left: Partial = self.monoid.identity
         self.left_at = 0
-        #: The same from the end of the front's leaf block on, and that block's number.
+        #: The same from the end of the front's leaf block, and the number of that block.
         self._rest: Partial = self.monoid.identity
         self._rest_at = -1
-        #: Folds batches; between batches it is behind.
+        #: Folds batches; it is not up to date between batches.
         self._cursor = Cursor(self.monoid, setting.policy, self.remembered())
 
     # --- events in and out ----------------------------------------------------------------------
 
     def insert(self, row: Row, time: int | None = None) -> None:
-        """Add one event; no combine until the next query, but 1 amortised for sealing."""
+        """Add one event; 1 combine amortized for sealing, the others at the next query."""
         self.room()
         leaf = self.blocks.tail(0)
         leaf.stow(row)
@@ -107,7 +107,7 @@ class PagedFlatFAT(SegmentedWindow):
         levels, front = self.levels, self.front
         full = list(takewhile(lambda tail: tail.is_full, levels.tails))
         if len(full) > 1:
-            self._write_dirty()  # a block is sealed with the names of those below it
+            self._write_dirty()  # a sealed block contains the names of the blocks below it
         leaf = self.blocks.tail(0)
         sealed = [
             self.blocks.tail(tail.level)
@@ -123,7 +123,7 @@ class PagedFlatFAT(SegmentedWindow):
             self.left, self.left_at = inside, front
             self._rest, self._rest_at = self.monoid.identity, leaf.number
             return
-        # The open leaf block starts later, so the aggregates before it grow.
+        # The new open leaf block starts later, so the aggregates up to it grow.
         combine, left_at, rest_at = self.monoid.combine, self.left_at, self._rest_at
         self.left_at = self._rest_at = -1  # until everything has succeeded
         if rest_at == front // levels.leaf_arity:
@@ -132,7 +132,7 @@ class PagedFlatFAT(SegmentedWindow):
             self.left, self.left_at = combine(self.left, aggregate), left_at
 
     def drop_folds(self) -> None:
-        """Discard the remembered folds, as events have changed."""
+        """Discard the remembered folds after a change of events."""
         self.left_at = self._rest_at = -1
         self._cursor.place(0, 0)
 
@@ -143,10 +143,10 @@ class PagedFlatFAT(SegmentedWindow):
         else:
             self.move_front(position, self.path_to(position))
 
-    # --- the front: its path to the root, and what is read from there on -------------------------
+    # --- the front and its path to the root -----------------------------------------------------
 
     def path_to(self, position: int) -> list[Block]:
-        """Return the blocks to retain for a front; at most one page read per level."""
+        """Return the path from a front's leaf block to the root; one page read per level."""
         if position >= self.levels.tails[0].first:
             return []
         opens = not self.blocks.is_on_path(position)
@@ -157,12 +157,11 @@ class PagedFlatFAT(SegmentedWindow):
         return path
 
     def move_front(self, position: int, path: list[Block]) -> None:
-        """Move the front, with its path in memory."""
         self.front = position
         self.blocks.hold(path)
 
     def front_block(self) -> Block:
-        """Return the leaf block with the front; its path is retained from now on."""
+        """Return the leaf block with the front, and retain its path in memory."""
         if self.front >= self.levels.tails[0].first:
             return self.blocks.tail(0)
         if not self.blocks.is_on_path(self.front):
@@ -179,7 +178,7 @@ class PagedFlatFAT(SegmentedWindow):
         return Segment(0, block.first, block.group, start, block.group.count)
 
     def segments(self) -> Iterator[Segment]:
-        """Yield the window from left to right, in parts of blocks in memory."""
+        """Yield the window from left to right as parts of blocks in memory."""
         if not len(self):
             return
         self.front_block()
@@ -204,8 +203,8 @@ class PagedFlatFAT(SegmentedWindow):
     def replace(self, number: int, indices: Sequence[int], rows: Rows) -> None:
         """Replace m events of a leaf block (Algorithm 2); at most m (1 + ceil(log2(n/m))) combines.
 
-        At most one page read a level; the blocks on the way to the root are written later, before
-        the next snapshot, or when several wait. When anything fails, nothing has changed.
+        At most one page read per level. The blocks on the path to the root are written before the
+        next snapshot, or when several wait. If anything fails, nothing has changed.
         """
         self.front_block()  # so that the next query has its path in memory
         self._write_dirty(_MOST_DIRTY)
@@ -230,7 +229,7 @@ class PagedFlatFAT(SegmentedWindow):
 
     @contextmanager
     def undone_on_failure(self) -> Iterator[None]:
-        """Remove the events that are added in this context if an exception is raised."""
+        """Remove the events that were added in this context if it raises an exception."""
         levels, front = self.levels, self.front
         path = self.path_to(front) if len(self) else []
         tails, back = [(tail, tail.count) for tail in levels.tails], levels.back
@@ -249,7 +248,7 @@ class PagedFlatFAT(SegmentedWindow):
     # --- folds ----------------------------------------------------------------------------------
 
     def query(self) -> Partial:
-        """Return the aggregate of the window; the module describes the costs.
+        """Return the aggregate of the window; the module docstring describes the costs.
 
         No store call, except after a restore if the front has not moved yet.
         """
@@ -317,7 +316,7 @@ class PagedFlatFAT(SegmentedWindow):
         if levels.fits(new.size):
             levels.append_many(*new)
             return []
-        self._write_dirty()  # a block is sealed with the names of those below it
+        self._write_dirty()  # a sealed block contains the names of the blocks below it
         self.discard()
         written = levels.extend(*new, unneeded=front if self.discards else 0)
         self.left_at = self._rest_at = -1
@@ -342,7 +341,7 @@ class PagedFlatFAT(SegmentedWindow):
 
     def restore_state(self, snapshot: Snapshot) -> None:
         if list(map(type, snapshot.state)) != [int, list, list, list]:
-            raise corrupt("its state is not one of FlatFAT")
+            raise corrupt("its state is not that of FlatFAT")
         swept, kept, left, tails = snapshot.state
         self.restore_tails(snapshot, snapshot.front, swept, kept, tails)
         partials = self.monoid.partials
@@ -366,8 +365,8 @@ class PagedFlatFAT(SegmentedWindow):
         yield from super().pages()
 
     def ordered_from(self, named: Named) -> int:
-        # Before the front may be events that were moved from there to the back, behind younger ones
-        # that had left.
+        # Before the front, there may be events that were moved to the back, after newer ones that
+        # had already left.
         return max(0, self.front - named.first) // self.levels.span(named.level)
 
     def check(self) -> None:
@@ -387,7 +386,7 @@ class PagedFlatFAT(SegmentedWindow):
 
     @contextmanager
     def preserving_state(self) -> Iterator[None]:
-        """Discard at the end what is read and folded in this context."""
+        """Restore the blocks and folds in memory when this context ends."""
         known = self.left, self.left_at, self._rest, self._rest_at
         try:
             with self.blocks.preserving_state():

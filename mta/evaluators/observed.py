@@ -1,4 +1,4 @@
-"""What policies see of a window: totals, prefixes and suffixes of observed aggregates."""
+"""What policies can observe of a window: totals, prefixes and suffixes of aggregates."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mta.monoids.product import Observed
 
 
 class ObservedWindow(ABC):
-    """A window whose partials hold, after its own aggregate, those that policies observe.
+    """A window whose partials contain its aggregate, then the aggregates that policies observe.
 
-    ``lenses`` locate them, by the policy's ``id``.
+    ``lenses`` extract the latter, by the policy's ``id``.
     """
 
-    #: The window's oldest event, and the position after its newest.
+    #: The position of the window's oldest event, and the position after its newest.
     front: int
     back: int
 
@@ -30,7 +30,7 @@ class ObservedWindow(ABC):
         self._own: Lens = part_of(monoid, 0) if observed else (monoid, same_value)
 
     def lens(self, policy: AbstractPolicy) -> Lens:
-        """Return how to extract what a policy observes from a partial."""
+        """Return how to extract the aggregate that a policy observes from a partial."""
         return self._lenses.get(id(policy), self._own)
 
     @abstractmethod
@@ -42,7 +42,7 @@ class ObservedWindow(ABC):
         """Yield every event of the window, lifted, oldest first."""
 
     def total(self, policy: AbstractPolicy) -> Any:
-        """Return the result over the whole window; costs as ``query``."""
+        """Return the result over the whole window; costs as much as ``query``."""
         monoid, pick = self.lens(policy)
         return monoid.lower(pick(self.query()))
 
@@ -71,17 +71,15 @@ class WindowView(ObservedWindow):
     def __init__(self, structure: Aggregator, observers: Sequence[AbstractPolicy]) -> None:
         super().__init__(structure.monoid, lenses_of(structure.monoid, observers))
         self._structure = structure
-        #: The front and the total when a policy, by its ``id``, evicted nothing.
+        #: The front and the total for which a policy, by its ``id``, last evicted nothing.
         self._kept: dict[int, tuple[int, Any]] = {}
 
     @property
     def front(self) -> int:  # type: ignore[override]
-        """Return the position of the oldest event."""
         return self._structure.front
 
     @property
     def back(self) -> int:  # type: ignore[override]
-        """Return the position after the newest event."""
         return self._structure.back
 
     def query(self) -> Partial:
@@ -91,7 +89,6 @@ class WindowView(ObservedWindow):
         return self._structure.events()
 
     def first_after(self, time: int) -> int:
-        """Return the position of the oldest event later than ``time``."""
         oldest = self._structure.oldest_time()
         if oldest is None or oldest > time:
             return self._structure.front
@@ -102,7 +99,7 @@ class WindowView(ObservedWindow):
     ) -> int:
         """Return where the longest accepted prefix ends; see ``frames.View``."""
         structure, asked = self._structure, None
-        # In structures ordered by time, the front may be another event by now.
+        # In structures ordered by time, a late event may have moved the positions.
         if isinstance(total, int | float | np.integer) and not structure.by_time:
             asked = structure.front, total
             if self._kept.get(id(policy)) == asked:
@@ -113,9 +110,9 @@ class WindowView(ObservedWindow):
         return found
 
     def kept_total(self, policy: AbstractPolicy) -> Any:
-        """Return the total for which a policy evicts nothing from this front; None without one.
+        """Return a total for which a policy evicts nothing from this front; None if there is none.
 
-        If it is unknown, the policy is applied: a search.
+        If no total is known, applies the policy, which searches the window.
         """
         front = self._structure.front
         if self._kept.get(id(policy), (-1, None))[0] != front and front < self.back:
@@ -124,16 +121,15 @@ class WindowView(ObservedWindow):
         return total if kept == front else None
 
     def longest_suffix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
-        """Return where the longest accepted suffix starts."""
         return self._structure.longest_suffix(self.lens(policy), accepts)
 
 
 def lenses_of(monoid: AbstractMonoid, observers: Sequence[AbstractPolicy]) -> dict[int, Lens]:
-    """Return how to extract what each observer observes, by its ``id``, from a partial."""
+    """Return how to extract each observer's aggregate from a partial, by the observer's ``id``."""
     return {id(policy): part_of(monoid, i) for i, policy in enumerate(observers, 1)}
 
 
 def part_of(monoid: AbstractMonoid, index: int) -> Lens:
-    """Return how to extract the window's own aggregate (0), or an observed one, from a partial."""
+    """Return how to extract the window's aggregate (0), or an observed one, from a partial."""
     assert isinstance(monoid, Observed)
     return monoid.monoids[index], lambda partial: partial[index]

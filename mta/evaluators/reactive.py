@@ -1,10 +1,10 @@
-"""The Reactive Aggregator in pages: events may be evicted from anywhere (section 5 of its paper).
+"""The Reactive Aggregator in pages: any event may be evicted (section 5 of its paper).
 
-Its FlatFAT (``flatfat``) holds events at fixed *slots*. An event that is evicted from the middle
+Its FlatFAT (``flatfat``) has events at fixed *slots*. An event that is evicted from the middle
 leaves a hole. Its leaf block and the blocks above it, up to the open block, are rewritten once:
 before the next snapshot, or when too many blocks wait. Their previous pages are retained as long as
-a snapshot needs them. A *position* counts only the remaining events, so the position of an event
-increases by one when a newer event is evicted:
+a snapshot needs them. *Positions* are counted backwards from the newest event, over the remaining
+events. So the position of an event increases by one when a newer event is evicted:
 
     slots       4  5  6  7  8  9        4  5  .  7  8  9          6 is evicted
     positions   4  5  6  7  8  9        5  6  .  7  8  9          front 4 becomes 5, back stays 10
@@ -15,17 +15,17 @@ the middle if there are more holes than events, and more holes than slots in a l
 the events to new slots at the back, with O(1/arity) page writes for each eviction that made a hole.
 ``resize`` and FIFO windows work as in ``flatfat``, which has no marks and no counts.
 
-A range covers the remaining events. It does not miss events that were evicted from the middle, but
-it misses events that have left at the front. The time of the last event that has left is in the
-slot before the front. If that slot is a hole, or if its event was moved, the snapshot notes the
-time.
+A range query covers the remaining events. It is complete although events were evicted from the
+middle, but not if events of the range have left at the front. The time of the last event that has
+left is in the slot before the front. If that slot is a hole, or if its event was moved, the
+snapshot contains the time.
 
-Costs in combines are those of FlatFAT, and log2(n) for a single eviction from the middle. Such an
+Costs in combines are those of FlatFAT, plus log2(n) for an eviction from the middle. Such an
 eviction reads at most one page per level, and writes one page per level before the next snapshot.
 
 In a snapshot, after the common fields:
 
-    state = [front, back, fat], and newest if it is noted
+    state = [front, back, fat], and newest if needed
     front    = slot of the oldest event
     back     = slot after the newest event
     fat      = the state of FlatFAT
@@ -63,13 +63,13 @@ _MARK, _COUNT = Array("?"), Array("<i8")
 class WithHoles(AbstractMonoid):
     """``main`` over marked rows; its partials are pairs of main's partial and a count.
 
-    A slot whose event was removed is a hole (the empty marker of section 5.1.1): its row is blank
-    and unmarked, and lifts to the identity. Partials count the remaining events, so that the n-th
-    of them is found by walking down, and a hole costs no combine: if one side of a combine has no
+    A slot whose event was removed is a hole (the empty marker of section 5.1.1). Its row is blank
+    and unmarked, and lifts to the identity. Partials count the remaining events, so the n-th event
+    is found by walking down the tree. A hole costs no combine: if one side of a combine has no
     event, the other side is the result.
 
-    In pages the mark is one more column of events, ``|b1``, and the count one more of aggregates,
-    ``<i8``, each after the columns of the values or of the aggregates themselves.
+    In pages, the mark is an additional column of events, ``|b1``, after those of the values. The
+    count is an additional column of aggregates, ``<i8``, after those of the aggregates.
     """
 
     def __init__(self, main: AbstractMonoid) -> None:
@@ -87,7 +87,6 @@ class WithHoles(AbstractMonoid):
     # --- rows -----------------------------------------------------------------------------------
 
     def marked(self, rows: Rows, count: int) -> Rows:
-        """Return rows of ``main`` as existing events."""
         return rows, np.broadcast_to(np.True_, count)
 
     def holes(self, count: int) -> Rows:
@@ -169,7 +168,7 @@ def _blank(schema: Schema, count: int) -> Rows:
 
 
 class PagedReactiveAggregator(Aggregator):
-    """A window from which events may be evicted anywhere, in pages."""
+    """A window in pages from which any event may be evicted."""
 
     name = "Reactive Aggregator"
 
@@ -178,7 +177,7 @@ class PagedReactiveAggregator(Aggregator):
         self._holed = WithHoles(setting.monoid)
         self.fat = PagedFlatFAT(replace(setting, monoid=self._holed))
         self._back = self._count = 0
-        #: The time of the newest event that left at the front, if no slot has it.
+        #: The time of the newest event that left at the front, if no slot contains it.
         self._newest_left: int | None = None
 
     @property
@@ -188,7 +187,7 @@ class PagedReactiveAggregator(Aggregator):
 
     @property
     def back(self) -> int:
-        """Return the position after the newest event; also how many were ever inserted."""
+        """Return the position after the newest event, which is the number of inserted events."""
         return self._back
 
     @property
@@ -198,7 +197,6 @@ class PagedReactiveAggregator(Aggregator):
 
     @property
     def levels(self) -> Levels:
-        """Return the level queues of slots."""
         return self.fat.levels
 
     # --- events in and out ----------------------------------------------------------------------
@@ -230,23 +228,23 @@ class PagedReactiveAggregator(Aggregator):
             events = self.remembered()
             newest = events.time_before(position) if self.setting.timed else None
             slot = events.slot(position)
-            events.hold()  # the front moves there
+            events.hold()  # keep the pages of the new front
         self.fat.evict_to(slot)
         self._newest_left, self._count = newest, self._back - position
 
     def evict_at(self, positions: Sequence[int]) -> None:
-        """Remove events wherever they are; events after them keep their positions.
+        """Remove events anywhere in the window; events after them keep their positions.
 
-        For m events in b leaf blocks, m (1 + ceil(log2(n/m))) combines at most and O(b) page reads;
-        pages are written before the next snapshot, or when several blocks of a level wait. Raises
-        EmptyWindow for a position without an event, and TypeError for what is no whole number. When
-        the store fails, the error's note says how many are removed: block by block from the left,
-        but the window's oldest events at the end.
+        For m events in b leaf blocks, takes at most m (1 + ceil(log2(n/m))) combines and O(b) page
+        reads. Pages are written before the next snapshot, or when several blocks of a level wait.
+        Raises EmptyWindow for a position without an event, and TypeError for a position that is not
+        an integer. Removes block by block from the left, and the window's oldest events last. If
+        the store fails, a note of the error says how many events were removed.
         """
         wanted = sorted({whole_number(position) for position in positions})
         if wanted and not self.front <= wanted[0] <= wanted[-1] < self._back:
             raise EmptyWindow(
-                f"there are events at positions {self.front} to {self._back - 1} only"
+                f"there are only events at positions {self.front} to {self._back - 1}"
             )
         oldest = 0
         while oldest < len(wanted) and wanted[oldest] == self.front + oldest:
@@ -261,7 +259,7 @@ class PagedReactiveAggregator(Aggregator):
             raise
 
     def _evict_inside(self, positions: Sequence[int]) -> None:
-        """Remove events, none of which is the oldest; all or none of a leaf block."""
+        """Remove events other than the oldest; of each leaf block, either all of them or none."""
         arity = self.levels.leaf_arity
         if positions and self.holes > max(self._count, arity):
             self.compact()
@@ -272,7 +270,7 @@ class PagedReactiveAggregator(Aggregator):
             self._count -= len(inside)
 
     def compact(self) -> None:
-        """Move all events to slots without holes, at the back; reads and writes the whole window.
+        """Move all events to slots at the back without holes; reads and writes the whole window.
 
         If anything fails, nothing has changed.
         """
@@ -293,11 +291,11 @@ class PagedReactiveAggregator(Aggregator):
     # --- slots and positions --------------------------------------------------------------------
 
     def slot(self, position: int) -> int:
-        """Return the slot of a position; O(1) without holes, else one page read per level."""
+        """Return the slot of a position; O(1) without holes, otherwise one page read per level."""
         return self.remembered().slot(position)
 
     def position(self, slot: int) -> int:
-        """Return how many events there were before a slot; O(1) without holes, else as ``slot``."""
+        """Return the position of a slot; O(1) without holes, otherwise one page read per level."""
         return self.remembered().position(slot)
 
     def remembered(self) -> PlacedEvents:
@@ -320,7 +318,7 @@ class PagedReactiveAggregator(Aggregator):
         return self.fat.query()[0]
 
     def run(self, batch: Batch, start: int) -> int:
-        """Run as FlatFAT does; one event at a time while there are holes in the window."""
+        """Run like FlatFAT, or one event at a time while the window has holes."""
         if self.holes:
             return 0
         front, rows = self.front, self._holed.marked(batch.rows, batch.count)
@@ -341,7 +339,7 @@ class PagedReactiveAggregator(Aggregator):
         return self.position(self.fat.longest_suffix(_inner(lens), accepts))
 
     def fold(self, start: int, stop: int) -> Partial:
-        """Return the aggregate of the events at some positions, as FlatFAT does."""
+        """Return the aggregate of a range of positions; see FlatFAT for the costs."""
         return self.remembered().fold(start, stop)
 
     def events(self) -> Iterator[Partial]:
@@ -364,7 +362,7 @@ class PagedReactiveAggregator(Aggregator):
 
     def restore_state(self, snapshot: Snapshot) -> None:
         if list(map(type, snapshot.state)) not in ([int, int, list], [int, int, list, int]):
-            raise corrupt("its state is not one of a Reactive Aggregator")
+            raise corrupt("its state is not that of a Reactive Aggregator")
         front, back, state, *newest = snapshot.state
         if newest and not (snapshot.timed and BEFORE_ALL <= newest[0] < -BEFORE_ALL):
             raise corrupt("the time of its evicted events is invalid")
@@ -424,17 +422,17 @@ class PagedReactiveAggregator(Aggregator):
 
 
 class PlacedEvents:
-    """The remaining events, by position and by time, for one range of them.
+    """The remaining events by position and by time, for one range query.
 
-    Slots are counted from the newest event, as the front has no slots: one page read per level for
-    each slot or position, and each page once.
+    Finds slots by counting from the newest event. Each slot or position takes one page read per
+    level, and each page is read once.
     """
 
     by_time = False
 
     def __init__(self, tree: PagedReactiveAggregator) -> None:
         self._tree, self._slots = tree, tree.fat.remembered()
-        #: The known slots of positions.
+        #: Positions with known slots.
         self._known: dict[int, int] = {}
 
     @property
@@ -462,18 +460,17 @@ class PlacedEvents:
         return self._slots.time_before(self.slot(position - 1) + 1)
 
     def hold(self) -> None:
-        """Keep what was read in memory until the next range."""
+        """Keep the pages that were read in memory until the next range query."""
         self._slots.hold()
 
     def slot(self, position: int) -> int:
-        """Return the slot of a position."""
         tree, levels, after = self._tree, self._tree.levels, self.back - position
         if not tree.holes or not after:
             return tree.fat.back - after
         if position in self._known:
             return self._known[position]
         for tail in levels.tails:
-            count = int(tail.rows[1][: tail.count].sum())  # for events, their marks
+            count = int(tail.rows[1][: tail.count].sum())  # sums the marks in a leaf block
             if after <= count:
                 break
             after -= count
@@ -489,7 +486,7 @@ class PlacedEvents:
             level -= 1
 
     def position(self, slot: int) -> int:
-        """Return how many events there were before a slot."""
+        """Return the position of a slot's event, or of the next event after a hole."""
         tree, levels, after = self._tree, self._tree.levels, 0
         if not tree.holes or slot == tree.fat.back:
             return tree.back - (tree.fat.back - slot)
@@ -506,6 +503,6 @@ class PlacedEvents:
 
 
 def _inner(lens: Lens) -> Lens:
-    """Return what a lens extracts, from partials that count."""
+    """Return a lens for partials with a count."""
     monoid, pick = lens
     return monoid, lambda partial: pick(partial[0])

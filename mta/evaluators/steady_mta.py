@@ -1,29 +1,30 @@
-"""Amortized MTA without its pauses: folds for a border of groups are computed ahead.
+"""Amortized MTA without its pauses: folds at the border of groups are computed ahead.
 
-Amortized MTA takes a constant number of combines per event on average, and leaf_arity + arity *
-levels of them at once if the front reaches another leaf group, or a group is sealed. Here the work
-is done before the border:
+Amortized MTA takes a constant number of combines per event on average. But a single call takes
+leaf_arity + arity * levels combines if the front reaches another leaf group, or a group is sealed.
+Steady MTA spreads this work over the events before the border:
 
 - The suffix folds of the next leaf group, and of the groups above it that start there too, are
   computed while the front moves through the previous one. They end with their group, so they stay
-  valid when events arrive; what follows is combined when it is requested (``Folds.right``).
-- The folds of the tails are updated with every event, so a seal has them.
+  valid when events arrive. What follows the group is combined on request (``Folds.right``).
+- The folds of the tails are updated with every event, so they are complete when a group is sealed.
 
       [ . . x x ] [ s s s s s ] ... | [ t t t . ] x: the head group's entries <--------- s: computed
                   ahead, from the right, some for each event that leaves
 
-Costs, in combines: 5 to 6 per slide of single events, its query among them (10 at pairs), and at
-once at most
+Costs are in combines. A slide of single events with its query takes 5 to 6 (10 with pairs). If
+windows have two leaf groups or more, and events leave one by one, a single call takes at most
 
     2 arity + 8 (c + 3) + 6 levels,  with c = 1 + arity * levels / leaf_arity
 
-if windows have two leaf groups or more, and events leave one by one: twice ``arity`` for a root
-group that is folded again, the rest for up to 8 events that are prefetched together. In shorter
-windows (choose smaller leaf groups for them), in batches, and for one leaf group after a restore or
-a bulk eviction, it costs as much as Amortized MTA. One more leaf group and its folds are in memory.
+This is twice ``arity`` for a root group that is folded again, and the rest for up to 8 events that
+are prefetched together. In shorter windows (choose smaller leaf groups for them), in batches, and
+for one leaf group after a restore or a bulk eviction, Steady MTA costs as much as Amortized MTA.
+One more leaf group and its folds are in memory.
 
-Snapshots and pages are those of Amortized MTA: each restores the other's. They do not contain what
-is computed ahead. Results are the same, except for the rounding of doubles added in another order.
+Steady MTA and Amortized MTA have the same snapshots and pages, and can restore each other's. The
+folds that are computed ahead are not stored. Results are the same, except for the rounding of
+doubles that are added in another order.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _TOGETHER = 8
 
 
 class Piece:
-    """The suffix folds of a full group, from the last element on, as far as they are computed."""
+    """The suffix folds of a full group, computed step by step from the last element on."""
 
     def __init__(self, levels: Levels, level: int, group: Any) -> None:
         self._levels, self._level, self._group, self.count = levels, level, group, group.count
@@ -56,7 +57,7 @@ class Piece:
         partials.put(self.suffixes, self.count, levels.monoid.identity)
 
     def make(self, count: int, down_to: int = 0) -> int:
-        """Compute some more folds; return how many. One combine each."""
+        """Compute up to ``count`` more folds, one combine each; return how many."""
         stop = self.left
         start = max(stop - count, down_to)
         if start < stop:
@@ -75,16 +76,16 @@ class SteadyEvaluator(Cursor):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        #: Where the head group ends, and the groups that start there, from the highest on.
+        #: The end of the head group, and the groups that start there, the highest first.
         self._border = -1
         self._made: dict[tuple[int, int], Piece] = {}
-        #: How many folds of these groups are still due, including those of unread groups.
+        #: How many folds of these groups are still missing, including those of unread groups.
         self._due = 0
         #: The front when folds were last computed.
         self._seen = 0
 
     def make_ahead(self) -> None:
-        """Compute folds for the events that have left; never fails, as later callers get errors."""
+        """Compute folds for the events that have left; leaves any error to a later call."""
         gone, self._seen = self.front - self._seen, self.front
         if gone <= 0 or not self.is_held:
             return
@@ -99,14 +100,11 @@ class SteadyEvaluator(Cursor):
                 done = (piece or self._read()).make(count)
                 self._due, count = self._due - done, count - done
         except Exception:
-            # The store or the monoid fails: the call that reaches the border gets the error.
+            # If the store or the monoid fails, the call that reaches the border gets the error.
             return
 
     def _above(self, border: int) -> int:
-        """Return the level whose element starts at the border and is opened next; 0 for none.
-
-        With 0, the next leaf group is not sealed yet.
-        """
+        """Return the level whose element at the border is opened next; 0 for an unsealed leaf."""
         for folds in reversed(self._stack[:-1]):
             if border < folds.stop and folds.level is not None:
                 return folds.level
@@ -159,7 +157,7 @@ class SteadyMTA(AmortizedMTA):
         self.levels.seals_folded = True
 
     def insert(self, row: Row, time: int | None = None) -> None:
-        """Add one event; 2 combines, and at a seal a few for each level."""
+        """Add one event; 2 combines, and a few per level if a group is sealed."""
         self._keep_up()
         super().insert(row, time)
         self.levels.fold_on(self.levels.tails[0], [row])
@@ -178,7 +176,7 @@ class SteadyMTA(AmortizedMTA):
         super()._evict_before(position)
 
     def _keep_up(self) -> None:
-        """Compute what the next borders need, as far as it is due."""
+        """Compute the folds for the next borders that are due by now."""
         self._placed()
         self._make_ahead()
         for tail in self.levels.tails:

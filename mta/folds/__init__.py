@@ -1,5 +1,5 @@
-"""Folds of many ranges of rows at once, under any monoid.
+"""Folds of many ranges of rows in one call, for any monoid.
 
-- ``sliding``: where windows begin, and the one entry, which takes the way that costs the least
-- ``blocks``: ranges of any length, by prefix and suffix folds; many short ones
+- ``sliding``: the fronts of windows, and their folds in the cheapest way
+- ``blocks``: ranges of any length, by prefix and suffix folds; many short ranges
 """

@@ -1,4 +1,4 @@
-"""Folds of ranges of rows, many at once, of any length: prefix and suffix folds within blocks.
+"""Folds of many ranges of rows, of any length, by prefix and suffix folds within blocks.
 
     rows          a b c | d e f | g h i | j k         blocks of 3
     prefixes      a ab abc | d de def | g gh ghi | j jk
@@ -6,8 +6,9 @@
     [1, 8)        bc . def . gh                       suffix, whole blocks between, prefix
 
 The ranges of a sliding window only move to the right, and so do the pairs of blocks in which they
-begin and end: the folds of what lies between are few, at most two a block. So a range costs two
-combines, whatever its length; one that lies within a block is put together from pairs.
+start and end. The folds of the whole blocks between are therefore few, at most two per block. A
+range across blocks costs two combines, whatever its length. ``fold_ranges`` folds those within one
+block.
 """
 
 from __future__ import annotations
@@ -24,13 +25,12 @@ from mta.monoids.base import AbstractMonoid
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.parts import Parts
 
-#: A block has 2^7 rows where a column is scanned in one call, else, where a call advances all
-#: blocks by a row, 2^3.
+#: The logarithms of block sizes: if one call scans a column, or advances all blocks by a row.
 _SCANNED, _IN_STEP = 7, 3
 
 
 class Blocks:
-    """Rows, and the folds within their blocks as far as they have been asked for."""
+    """Rows, and the folds within their blocks, computed on first use."""
 
     def __init__(
         self, monoid: AbstractMonoid, partials: Rows, count: int, bits: int | None = None
@@ -42,17 +42,17 @@ class Blocks:
 
     @cached_property
     def prefixes(self) -> Rows:
-        """The fold of each block up to each of its rows; one combine per row."""
+        """Fold each block up to each of its rows; one combine per row."""
         return scan_blocks(self.monoid, self.partials, self.count, self.size, backwards=False)
 
     @cached_property
     def suffixes(self) -> Rows:
-        """The fold of each block from each of its rows on; one combine per row."""
+        """Fold each block from each of its rows to its end; one combine per row."""
         return scan_blocks(self.monoid, self.partials, self.count, self.size, backwards=True)
 
     @cached_property
     def _wholes(self) -> Rows:
-        """The fold of each block, the last one's of the rows that it has."""
+        """Fold each block; the last one may have fewer rows."""
         ends = np.arange(self.size, self.count + self.size, self.size)
         return self.monoid.partials.take(self.prefixes, np.minimum(ends, self.count) - 1)
 
@@ -61,9 +61,9 @@ class Blocks:
         return -(-self.count // self.size)
 
     def folds(self, starts: range | np.ndarray, stops: range | np.ndarray) -> Rows:
-        """The folds from each start to the row before its stop; neither ever decreases.
+        """Fold from each start to the row before its stop; starts and stops never decrease.
 
-        About two combines a range, and two a row once.
+        About two combines per range, and two per row for the blocks.
 
         >>> from mta import Sum
         >>> blocks = Blocks(Sum(), np.arange(8.0), 8, bits=1)
@@ -95,7 +95,7 @@ class Blocks:
         return found
 
     def _pairs(self, starts: range | np.ndarray, stops: range | np.ndarray) -> _Pairs:
-        """The pairs of blocks in which ranges begin and end, in order."""
+        """Return the pairs of blocks in which ranges start and end, in order."""
         bits = self._bits
         first, last = stops[0] - 1, stops[-1] - 1
         lows = np.arange((starts[0] >> bits) + 1, (starts[-1] >> bits) + 1) << bits
@@ -105,14 +105,14 @@ class Blocks:
         return _Pairs(begins >> bits, ends - 1 >> bits, np.diff(at, append=len(starts)))
 
     def _across(self, lefts: Rows, rights: Rows, pairs: _Pairs) -> Rows:
-        """The folds of ranges that end in a later block than they begin in."""
+        """Fold ranges that start and end in different blocks."""
         monoid, count, between = self.monoid, int(pairs.counts.sum()), self._between(pairs)
         if between is not None:
             lefts = monoid.combine_rows(lefts, _repeated(between, pairs.counts), count)
         return monoid.combine_rows(lefts, rights, count)
 
     def _between(self, pairs: _Pairs) -> Rows | None:
-        """The folds of the whole blocks between two, for each pair; None where there are none."""
+        """Fold the whole blocks between each pair; None if there are none."""
         if (pairs.highs - pairs.lows).max() <= 1:
             return None
         monoid, schema = self.monoid, self.monoid.partials
@@ -133,19 +133,18 @@ class Blocks:
 
 
 class _Pairs(NamedTuple):
-    """Pairs of blocks, and how many ranges, one after the other, begin and end in each pair."""
+    """Pairs of blocks, and the number of consecutive ranges that start and end in each pair."""
 
     lows: np.ndarray
     highs: np.ndarray
     counts: np.ndarray
 
     def those(self, chosen: np.ndarray) -> _Pairs:
-        """Some of the pairs."""
         return _Pairs(*(column[chosen] for column in self))
 
 
 def _at(schema: Schema, rows: Rows, places: range | np.ndarray, move: int) -> Rows:
-    """The rows at some places, each so much further on; as a view where there can be one."""
+    """Return the rows at ``places`` plus ``move``, as a view if possible."""
     if isinstance(places, range):
         return schema.cut(rows, places.start + move, places.stop + move)
     return schema.take(rows, places + move if move else places)
@@ -156,21 +155,21 @@ def _numbers_at(numbers: range | np.ndarray, places: np.ndarray) -> np.ndarray:
 
 
 def _places(numbers: range | np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Where each of the wanted ones would be inserted before numbers that never decrease."""
+    """Return where to insert the wanted numbers before numbers that never decrease."""
     if isinstance(numbers, range):
         return wanted - numbers.start
     return numbers.searchsorted(wanted)
 
 
 def _merged(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """0 and the numbers of both, in order; one that is in both is there twice."""
+    """Merge 0 and two sorted arrays; a number in both appears twice."""
     both = np.concatenate(([0], one, other))
-    both.sort(kind="stable")  # which merges
+    both.sort(kind="stable")  # merges sorted runs
     return both
 
 
 def _runs(monoid: AbstractMonoid, rows: Rows, count: int, length: int) -> Rows:
-    """The fold of ``length`` rows from each row on that has as many."""
+    """Fold every run of ``length`` rows."""
     schema, runs, covered = monoid.partials, None, 0
     size, room = 1, count - length + 1
     while True:
@@ -188,10 +187,10 @@ def _runs(monoid: AbstractMonoid, rows: Rows, count: int, length: int) -> Rows:
 def fold_ranges(
     monoid: AbstractMonoid, partials: Rows, count: int, starts: np.ndarray, lengths: np.ndarray
 ) -> Rows:
-    """The fold of each range of rows, in order; at most 2 * log2(longest) combines per row.
+    """Fold each range of rows; at most 2 * log2(longest) combines per row.
 
-    A range is put together from blocks of 1, 2, 4, ... rows, one for every bit of its length; all
-    ranges take their block of one size in the same whole-group combine:
+    A range is combined from blocks of 1, 2, 4, ... rows, one for every bit of its length. One
+    whole-group combine adds the blocks of one size to all ranges:
 
         rows     a b c d e f g h        blocks of 2   ab bc cd de ef fg gh
         [2, 7) = c + de + fg            the length 5 is 4 + 1
@@ -234,7 +233,7 @@ def fold_ranges(
 def _short_ranges(
     monoid: AbstractMonoid, partials: Rows, starts: np.ndarray, lengths: np.ndarray
 ) -> Rows | None:
-    """As ``fold_ranges``, where there is a kernel for it."""
+    """Like ``fold_ranges``, by a kernel; None if there is none."""
     if isinstance(monoid, Parts):
         parts = zip(monoid.monoids, partials, strict=True)
         found = [_short_ranges(part, rows, starts, lengths) for part, rows in parts]
@@ -248,9 +247,10 @@ def _short_ranges(
 
 
 def scan_blocks(monoid: AbstractMonoid, rows: Rows, count: int, size: int, backwards: bool) -> Rows:
-    """The folds within blocks of ``size`` rows, up to each row, or from each row on.
+    """Fold within blocks of ``size`` rows, up to each row or, ``backwards``, from each row.
 
-    At most one combine per row: of ufuncs a scan a column, else all blocks advance together.
+    At most one combine per row. With ufuncs, one scan per column; otherwise, each combine advances
+    all blocks by a row.
     """
     if ufuncs := ufuncs_of(monoid):
         columns = rows if isinstance(rows, tuple) else (rows,)
@@ -273,12 +273,11 @@ def scan_blocks(monoid: AbstractMonoid, rows: Rows, count: int, size: int, backw
 
 
 def ufuncs_of(monoid: AbstractMonoid) -> tuple[np.ufunc, ...]:
-    """A ufunc a column of partials, where a monoid has them."""
+    """Return one ufunc per column of partials; empty if the monoid has none."""
     return (isinstance(monoid, ColumnarMonoid) and monoid.ufuncs) or ()
 
 
 def _repeated(rows: Rows, counts: np.ndarray) -> Rows:
-    """Each row so many times, one after the other."""
     if isinstance(rows, tuple):
         return tuple([_repeated(column, counts) for column in rows])
     if isinstance(rows, np.ndarray):

@@ -1,19 +1,19 @@
-"""The results of a window while it slides over events in hand, in the way that takes the least.
+"""The results of a window that slides over events in memory, computed in the cheapest way.
 
-    rows      0 1 2 3 4 5 6 7        the fold of rows [f, i] for each row i of some
+    rows      0 1 2 3 4 5 6 7        the fold of rows [f, i] for some rows i
     fronts        0 0 2 3 3 7        from row 2 on: [0, 2] [0, 3] [2, 4] [3, 5] [3, 6] [7, 7]
 
-Fronts never decrease, and that is all that is asked of them. There are four ways:
+Fronts must never decrease. There are four ways:
 
-- for monoids that answer ranges of events from these (``mta.monoids.ranges``), the ranges: none;
-- where a compiled kernel knows the monoid, *Two-Stacks*, row by row: three combines per row;
-- under any other monoid of columns, a suffix and a prefix within blocks: four (``blocks``);
-- for monoids of plain functions, Two-Stacks in Python.
+- monoids that compute results from ranges of events (``mta.monoids.ranges``): no combines
+- monoids with a compiled kernel: *Two-Stacks*, row by row; three combines per row
+- other monoids of columns: a suffix and a prefix within blocks (``blocks``); four combines
+- monoids of plain functions: Two-Stacks in Python
 
-Parts of a product go each their own way.
+Each part of a product is computed in the cheapest way for its monoid.
 
-Rows of many keys may stand side by side, as no range crosses from one key's rows to another's:
-fronts do not decrease where a new key begins, and no row is ever looked at for the sake of another.
+Rows of many keys may follow each other, as no range crosses from one key's rows to another's:
+fronts do not decrease where a new key starts, and no range reads another key's rows.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ from mta.monoids.parts import Parts
 from mta.monoids.product import Product
 from mta.monoids.ranges import RangeFolds
 
-#: Front positions after each event of a run: one more each time, or any that never decrease.
+#: Front positions after each event of a run: increasing by one, or any that never decrease.
 EachFront = range | np.ndarray
-#: The same, or one for all.
+#: Front positions after each event, or one position for all events.
 Fronts = int | EachFront
 
 
 def as_array(fronts: Fronts, count: int) -> np.ndarray:
-    """The front after each of ``count`` events."""
+    """Return the front after each of ``count`` events."""
     if isinstance(fronts, range):
         return np.arange(fronts.start, fronts.stop)[:count]
     return np.full(count, fronts) if isinstance(fronts, int) else np.asarray(fronts)[:count]
 
 
 def count_below(fronts: EachFront, position: int) -> int:
-    """How many of the fronts, which never decrease, lie before a position."""
+    """Return how many fronts are before a position."""
     if isinstance(fronts, range):
         return min(max(position - fronts.start, 0), len(fronts))
     return int(fronts.searchsorted(position))
 
 
 def not_before(oldest: int, fronts: Fronts, count: int) -> EachFront:
-    """The front after each of ``count`` events, none of them before the oldest position.
+    """Return the front after each of ``count`` events, at least ``oldest``.
 
     >>> not_before(4, np.array([3, 4, 6]), 3).tolist()
     [4, 4, 6]
@@ -67,14 +67,14 @@ def not_before(oldest: int, fronts: Fronts, count: int) -> EachFront:
 
 
 def moved(fronts: EachFront, distance: int) -> EachFront:
-    """Fronts so much further on."""
+    """Shift fronts by a distance."""
     if isinstance(fronts, range):
         return range(fronts.start + distance, fronts.stop + distance)
     return fronts + distance if distance else fronts
 
 
 def joined(ranges: Sequence[range]) -> range | None:
-    """Ranges as one; None if one does not start where the previous one ends.
+    """Join consecutive ranges into one; None if they are not consecutive.
 
     >>> joined([range(3, 5), range(5, 6)])
     range(3, 6)
@@ -85,7 +85,7 @@ def joined(ranges: Sequence[range]) -> range | None:
 
 
 def rows_at(monoid: AbstractMonoid, rows: Rows, fronts: EachFront, origin: int) -> Rows:
-    """The rows at some fronts, the first row being at ``origin``; as a view where there can be one.
+    """Return the rows at fronts, where the first row is at ``origin``; as a view if possible.
 
     >>> from mta import Max
     >>> rows_at(Max(), np.array([9.0, 7, 5]), np.array([10, 10, 12]), 10).tolist()
@@ -98,14 +98,13 @@ def rows_at(monoid: AbstractMonoid, rows: Rows, fronts: EachFront, origin: int) 
 
 
 class SlidingFolds:
-    """Lifted events, and their folds; what is computed for one window serves all others."""
+    """Lifted events and their folds; multiple windows share what is computed."""
 
     def __init__(self, monoid: AbstractMonoid, lifted: Rows, count: int) -> None:
         self.monoid, self.lifted, self.count = monoid, lifted, count
 
     @cached_property
     def _parts(self) -> list[SlidingFolds]:
-        """The rows of each monoid of a product."""
         assert isinstance(self.monoid, Parts)
         parts = zip(self.monoid.monoids, self.lifted, strict=True)
         return [SlidingFolds(monoid, rows, self.count) for monoid, rows in parts]
@@ -120,15 +119,12 @@ class SlidingFolds:
         return self.monoid.prefixes(self.lifted, self.count, self.monoid.identity)
 
     def suffixes(self, start: int, right: Partial) -> Rows:
-        """The folds from row ``start``, and from each after it, to the end, joined to ``right``.
-
-        One combine per row.
-        """
+        """Fold from ``start`` and each later row to the end, then ``right``; 1 combine per row."""
         rows, count = self.monoid.partials.cut(self.lifted, start, self.count), self.count - start
         return self.monoid.suffixes(rows, count, right)
 
     def upto(self, stops: EachFront) -> Rows:
-        """The folds of the rows before each stop, as a view where there can be one."""
+        """Fold the rows before each stop, as a view if possible."""
         if stops[0]:
             return rows_at(self.monoid, self.prefixes, stops, 1)
         return rows_at(self.monoid, self._from_none, stops, 0)
@@ -143,10 +139,10 @@ class SlidingFolds:
         return rows
 
     def between(self, fronts: EachFront, stops: EachFront) -> Rows:
-        """Return the fold from each front to the row before its stop; neither ever decreases.
+        """Fold from each front to the row before its stop; fronts and stops never decrease.
 
-        No range is empty. At most four combines per row from the first front on, all but those of
-        plain functions on whole columns.
+        No range may be empty. At most four combines per row from the first front; only monoids of
+        plain functions combine row by row.
 
         >>> from mta import Sum
         >>> rows = SlidingFolds(Sum(), np.array([1.0, 2.0, 3.0, 4.0]), 4)
@@ -155,7 +151,7 @@ class SlidingFolds:
         """
         if isinstance(self.monoid, Parts):
             return tuple([part.between(fronts, stops) for part in self._parts])
-        if not fronts[-1] and not self.monoid.folds_ranges:  # ranges from the first row on
+        if not fronts[-1] and not self.monoid.folds_ranges:  # every range starts at the first row
             return self.upto(stops)
         if self.monoid.folds_ranges:
             ends = as_array(stops, len(stops))
@@ -166,7 +162,7 @@ class SlidingFolds:
         return self._blocks.folds(fronts, stops) if found is None else found
 
     def _swept(self, fronts: EachFront, stops: EachFront) -> Rows | None:
-        """As ``between``, by a kernel that goes from row to row; 3 combines per row."""
+        """Like ``between``, by a kernel that goes row by row; 3 combines per row."""
         monoid = self.monoid
         if not has_kernel(monoid):
             return None
@@ -181,9 +177,9 @@ class SlidingFolds:
 
 
 def sweep_into(sweep: Sweep, monoid: AbstractMonoid, out: Rows, lowered: bool) -> Sweep | None:
-    """Partials or results of a sweep into ``out``; then what goes on from there.
+    """Write a sweep's partials or results to ``out``; return the state from which to continue.
 
-    None where there is no kernel for the monoid, or numpy's way must go.
+    None if the monoid has no kernel or the kernel cannot process these rows.
     """
     if isinstance(monoid, Parts):
         found = []
@@ -203,24 +199,24 @@ def sweep_into(sweep: Sweep, monoid: AbstractMonoid, out: Rows, lowered: bool) -
 
 
 def has_kernel(monoid: AbstractMonoid) -> bool:
-    """Whether a kernel sweeps over a monoid's rows."""
+    """Whether a kernel can sweep over a monoid's rows."""
     return native.compiled is not None and _every(monoid, _names_kernel)
 
 
 def kernel_lowers(monoid: AbstractMonoid) -> bool:
-    """Whether it has the results, too."""
+    """Whether the kernel computes results as well as partials."""
     if isinstance(monoid, Product):
         return not monoid.skips_nulls and all(map(kernel_lowers, monoid.monoids))
     return isinstance(monoid, ColumnarMonoid) and monoid.kernel_lowers
 
 
 def scans(monoid: AbstractMonoid) -> bool:
-    """Whether a scan is one pass, by kernels or ufuncs; else it takes log2(n) combines per row."""
+    """Whether a scan is one pass, by kernels or ufuncs; otherwise, log2(n) combines per row."""
     return _every(monoid, lambda part: bool(part.ufuncs) or part.kernel is not None)
 
 
 def _every(monoid: AbstractMonoid, holds: Callable[[ColumnarMonoid], bool]) -> bool:
-    """Whether it holds of a monoid of columns, or of each part of one."""
+    """Whether a condition holds for a monoid of columns, or for each of its parts."""
     if isinstance(monoid, Parts):
         return all(_every(part, holds) for part in monoid.monoids)
     return isinstance(monoid, ColumnarMonoid) and holds(monoid)
@@ -231,10 +227,10 @@ def _names_kernel(monoid: ColumnarMonoid) -> bool:
 
 
 def two_stacks(monoid: AbstractMonoid, lifted: Rows, fronts: EachFront, stops: EachFront) -> Rows:
-    """As ``SlidingFolds.between``, row by row, for monoids of plain functions; 3 combines per row.
+    """Like ``SlidingFolds.between``, row by row, for plain functions; 3 combines per row.
 
-    The rows before a cut are in a stack of suffix folds, those from there on in one aggregate; when
-    a range begins beyond the cut, all rows so far become the stack.
+    Rows before the cut are in a stack of suffix folds, and later rows in one aggregate. When a
+    range starts after the cut, all rows so far become the stack.
     """
     schema, combine = monoid.partials, monoid.combine
     found = schema.new(len(fronts))
@@ -254,7 +250,7 @@ def two_stacks(monoid: AbstractMonoid, lifted: Rows, fronts: EachFront, stops: E
 
 
 class Events(NamedTuple):
-    """Events one after the other: their values as input rows, and times where they are kept."""
+    """Consecutive events: their values as input rows, and their times if stored."""
 
     rows: Rows
     times: np.ndarray | None

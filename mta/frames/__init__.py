@@ -1,12 +1,12 @@
-"""Window slide policies: which of the oldest events leave.
+"""Window slide policies: which of the oldest events to evict.
 
-- ``base``: the contracts, cuts of a whole run at once, and how policies join by ``|`` and ``&``
+- ``base``: the interfaces, the cuts of a run of events, and combination with ``|`` and ``&``
 - ``windows``: counts and times
 - ``calendar``: days, months and years by the clock of a time zone
-- ``bounds``: what looks at aggregates
-- ``known``: counts and times out of descriptions, and which window holds more
+- ``bounds``: policies on aggregates
+- ``known``: policies on counts and times from their descriptions, and which of them retains more
 - ``named``: deltas, punctuation, sessions
-- ``adwin``: as long as the mean does not change
+- ``adwin``: a window that lasts as long as its mean does not change
 """
 
 from mta.frames.adwin import ADWIN

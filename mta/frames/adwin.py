@@ -1,18 +1,18 @@
-"""ADWIN: a window that is as long as its mean stays the same (Bifet and Gavalda 2007).
+"""ADWIN: a window that lasts as long as its mean does not change (Bifet and Gavalda 2007).
 
-The MTA paper (section 2) calls it "an adapted MTA WSP that compares the average value between
-subwindows, and the monoid aggregator as the guest algorithm": when an older and a newer part of the
-window have very different means, the older one is evicted, in bulk.
+The MTA paper (section 2) calls ADWIN "an adapted MTA WSP that compares the average value between
+subwindows, and the monoid aggregator as the guest algorithm". When an older and a newer part of the
+window have very different means, the older part is evicted in bulk.
 
-    0.1 0.1 0.2 0.1 0.1 ... | 0.8 0.9 0.8 0.9 ...      means 0.1 and 0.85: the left part leaves
+    0.1 0.1 0.2 0.1 0.1 ... | 0.8 0.9 0.8 0.9 ...      means 0.1 and 0.85: evicts the left part
        older: n0, mean0         newer: n1, mean1
 
     |mean0 - mean1| >= sqrt(2/m variance ln(2/d)) + 2/(3m) ln(2/d),   1/m = 1/n0 + 1/n1
 
-where d = confidence / ln n, as in the second of their algorithms. It tries O(log n) ways to part
-the window, as theirs does; but those sit at the ends of an exponential histogram's buckets, and
-here at newer parts of 8, 12, 16, 24, 32, ... events, whose aggregates are exact. So windows do not
-depend on the aggregator, on batches or on restores.
+Here, d = confidence / ln n, as in the second algorithm of the authors. Like theirs, this algorithm
+tries O(log n) ways to split the window. They split at the ends of an exponential histogram's
+buckets. This module tries newer parts of 8, 12, 16, 24, 32, ... events, whose aggregates are exact,
+so windows do not depend on the aggregator, on batches or on restores.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from mta.monoids.deviations import Moments
 from mta.monoids.product import Columns
 from mta.times import to_count
 
-#: Parts of fewer events are not compared.
+#: Parts with fewer events are not compared.
 _LEAST = 8
-#: How many events, their mean, and the sum of squared distances from it.
+#: The number of events, their mean, and the sum of squared distances from the mean.
 _Moments = tuple[float, float, float]
 
 
 class ADWIN(AbstractPolicy):
-    """The newest events for as long as their mean has not changed.
+    """The newest events, back to the last change of their mean.
 
-    After a change of the mean by e it takes O(ln(1/confidence) / e^2) events until the older ones
-    leave.
+    After the mean changes by e, ADWIN evicts the older events within O(ln(1/confidence) / e^2)
+    events.
 
     Args:
         confidence: The probability of detecting a change if there is none.
-        column: The column, if events have several.
+        column: The column to test, if events have several columns.
         span: The maximum difference between two values.
-        clock: How many events lie between two tests for a change. A test costs O(log n) searches
-            for the end of a prefix.
+        clock: The number of events from one test for a change to the next. A test costs O(log n)
+            searches for the end of a prefix.
 
     >>> from mta import Mean, Window
     >>> window = Window(Mean(), ADWIN(clock=1), name="drift")
@@ -84,7 +84,7 @@ class ADWIN(AbstractPolicy):
         return cut
 
     def _newest(self, view: View, size: int) -> tuple[_Moments, int]:
-        """So many of the newest events: their moments, and where they begin."""
+        """Return the moments of the ``size`` newest events, and the position where they start."""
         found = 0.0, 0.0, 0.0
 
         def accepts(part: Any) -> bool:
@@ -97,7 +97,7 @@ class ADWIN(AbstractPolicy):
         return found, position
 
     def _differ(self, whole: _Moments, newer: _Moments) -> bool:
-        """Whether the older and the newer part of the window have different means."""
+        """Return whether the older and the newer part of the window have different means."""
         count, mean, squares = whole
         older = count - newer[0]
         distance = abs((count * mean - newer[0] * newer[1]) / older - newer[1])
@@ -117,7 +117,7 @@ def _floats(moments: Any) -> _Moments:
 
 
 def _sizes(count: int) -> list[int]:
-    """How many events the newer parts of a window have, the longest first.
+    """Return the sizes of the newer parts to compare, the largest first.
 
     >>> _sizes(40)
     [32, 24, 16, 12, 8]

@@ -1,15 +1,17 @@
-"""Window slide policies (WSP): which of the oldest events leave after each insertion.
+"""Window slide policies (WSP): which of the oldest events to evict after each insertion.
 
-A policy answers with a *cut*: the position of the oldest event that stays. Count and time policies
-cut by arithmetic and by search in sorted times. A policy on an aggregate is searched for in the
-tree (MTA paper, 4.1.3 and 4.1.4), which finds the right cut only if it is *monotone on prefixes*:
+A policy returns a *cut*: the position of the oldest event that stays. Count and time policies use
+arithmetic and searches in sorted times. A policy on an aggregate needs a search in the tree (MTA
+paper, 4.1.3 and 4.1.4). The search finds the right cut only if the policy is *monotone on
+prefixes*:
 
     evicts(prefix, total) is true  =>  it is true for every shorter prefix of the same window.
 
-The paper never states this law; ``Policy(..., checked=True)`` reports where it is broken.
-The order of arguments is always (prefix, total).
+The paper never states this law. ``Policy(..., checked=True)`` reports where a policy breaks it. The
+order of arguments is always (prefix, total).
 
-Here is what policies and windows ask of each other, and how policies are joined: ``|`` and ``&``.
+This module defines the interfaces between policies and windows, and combines policies with ``|``
+and ``&``.
 """
 
 from __future__ import annotations
@@ -33,9 +35,9 @@ Ties = Literal["rows", "peers"]
 
 
 class View(Protocol):
-    """What a policy may ask of the window, right after an insertion.
+    """What a policy can query in the window, right after an insertion.
 
-    Aggregates are those that the asking policy observes, as results (``lower`` is applied).
+    Each aggregate is one that the policy observes, as a result (``lower`` is applied).
     """
 
     @property
@@ -43,108 +45,106 @@ class View(Protocol):
         """The position after the newest event."""
 
     def total(self, policy: AbstractPolicy) -> Any:
-        """The result over the whole window."""
+        """Return the result of the whole window."""
 
     def first_after(self, time: int) -> int:
-        """The position of the oldest event whose time is later."""
+        """Return the position of the oldest event later than a time."""
 
     def longest_prefix(
         self, policy: AbstractPolicy, accepts: Callable[[Any], bool], total: Any = None
     ) -> int:
-        """Where the longest prefix ends whose result is accepted.
+        """Return the end of the longest prefix whose result is accepted.
 
-        ``total`` is all that ``accepts`` depends on beside the prefix, if it is nothing else: then
-        nothing is searched while both are as they were when nothing left.
+        Pass ``total`` if ``accepts`` depends only on it and the prefix. The search is then skipped
+        as long as both are unchanged since a search that evicted nothing.
         """
 
     def longest_suffix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
-        """Where the longest suffix begins whose result is accepted."""
+        """Return the start of the longest suffix whose result is accepted."""
 
     def all_prefixes(self, policy: AbstractPolicy) -> Iterable[tuple[int, Any]]:
-        """The result of every prefix and where it ends; reads the whole window."""
+        """Yield the end and the result of every prefix. Reads the whole window."""
 
     def all_suffixes(self, policy: AbstractPolicy) -> Iterable[tuple[int, Any]]:
-        """The result of every suffix and where it begins; reads the whole window."""
+        """Yield the start and the result of every suffix. Reads the whole window."""
 
 
 class TimeSearch(Protocol):
-    """What a policy on times asks for, for a whole run of events at once."""
+    """The search that a policy on times needs, for a run of events."""
 
     def first_after_each(self, times: np.ndarray, age: int) -> Fronts:
-        """The position of the oldest event that is less than ``age`` old at each of some times.
+        """Return, for each time, the position of the oldest event less than ``age`` old.
 
-        These never decrease. Positions before the window's front may be answered with that front.
+        The times never decrease. For positions before the window's front, the front may be
+        returned.
         """
 
 
 class End(NamedTuple):
-    """Where a frame ends: how much before the moment that it is asked for.
+    """The distance from the end of a frame to the moment that the frame is computed for.
 
-    A frame has all events up to that time and position, but for those before its start.
+    A frame contains all events up to that time and position, except those before its start.
     """
 
     delay: int = 0
-    """How much earlier than the moment the newest times are, in microseconds."""
+    """The time from the latest included time to the moment, in microseconds."""
     rows: int = 0
-    """How many of the newest events are left out."""
+    """How many of the newest events to exclude."""
 
 
-#: The end of a frame that has the newest event.
+#: The end of a frame that includes the newest event.
 NEWEST = End()
 
 
 class AbstractPolicy(Recorded, ABC):
-    """A rule that says how much of the window's front leaves after an insertion.
+    """A rule that says which of the oldest events to evict after an insertion.
 
-    That is where a frame starts. Where it ends is ``end``; events behind it stay for later frames.
+    The cut is the start of a frame. ``end`` is its end: later events stay for later frames.
     """
 
-    #: Where frames end.
+    #: Where frames end, relative to the moment.
     end = NEWEST
-    #: Whether frames have all events of their last time ("peers"), or those up to a row ("rows").
+    #: Whether a frame includes all events of its last time ("peers"), or only up to a row ("rows").
     ties: Ties = "rows"
 
-    #: Whether events must carry times.
+    #: Whether events must have times.
     needs_times = False
-    #: Whether cuts depend on positions and times alone, never on values.
+    #: Whether cuts depend only on positions and times, never on values.
     positional = False
-    #: Whether a late event may bring back older ones, as one that joins two sessions does. Where
-    #: events may come late, those are retained. ``cut`` then looks at positions, times and totals
-    #: alone.
+    #: Whether a late event may bring back older events, as one that merges two sessions does. If
+    #: events may be late, such older events are retained. ``cut`` may then only use positions,
+    #: times and totals.
     merges = False
 
     @property
     def observers(self) -> tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]:
-        """The aggregates, beside the window's own, that policies decide on."""
+        """The aggregates that policies decide on, besides the window's own aggregate."""
         return ()
 
     @property
     def lifetime(self) -> int | None:
-        """How long after the newest event time alone has emptied the window, in microseconds.
-
-        None where no passing of time does that.
-        """
+        """The microseconds from the newest event until the window is empty; None if never."""
         return None
 
     @abstractmethod
     def cut(self, view: View, time: int | None) -> int:
-        """The position of the oldest event that stays, after an insertion at ``time``."""
+        """Return the position of the oldest event that stays, after an insertion at ``time``."""
 
     @property
     def predictable(self) -> bool:
-        """Whether ``cuts`` knows where a whole run of events is cut, before any is stored."""
+        """Whether ``cuts`` can compute all cuts of a run before any of its events is stored."""
         return False
 
     def cuts(self, search: TimeSearch, start: int, times: np.ndarray | None, count: int) -> Fronts:
-        """The cut after each of ``count`` events from position ``start`` on.
+        """Return the cut after each of ``count`` events from position ``start`` on.
 
-        A cut may lie before the first event. Raises TypeError unless the policy is ``predictable``.
+        A cut may be before the first event. Raises TypeError unless the policy is ``predictable``.
         """
-        raise TypeError(f"{self!r} must be asked after every event")
+        raise TypeError(f"{self!r} must compute a cut after every event")
 
     @abstractmethod
     def describe(self) -> str:
-        """The policy and its parameters, the same in every process."""
+        """Return the policy and its parameters as text that is the same in every process."""
 
     @cached_property
     def fingerprint(self) -> bytes:
@@ -155,16 +155,16 @@ class AbstractPolicy(Recorded, ABC):
         return self.describe()
 
     def __or__(self, other: AbstractPolicy) -> AbstractPolicy:
-        """An event leaves as soon as one of the two says so."""
+        """Evict an event as soon as one of the two policies evicts it."""
         return Both(self, _policy(other), any_of=True)
 
     def __and__(self, other: AbstractPolicy) -> AbstractPolicy:
-        """An event leaves only when both say so."""
+        """Evict an event only when both policies evict it."""
         return Both(self, _policy(other), any_of=False)
 
 
 class Both(AbstractPolicy):
-    """Two policies at once: their cuts are positions, so either is the larger or the smaller."""
+    """Two policies together: their cuts are positions, so the result is the maximum or minimum."""
 
     def __init__(self, one: AbstractPolicy, other: AbstractPolicy, any_of: bool) -> None:
         if (one.end, one.ties) != (other.end, other.ties):
@@ -209,7 +209,7 @@ class Both(AbstractPolicy):
 
 
 def by_rows(policy: AbstractPolicy) -> AbstractPolicy:
-    """The same policy with ``ties="rows"``."""
+    """Return the same policy with ``ties="rows"``."""
     if policy.ties == "rows":
         return policy
     found = copy(policy)
@@ -229,24 +229,21 @@ def _policy(other: Any) -> AbstractPolicy:
 
 
 def require_answerable(policy: AbstractPolicy) -> None:
-    """Raises UnsupportedOperation if a window cannot be asked for as of any moment."""
+    """Raise UnsupportedOperation if a window cannot be queried as of any moment."""
     if not policy.predictable:
         raise UnsupportedOperation(
-            f"{policy!r} looks at values, and cannot be asked for a moment between events: take "
+            f"{policy!r} looks at values, so it cannot be queried at a moment between events: use "
             "windows by count, time or calendar"
         )
     if policy.end.rows:
         raise UnsupportedOperation(
-            f"{policy!r} leaves out the row that is asked about, and a question is no event: leave "
+            f"{policy!r} excludes the current row, and a query as of a moment has no row: leave "
             "exclude_current out"
         )
 
 
 def lifetime_of(policies: Iterable[AbstractPolicy]) -> int | None:
-    """How long after its newest event time has emptied all windows, in microseconds.
-
-    None where time alone does not empty each of them.
-    """
+    """Return the microseconds from the newest event until all windows are empty, or None."""
     found = [policy.lifetime for policy in policies]
     known = [lifetime for lifetime in found if lifetime is not None]
     return max(known) if len(known) == len(found) else None

@@ -1,4 +1,4 @@
-"""Policies on an aggregate: a bound on it, and rules of your own (MTA paper, 4.1.3 and 4.1.4)."""
+"""Policies on an aggregate: bounds, and custom rules (MTA paper, 4.1.3 and 4.1.4)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from mta.monoids.product import Columns, column_names
 
 
 class Policy(AbstractPolicy):
-    """A custom frame: ``evicts(prefix, total)`` says whether the oldest events must leave.
+    """A custom frame: ``evicts(prefix, total)`` says whether to evict the oldest events.
 
-    It costs O(1) combines while few events leave, otherwise O(arity * log n) combines and one page
-    per level. A snapshot is only restored with a policy of the same name and aggregation.
+    Costs O(1) combines while few events are evicted; otherwise O(arity * log n) combines and one
+    page read per level. You can restore a snapshot only with a policy that has the same name and
+    aggregation.
 
     Args:
-        evicts: A function of two results: ``prefix`` over the oldest events, ``total`` over the
-            whole window. It must be monotone: if a prefix must leave, so must each shorter one.
-        on: The aggregation of these results, or a pair of column and aggregation; by default the
-            aggregation of the window.
+        evicts: A function of two results: ``prefix`` of the oldest events, ``total`` of the whole
+            window. It must be monotone: if it evicts a prefix, it evicts each shorter prefix.
+        on: The aggregation of these results, or a pair of column and aggregation. The default is
+            the aggregation of the window.
         name: The name in snapshots. The default name is formed as for ``Monoid``.
-        checked: Whether each call verifies that the rule is monotone, by trying every prefix after
-            every insertion. It raises PolicyNotMonotone, and is for tests.
+        checked: Whether to verify after every insertion, on every prefix, that the rule is
+            monotone. Raises PolicyNotMonotone if not. Meant for tests.
 
     >>> from mta import Max
     >>> Policy(lambda prefix, total: total - prefix >= 4, on=Max(), name="four units")
@@ -55,7 +56,7 @@ class Policy(AbstractPolicy):
 
     @property
     def is_searched(self) -> bool:
-        """Whether nothing but the front, the total and a search decides what leaves."""
+        """Whether only the front, the total and a search decide which events to evict."""
         return not self.checked and type(self).cut is Policy.cut
 
     def cut(self, view: View, time: int | None) -> int:
@@ -74,16 +75,16 @@ class BoundWindow(AbstractPolicy):
     """The longest run of newest events whose aggregate stays within bounds.
 
     The MTA paper's "sum of the window at most 10" is ``BoundWindow(Sum(), at_most=10)``. The
-    aggregate must only grow, or only fall, as older events are added to it: sums of values of at
-    least 0, counts, maxima. If an event breaks the bound alone, the window is empty. Costs are
-    those of ``Policy``.
+    aggregate must only grow, or only fall, as older events are added to it, as for counts, maxima,
+    and sums of values of at least 0. If a single event breaks the bound, the window is empty. Costs
+    the same as ``Policy``.
 
     Args:
         on: The aggregation, or a pair of column and aggregation.
         at_most: The upper bound, for an aggregate that grows.
         at_least: The lower bound, for an aggregate that falls.
-        checked: Whether each call verifies that the rule is monotone, by trying every prefix after
-            every insertion. It raises PolicyNotMonotone, and is for tests.
+        checked: Whether to verify after every insertion, on every suffix, that the rule is
+            monotone. Raises PolicyNotMonotone if not. Meant for tests.
 
     >>> from mta import BoundWindow, Sum, Window
     >>> Window(Sum(), BoundWindow(Sum(), at_most=10)).extend([4.0, 5.0, 3.0, 2.0]).tolist()
@@ -123,18 +124,19 @@ class BoundWindow(AbstractPolicy):
 
 
 class SinceMax(Policy):
-    """The events since the oldest maximum of a column, that event included (MTA paper, 5.6).
+    """The events since the oldest maximum of a column, including that event (MTA paper, 5.6).
 
-    What is older than the maximum can never be in a later result, because the maximum stays in the
-    window longer than all that came before it: ``CountWindow(2**20) | SinceMax()``. A prefix leaves
-    while its maximum is below that of the window: "the older subwindow not containing the maximum".
+    Use it to shorten another window: ``CountWindow(2**20) | SinceMax()``. Events older than the
+    maximum never affect a later result, because the maximum stays in the window longer than they
+    do. The policy evicts a prefix while its maximum is below the window's maximum: "the older
+    subwindow not containing the maximum".
 
     Args:
-        column: The column, if events have several.
-        checked: Whether each call verifies that the rule is monotone, by trying every prefix after
-            every insertion. It raises PolicyNotMonotone, and is for tests.
-        own: Whether to read the result of the window's own aggregation, which must be a maximum, in
-            place of an additional one.
+        column: The column, if events have several columns.
+        checked: Whether to verify after every insertion, on every prefix, that the rule is
+            monotone. Raises PolicyNotMonotone if not. Meant for tests.
+        own: Whether to read the result of the window's own aggregation, which must be a maximum,
+            instead of an additional aggregation.
 
     >>> from mta import Count, Product, SinceMax, Window
     >>> Window(Product({"n": Count()}), SinceMax("x")).extend({"x": [1.0, 5.0, 3.0]})["n"].tolist()
@@ -143,7 +145,7 @@ class SinceMax(Policy):
 
     def __init__(self, column: Columns = None, checked: bool = False, own: bool = False) -> None:
         if own and column is not None:
-            raise ValueError("own=True reads the window's own result: name no column beside it")
+            raise ValueError("own=True reads the window's own result: name no column with it")
         super().__init__(
             lambda prefix, total: bool(prefix < total),
             on=None if own else (column, Max()),
@@ -153,17 +155,17 @@ class SinceMax(Policy):
 
 
 class SinceLongestRun(Policy):
-    """The events since the start of the longest increasing run, that event included.
+    """The events since the start of the longest increasing run, including that event.
 
-    As ``SinceMax``, for runs: a prefix leaves while it has no event of that run. It reads the
-    result of the window's own aggregation, LongestIncreasingRun, or with ``columns`` an additional
-    one.
+    Like ``SinceMax``, for runs: the policy evicts a prefix while it has no event of that run. It
+    reads the result of the window's own LongestIncreasingRun, or, if you give ``columns``, of an
+    additional one.
 
     Args:
-        columns: The columns of value and time.
+        columns: The columns of the value and the time.
         time: The type of the times, as for ``LongestIncreasingRun``.
-        checked: Whether each call verifies that the rule is monotone, by trying every prefix after
-            every insertion. It raises PolicyNotMonotone, and is for tests.
+        checked: Whether to verify after every insertion, on every prefix, that the rule is
+            monotone. Raises PolicyNotMonotone if not. Meant for tests.
 
     >>> from mta import LongestIncreasingRun, SinceLongestRun, Window
     >>> window = Window(LongestIncreasingRun(), SinceLongestRun(), name="run")
@@ -181,7 +183,7 @@ class SinceLongestRun(Policy):
         )
 
     def cut(self, view: View, time: int | None) -> int:
-        """Where the run begins is known from the total: no search."""
+        """Return the start of the run, which the total gives without a search."""
         if self.checked:
             return super().cut(view, time)
         total = view.total(self)
@@ -189,7 +191,7 @@ class SinceLongestRun(Policy):
 
 
 def _observed(on: Any) -> tuple[Columns, AbstractMonoid]:
-    """What a policy observes, as a pair of column and monoid."""
+    """Return what a policy observes, as a pair of column and monoid."""
     if isinstance(on, AbstractMonoid):
         return None, on
     if isinstance(on, tuple) and len(on) == 2 and isinstance(on[1], AbstractMonoid):
@@ -209,13 +211,13 @@ def _described(on: tuple[Columns, AbstractMonoid]) -> str:
 
 
 def _require_monotone(policy: AbstractPolicy, verdicts: list[tuple[int, bool]]) -> None:
-    """Verdicts (must it leave?) from the oldest event on must be true, ..., true, false, ..."""
+    """Raise PolicyNotMonotone if a verdict (whether to evict) is true after a false one."""
     kept = None
     for position, leaves in verdicts:
         if leaves and kept is not None:
             raise PolicyNotMonotone(
-                f"{policy!r} keeps the event at position {kept} but evicts the younger one at "
-                f"{position}; once it keeps a prefix it must keep every longer one"
+                f"{policy!r} keeps the event at position {kept} but evicts the newer one at "
+                f"{position}; a policy that keeps a prefix must keep every longer prefix"
             )
         if not leaves and kept is None:
             kept = position

@@ -3,10 +3,10 @@
     CalendarWindow("3 months", zone="Europe/Berlin")          the clock three months ago < t <= now
     CalendarWindow.to_date("month", zone="Europe/Berlin")     the first of the month <= t <= now
 
-Days, weeks, months, quarters and years follow the clock of the zone: a day has 23 or 25 hours where
-the clock changes. A day that an earlier month does not have counts as the end of its last day, so
-on 29, 30 and 31 March "1 month" begins with the first of March. An hour that the clock shows twice
-counts as its end for the second time. So bounds never go back.
+Days, weeks, months, quarters and years follow the clock of the zone: a day has 23 or 25 hours when
+the clock changes. If an earlier month has no such day, the end of its last day is used: on 29, 30
+and 31 March, "1 month" starts on 1 March. While the clock shows an hour for the second time, the
+end of that hour is used. So bounds never move back.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from mta.zones import Zone
 _DAY = 86_400_000_000
 Unit = Literal["day", "week", "month", "quarter", "year"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
-#: Days or months in a unit.
+#: The number of days or months in a unit.
 _DAYS = {"day": 1, "week": 7}
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
-#: No zone's clock goes back or forward by more within the length of a window.
+#: A zone's clock never shifts by more than this within the length of a window.
 _CHANGES = 2 * _DAY
 _MOST = 10_000
 _LENGTH = re.compile(r"\s*(?:(\d{1,9})\s*)?([a-z]+?)s?\s*", re.IGNORECASE)
@@ -38,15 +38,15 @@ _MONDAY = 4 * _DAY
 class CalendarWindow(TimeFrame):
     """The events of the last days, weeks, months, quarters or years by the clock of a time zone.
 
-    An event that is exactly that old is outside, as with ``TimeWindow``. It costs as much as a
-    ``TimeWindow``, and a few operations on whole columns. Raises ValueError for other lengths and
-    zones.
+    An event that is exactly ``length`` old is outside, as with ``TimeWindow``. The cost is that of
+    a ``TimeWindow``, plus a few operations on whole columns. Raises ValueError for other lengths
+    and zones.
 
     Args:
         length: A number and a unit, such as "1 day", "3 months" or "year".
-        zone: A name of the time zone database.
+        zone: A name in the time zone database.
         closed: As for ``TimeWindow``.
-        delay: As for ``TimeWindow``; always a duration.
+        delay: A duration, as for ``TimeWindow``.
         ties: As for ``TimeWindow``.
 
     >>> CalendarWindow("3 months", zone="Europe/Berlin")
@@ -77,10 +77,10 @@ class CalendarWindow(TimeFrame):
         delay: float | Duration = 0,
         ties: Ties = "rows",
     ) -> Self:
-        """The events since the beginning of the day, week (Monday), month, quarter or year.
+        """Create a window that starts with the current day, week (Monday), month, quarter or year.
 
-        The start itself is included. ``closed="left"`` excludes the newest event and others with
-        its time; a ``delay`` moves both the start and the end back.
+        The window includes its start. ``closed="left"`` excludes the newest event and others with
+        its time. A ``delay`` moves both the start and the end back.
 
         >>> CalendarWindow.to_date("month", zone="Asia/Kolkata")
         CalendarWindow.to_date('month', zone='Asia/Kolkata')
@@ -99,13 +99,13 @@ class CalendarWindow(TimeFrame):
 
     @property
     def lifetime(self) -> int:
-        """At most how long after the newest event time alone has emptied the window."""
+        """An upper bound for ``AbstractPolicy.lifetime``."""
         days = _DAYS.get(self.unit, 0) or 31 * _MONTHS[self.unit]
         return self.delay + self._is_start_closed + self.count * days * _DAY + _CHANGES
 
     @property
     def shortest(self) -> int:
-        """For how long, in microseconds, every event surely is held."""
+        """The shortest time that any event stays in the window, in microseconds."""
         if self.is_to_date:
             return self.delay
         days = _DAYS.get(self.unit, 0) or 28 * _MONTHS[self.unit]
@@ -121,7 +121,7 @@ class CalendarWindow(TimeFrame):
         return self.zone.times(found) - self._is_start_closed
 
     def _begin(self, local: np.ndarray) -> np.ndarray:
-        """When the unit of each local time began."""
+        """Return the start of the unit of each local time."""
         found: np.ndarray
         if self.unit in _DAYS:
             length, origin = _DAYS[self.unit] * _DAY, _MONDAY if self.unit == "week" else 0
@@ -132,7 +132,7 @@ class CalendarWindow(TimeFrame):
         return found
 
     def _ago(self, local: np.ndarray) -> np.ndarray:
-        """The local times so many units earlier."""
+        """Return the local times ``count`` units earlier."""
         if self.unit in _DAYS:
             return local - self.count * _DAYS[self.unit] * _DAY
         months = local.astype("M8[us]").astype("M8[M]").astype("<i8")
@@ -156,27 +156,27 @@ class CalendarWindow(TimeFrame):
 
 
 def _of_months(months: np.ndarray) -> np.ndarray:
-    """When months since 1970 begin, in local microseconds."""
+    """Return the starts of months since 1970, in local microseconds."""
     begin: np.ndarray = months.astype("M8[M]").astype("M8[us]").astype("<i8")
     return begin
 
 
 def _parsed(length: str) -> tuple[int, Unit]:
-    """A length as a number and a unit."""
+    """Return a length as a number and a unit."""
     found = _LENGTH.fullmatch(length) if isinstance(length, str) else None
     unit = found[2].lower() if found else ""
     count = int(found[1] or 1) if found else 0
     if unit not in UNITS or not 1 <= count <= _MOST:
         units = ", ".join(f"{name}s" for name in UNITS)
         raise ValueError(
-            f"a calendar window has a length of 1 to {_MOST:,} {units}, as '3 months', not "
+            f"a calendar window has a length of 1 to {_MOST:,} {units}, such as '3 months', not "
             f"{length!r}; for hours and shorter units use TimeWindow"
         )
     return count, unit
 
 
 def calendar_of(text: str) -> CalendarWindow | None:
-    """The window of a description, if it is one of this kind.
+    """Return the window that a description describes, or None if it is not a calendar window.
 
     >>> calendar_of("CalendarWindow(to date month, UTC, closed left)")
     CalendarWindow.to_date('month', zone='UTC', closed='left')

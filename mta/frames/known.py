@@ -1,4 +1,4 @@
-"""Policies on counts and times: out of their descriptions, and which of them hold less than others.
+"""Policies on counts and times: created from descriptions, and compared by what they retain.
 
 >>> hour = policy_of("TimeWindow(3600000000 us)", TimeWindow("1 hour").fingerprint)
 >>> covers(hour, TimeWindow("1 minute") | CountWindow(5)), covers(hour, TimeWindow("1 day"))
@@ -18,12 +18,12 @@ from mta.frames.base import AbstractPolicy, Both
 from mta.frames.calendar import CalendarWindow, calendar_of
 from mta.frames.windows import END, CountWindow, TimeWindow, end_of
 
-#: No description of a policy that is read is longer.
+#: Longer descriptions are not read.
 _LONGEST = 1000
 
 
 def policy_of(text: str, fingerprint: bytes) -> AbstractPolicy | None:
-    """The policy of a description, if it is one on counts and times, and has the fingerprint."""
+    """Return the policy on counts and times with this description and fingerprint, or None."""
     try:
         policy = _parsed(text) if len(text) <= _LONGEST else None
     except ValueError:
@@ -52,9 +52,9 @@ def _parsed(text: str) -> AbstractPolicy | None:
 
 
 def covers(one: AbstractPolicy, other: AbstractPolicy) -> bool:
-    """Whether for one policy surely all is retained that is for the other one.
+    """Return whether ``one`` is known to retain every event that ``other`` retains.
 
-    What is behind the end of a frame is, for frames to come.
+    Events after the end of a frame are retained for later frames.
     """
     if one.fingerprint == other.fingerprint:
         return True
@@ -77,7 +77,7 @@ def covers(one: AbstractPolicy, other: AbstractPolicy) -> bool:
 
 
 def held_for(policy: AbstractPolicy) -> int:
-    """For how long, in microseconds, every event surely is held.
+    """Return the shortest time that any event stays in the window, in microseconds.
 
     >>> held_for(TimeWindow(60) & CountWindow(5)), held_for(TimeWindow(60) | CountWindow(5))
     (60000000, 0)
@@ -91,21 +91,22 @@ def held_for(policy: AbstractPolicy) -> int:
 
 
 class Whole(NamedTuple):
-    """A way in which a window becomes whole: at a moment, with so many events since a change."""
+    """A condition for a complete window: a moment, and a number of events since a change."""
 
     moment: int | None
     """In microseconds; None for any moment."""
     events: int
 
 
-#: Whole from the beginning.
+#: Complete from the start.
 AT_ONCE = Whole(None, 0)
 
 
 def whole_after(policy: AbstractPolicy, gone: int | None, known: int) -> list[Whole]:
-    """The ways in which a window becomes whole, where events up to a moment may be gone.
+    """Return the conditions under which a window is complete if older events are missing.
 
-    All but the ``known`` last ones of each key before whatever comes. No way where none is known.
+    All events up to the moment ``gone`` may be missing, except the last ``known`` events of each
+    key. Empty if no condition is known.
     """
     if isinstance(policy, Both):
         one, other = (whole_after(side, gone, known) for side in (policy.one, policy.other))
@@ -119,7 +120,7 @@ def whole_after(policy: AbstractPolicy, gone: int | None, known: int) -> list[Wh
 
 
 def all_of(one: Iterable[Whole], other: Iterable[Whole]) -> list[Whole]:
-    """The ways in which two windows are both whole."""
+    """Return the conditions under which two windows are both complete."""
     return _distinct(
         [
             Whole(max(a.moment, b.moment, key=_order), max(a.events, b.events))
@@ -129,7 +130,7 @@ def all_of(one: Iterable[Whole], other: Iterable[Whole]) -> list[Whole]:
 
 
 def _distinct(ways: Iterable[Whole]) -> list[Whole]:
-    """The ways that no other one precedes, the earliest moment first."""
+    """Remove conditions that another one always precedes, and sort the others by moment."""
     found: list[Whole] = []
     for way in sorted(ways, key=lambda way: (_order(way.moment), way.events)):
         if not found or way.events < found[-1].events:

@@ -1,11 +1,11 @@
-"""Windows by name that events themselves bound: deltas, punctuation and sessions.
+"""Named windows whose bounds depend on their events: deltas, punctuation and sessions.
 
-Engines have these beside counts and times (Reactive Aggregator paper, section 2: "time, count,
-delta, or punctuation"). Each is a policy on an aggregate, so that it joins others by ``|`` and
-``&``, and evicts in bulk. An attribute or mark is a column of the events, or without one their
-value; events where it is null are invalid.
+Many engines offer these besides counts and times (Reactive Aggregator paper, section 2: "time,
+count, delta, or punctuation"). Each is a policy on an aggregate, so you can combine it with others
+with ``|`` and ``&``, and it evicts in bulk. The attribute or mark is a column of the events, or by
+default their value. Events with a null attribute or mark are invalid.
 
-    at        0   3   4   9  | 11  12        DeltaWindow(10, "at"): at 12, what is above 2
+    at        0   3   4   9  | 11  12        DeltaWindow(10, "at"): at 12, values above 2
     mark      0   1   0   1    0   0         PunctuationWindow("mark"): from the newest 1 on
     time      0   5   6  60   61  70         SessionWindow(30): since the last gap of 30 or more
 """
@@ -29,18 +29,18 @@ from mta.times import Duration, as_text, is_duration, to_count, to_duration
 
 
 class DeltaWindow(Policy):
-    """The events whose attribute is less than ``size`` below the largest.
+    """The events whose attribute is less than ``size`` below the largest attribute.
 
-    It is a TimeWindow for any attribute that does not fall: the last 10 km, the last 5 kWh. Where
-    the attribute falls, an event stays as long as an earlier one does. Costs are those of
+    Use it like a TimeWindow for any attribute that never falls: the last 10 km, the last 5 kWh. If
+    the attribute falls, an event stays as long as an earlier event does. Costs the same as
     ``Policy``.
 
     Args:
         size: The largest difference, in units of the attribute.
-        column: The column of the attribute; by default the value itself.
+        column: The column of the attribute. The default is the value itself.
         dtype: The type of the attribute.
-        checked: Whether each call verifies that the rule is monotone, by trying every prefix after
-            every insertion. It raises PolicyNotMonotone, and is for tests.
+        checked: Whether to verify after every insertion, on every prefix, that the rule is
+            monotone. Raises PolicyNotMonotone if not. Meant for tests.
 
     >>> DeltaWindow(10, "km")
     DeltaWindow(10, km)
@@ -67,15 +67,16 @@ class DeltaWindow(Policy):
 class PunctuationWindow(Policy):
     """The events since a mark: an event whose attribute is true starts a new part of the stream.
 
-    Costs are those of ``Policy``.
+    Costs the same as ``Policy``.
 
     Args:
-        column: The column of marks, which are booleans, or 0 and 1; by default the value itself.
-        last: How many parts the window has, including the current one.
+        column: The column of marks, which are booleans, or 0 and 1. The default is the value
+            itself.
+        last: How many parts the window has, including the current part.
         ends: Whether a mark is the last event of its part, so that the next event starts a new one.
         dtype: The type of the marks.
-        checked: Whether each call verifies that the rule is monotone, by trying every prefix after
-            every insertion. It raises PolicyNotMonotone, and is for tests.
+        checked: Whether to verify after every insertion, on every prefix, that the rule is
+            monotone. Raises PolicyNotMonotone if not. Meant for tests.
 
     >>> PunctuationWindow("ignition", last=2)
     PunctuationWindow(ignition, last=2)
@@ -106,11 +107,11 @@ class PunctuationWindow(Policy):
 class SessionWindow(AbstractPolicy):
     """The events since the last gap of ``gap`` or longer.
 
-    An event exactly ``gap`` after the previous one starts a session. Once the newest
-    event is that old, the session is over, and the window is empty. A late event that is less than
+    An event ``gap`` or more after the previous event starts a session. When the newest event is
+    ``gap`` old, the session ends and the window is empty. A late event that is less than
     ``gap`` from two sessions merges them, as in Flink, Beam and Kafka Streams. The window's
-    aggregate says where the session starts: 1 combine and no search. The time of each event is
-    stored with its value: 8 bytes per event.
+    aggregate includes the start of the session, so a cut costs 1 combine and no search. The time of
+    each event is stored with its value: 8 bytes per event.
 
     Args:
         gap: A duration, as for ``TimeWindow``.
@@ -148,9 +149,10 @@ class SessionWindow(AbstractPolicy):
 
 
 def _parts_of(dtype: Any, ends: bool) -> ColumnarMonoid:
-    """In which part the newest event is, counted from the window's first one.
+    """Return a monoid for the index of the newest event's part, from the window's first event.
 
-    Partials are the number of marks, and whether the newest event is one that ends its part.
+    Partials are the number of marks, whether the newest event is a mark that ends its part, and the
+    number of events.
     """
     kind = np.dtype(dtype)
 
@@ -177,13 +179,10 @@ def _join_parts(left: Partial, right: Partial) -> Partial:
 
 
 def _sessions(gap: int) -> ColumnarMonoid:
-    """How many events there are, how many before the last gap, and the newest time.
-
-    Partials have the oldest time too.
-    """
+    """Return a monoid of the number of events, the number before the last gap and the last time."""
 
     def combine(left: Partial, right: Partial) -> Partial:
-        """A gap in the right part is the last one, else one between both, else one in the left."""
+        """Combine. The last gap is in the right part, else between the parts, else in the left."""
         events, oldest, newest, before = left
         events_2, oldest_2, newest_2, before_2 = right
         some, more = events > 0, events_2 > 0

@@ -1,14 +1,14 @@
-"""The last so many events, and those of the last so much time: cut by positions and times.
+"""Windows of a number of events, or of a duration, cut by positions and times.
 
-Times are whole microseconds, so each bound of a frame by time is one that excludes its start and
-includes its end:
+Times are whole microseconds, so every frame by time can be written with an excluded start and an
+included end:
 
     closed    "right"               "left"                  "both"                "neither"
               (m - size, m]         [m - size, m)           [m - size, m]         (m - size, m)
     start     m - size              m - size - 1            m - size - 1          m - size
     end       m                     m - 1                   m                     m - 1
 
-and all of it earlier by ``delay``.
+``delay`` moves the start and the end back.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from mta.times import MICROSECONDS, Duration, as_text, is_duration, to_duration
 
 #: In seconds.
 _CENTURY = 36525 * 86400
-#: So that times, sizes and delays together stay within 64 bits.
+#: Limits that keep sums of times, sizes and delays within 64 bits.
 _LONGEST_DELAY, _LONGEST = 1 << 60, 1 << 62
-#: Which bounds of a frame by time belong to it.
+#: Which bounds a frame by time includes.
 Closed = Literal["right", "left", "both", "neither"]
 
 
@@ -38,7 +38,7 @@ class CountWindow(AbstractPolicy):
     """The newest ``size`` events.
 
     Args:
-        size: How many events, at least 1.
+        size: The number of events, at least 1.
         exclude_current: Whether to exclude the newest event.
 
     >>> CountWindow(3), CountWindow(100, exclude_current=True)
@@ -49,8 +49,8 @@ class CountWindow(AbstractPolicy):
 
     def __init__(self, size: int, *, exclude_current: bool = False) -> None:
         number = isinstance(size, Real) and not isinstance(size, bool) and not is_duration(size)
-        if not number or not size >= 1 or size % 1:  # so that NaN and infinity are refused too
-            raise ValueError(f"a count window holds at least 1 event, not {size!r}")
+        if not number or not size >= 1 or size % 1:  # also refuses NaN and infinity
+            raise ValueError(f"a count window contains at least 1 event, not {size!r}")
         if not isinstance(exclude_current, (bool, np.bool_)):
             raise TypeError(f"exclude_current is True or False, not {exclude_current!r}")
         self.size = int(size)
@@ -61,7 +61,7 @@ class CountWindow(AbstractPolicy):
 
     @property
     def predictable(self) -> bool:
-        return type(self) is CountWindow  # another kind of one may cut otherwise
+        return type(self) is CountWindow  # a subclass may cut differently
 
     def cuts(self, search: TimeSearch, start: int, times: np.ndarray | None, count: int) -> range:
         if not self.predictable:
@@ -77,21 +77,21 @@ class CountWindow(AbstractPolicy):
 
 
 class TimeFrame(AbstractPolicy):
-    """Events between a start and an end that follow from a moment, and never go back.
+    """Events between a start and an end, which follow from a moment and never move back.
 
-    That moment is the time of the newest event, or a later one.
+    The moment is the time of the newest event, or a later time.
     """
 
     needs_times = True
     positional = True
     closed: Closed = "right"
-    #: How a frame is closed where nothing is said.
+    #: The default for ``closed``.
     _usual: Closed = "right"
-    #: How much earlier than the moment all of the frame is, in microseconds.
+    #: By how much the start and the end move back, in microseconds.
     delay = 0
 
     def _set_end(self, closed: Closed, delay: float | Duration, ties: Ties) -> None:
-        """Read what constructors take of the end."""
+        """Set the end from the arguments of a constructor."""
         if closed not in get_args(Closed):
             raise ValueError(f"closed is one of {', '.join(get_args(Closed))}, not {closed!r}")
         if ties not in get_args(Ties):
@@ -101,7 +101,7 @@ class TimeFrame(AbstractPolicy):
             raise ValueError(f"a delay is at most {_LONGEST_DELAY} us, not {delay!r}")
         self.end = End(delay=self.delay + (closed in ("left", "neither")))
         if self.end.delay:
-            self.ties = "rows"  # no frame has events of the row's own time
+            self.ties = "rows"  # no frame includes events with the time of its own row
 
     @property
     def _is_start_closed(self) -> bool:
@@ -109,17 +109,17 @@ class TimeFrame(AbstractPolicy):
 
     @abstractmethod
     def starts(self, times: np.ndarray) -> np.ndarray:
-        """For frames that are asked for at some times, the time after which their events are."""
+        """Return the start of the frame at each moment: its events are later than the start."""
 
     def ends(self, times: np.ndarray) -> np.ndarray:
-        """For frames that are asked for at some times, the time of the last events that may be in.
+        """Return the end of the frame at each moment: none of its events is later than the end.
 
-        Of one that ends with a row, no event after that row is in, though it may have its time.
+        A frame that ends with a row excludes later rows, even those with the same time.
         """
         return times - self.end.delay
 
     def _end_described(self) -> str:
-        """The parameters of the end that are not the usual ones, the same in every process."""
+        """Return the non-default parameters of the end as text, the same in every process."""
         return "".join(
             [
                 f", closed {self.closed}" if self.closed != self._usual else "",
@@ -129,7 +129,7 @@ class TimeFrame(AbstractPolicy):
         )
 
     def _end_arguments(self) -> str:
-        """The same, as arguments."""
+        """Return the non-default parameters of the end as arguments of a constructor."""
         return "".join(
             [
                 f", closed={self.closed!r}" if self.closed != self._usual else "",
@@ -139,11 +139,11 @@ class TimeFrame(AbstractPolicy):
         )
 
     def reach(self, times: np.ndarray) -> tuple[np.ndarray, int]:
-        """The starts, as times and how much earlier than these they are."""
+        """Return the starts, as times and a duration to subtract from all of them."""
         return self.starts(times), 0
 
     def start(self, time: int) -> int:
-        """The start for one time."""
+        """Return the start for one moment."""
         return int(self.starts(np.array([time], "<i8"))[0])
 
     def cut(self, view: View, time: int | None) -> int:
@@ -159,13 +159,13 @@ class TimeFrame(AbstractPolicy):
 class TimeWindow(TimeFrame):
     """The events of the last ``size``: now - size < t <= now, where now is the newest time.
 
-    An event that is exactly ``size`` old is outside, as in pandas. A day has 24 hours;
-    ``CalendarWindow`` follows the clock of a time zone, and has months and years.
+    An event that is exactly ``size`` old is outside, as in pandas. A day has 24 hours. Use
+    ``CalendarWindow`` for the clock of a time zone, and for months and years.
 
     Args:
         size: A number of seconds, a timedelta of Python, numpy or pandas, or text such as "90
             seconds", "5m", "1h30m", "30 days" or "PT1H30M".
-        closed: Which bounds belong to the window. "left" excludes the newest event and others with
+        closed: Which bounds the window includes. "left" excludes the newest event and others with
             its time, and includes an event that is exactly ``size`` old.
         delay: A duration that moves both bounds back.
         ties: With "rows", the window of an event includes earlier rows with its time; with "peers",
@@ -223,12 +223,12 @@ class TimeWindow(TimeFrame):
         return f"TimeWindow({self.size} us{self._end_described()})"
 
 
-#: What descriptions say of the end of a frame by time.
+#: The end of a frame by time in a description.
 END = r"(?:, closed (?P<closed>\w+))?(?:, delay (?P<delay>\d{1,18}) us)?(?:, ties (?P<ties>\w+))?"
 
 
 def end_of(found: re.Match[str]) -> dict[str, Any]:
-    """The arguments that ``END`` has matched."""
+    """Return the arguments for a match of ``END``."""
     given = {name: text for name, text in found.groupdict().items() if text is not None}
     if "delay" in given:
         given["delay"] = timedelta(microseconds=int(given["delay"]))

@@ -1,15 +1,16 @@
-"""The papers' aggregators that hold their window in memory, each a module that reads as its paper.
+"""The papers' aggregators with windows in memory; each module follows the text of its paper.
 
-Beside the paged aggregators of this project (``mta.AmortizedMTA``) they are what the papers compare
-with: take them for windows that fit into memory and need no checkpoint. ``ALL`` lists them.
+The papers compare their algorithms with these. Use them for windows that fit into memory and need
+no checkpoints; otherwise use the paged aggregators (``mta.AmortizedMTA``). ``ALL`` lists them.
 
-- ``base``: the data type that all share
-- ``recalculate``, ``subtract_on_evict``, ``two_stacks`` (and its Lite): the baselines
-- ``foa``, ``ioa``, ``daba`` (cached, and its Lite): the DABA papers, over the ``chunked_queue``
-- ``flatfit``, ``slick_deque``, ``slide_side``: three more
-- ``base_intervals``: Arasu and Widom's, the Reactive Aggregator's peer
-- ``flat_fat``, ``reactive``: FlatFAT, and the Reactive Aggregator, out of which any event may go
-- ``slicing``: panes and pairs, under any of them
+- ``base``: the common data type
+- ``recalculate``, ``subtract_on_evict``, ``two_stacks`` (with its Lite variant): the baselines
+- ``foa``, ``ioa``, ``daba`` (with its cached and Lite variants): the DABA papers, over a
+  ``chunked_queue``
+- ``flatfit``, ``slick_deque``, ``slide_side``: other in-order aggregators
+- ``base_intervals``: Arasu and Widom's algorithm, compared with the Reactive Aggregator
+- ``flat_fat``, ``reactive``: FlatFAT, and the Reactive Aggregator, which evicts any event
+- ``slicing``: panes and pairs, over any of these algorithms
 - ``boundary``: SBA and PBA
 
 >>> from mta import Mean
@@ -31,7 +32,7 @@ from mta.in_order.slide_side import SlideSide
 from mta.in_order.subtract_on_evict import SubtractOnEvict
 from mta.in_order.two_stacks import TwoStacks, TwoStacksLite
 
-#: Every algorithm; those that slide by themselves (SBA, PBA) take a range beside the monoid.
+#: All algorithms. SBA and PBA evict automatically, and take a range after the monoid.
 ALL: tuple[type[InOrderAggregator], ...] = (
     RecalculateFromScratch,
     SubtractOnEvict,

@@ -1,9 +1,9 @@
-"""What the in-order aggregators share: the sliding-window aggregation (SWAG) data type.
+"""The common base of in-order aggregators: the sliding-window aggregation (SWAG) data type.
 
 DEBS 2017 paper ("Low-Latency Sliding-Window Aggregation in Worst-Case Constant Time", Tangwongsan,
-Hirzel, Schneider), section 2.1: a first-in first-out window with *insert*, *evict* and *query*. As
-there, an algorithm is only about how seldom it calls ``combine`` (⊕): values are lifted here when
-they arrive, and results lowered here, so that each module holds its paper's pseudocode alone.
+Hirzel, Schneider), section 2.1: a first-in first-out window with *insert*, *evict* and *query*.
+Algorithms differ in how often they call ``combine`` (⊕). The base class lifts values when they
+arrive, and lowers results, so the module of an algorithm contains only its paper's pseudocode.
 
 >>> from mta import Max
 >>> from mta.in_order import DABA
@@ -14,9 +14,9 @@ they arrive, and results lowered here, so that each module holds its paper's pse
 >>> len(window), window.query()
 (4, 6.0)
 
-All of them hold the window in memory, take any interleaving of operations, are not thread-safe, and
-count a null or NaN as a value (what that does, ``mta.monoids`` says). The user's functions must not
-raise: after an exception out of ``combine`` the window is in no defined state.
+All aggregators have their window in memory, support any order of operations, and are not
+thread-safe. They count a null or NaN as a value (see ``mta.monoids``). The user's functions must
+not raise: after an exception in ``combine``, the state of the window is undefined.
 """
 
 from __future__ import annotations
@@ -36,34 +36,34 @@ from mta.errors import EmptyWindow, InvariantViolation, UnsuitableMonoid
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, Refold
 from mta.monoids.equality import is_inexact
 
-#: What stands in for an aggregate that nobody has asked for.
+#: Stands for an aggregate that was not computed yet.
 _UNKNOWN: Any = object()
 
 
 class InOrderAggregator(ABC):
-    """A first-in first-out window that answers the aggregate of what is in it.
+    """A first-in first-out window that returns the aggregate of its values.
 
     Raises UnsuitableMonoid for a monoid without the property that the algorithm needs.
     """
 
     #: The algorithm's name in its paper.
     name: ClassVar[str]
-    #: What the operation must be.
+    #: The property that the operation must have.
     requires: ClassVar[str] = "associative"
 
     def __init__(self, monoid: AbstractMonoid) -> None:
         if not self.suits(monoid):
             raise UnsuitableMonoid(
-                f"{self.name} needs an operation that is {self.requires}, which {monoid.name} does "
-                "not say it is: take Two-Stacks or DABA, or declare it"
+                f"{self.name} needs an operation that is {self.requires}, but {monoid.name} does "
+                "not declare this: use Two-Stacks or DABA, or declare it"
             )
         self.monoid = monoid
         self._combine = monoid.combine
-        #: How many values are in the window.
+        #: The number of values in the window.
         self._size = 0
-        #: The aggregate that was asked for last, until the window changes (MTA paper, section 5.1).
+        #: The result of the last query, until the window changes (MTA paper, section 5.1).
         self._known: Partial = _UNKNOWN
-        # A deviation of one value is 0 / 0, as it should be; plain functions hardly meet numpy.
+        # A deviation of one value is 0 / 0, which is correct. Plain functions rarely use numpy.
         plain_functions = isinstance(monoid, Monoid)
         self._quietly: Callable[[], AbstractContextManager[Any]] = (
             nullcontext if plain_functions else partial(np.errstate, all="ignore")
@@ -71,7 +71,7 @@ class InOrderAggregator(ABC):
 
     @classmethod
     def suits(cls, monoid: AbstractMonoid) -> bool:
-        """Whether the algorithm can aggregate with this monoid."""
+        """Return whether the algorithm supports this monoid."""
         return True
 
     def insert(self, value: Any) -> None:
@@ -83,7 +83,7 @@ class InOrderAggregator(ABC):
         self._known = _UNKNOWN
 
     def insert_partial(self, v: Partial) -> None:
-        """Add an aggregate at the back, as of a slice of values; as ``insert``."""
+        """Add an aggregate at the back, such as that of a slice of values; see ``insert``."""
         with self._quietly():
             self._insert(v)
         self._size += 1
@@ -99,9 +99,9 @@ class InOrderAggregator(ABC):
         self._known = _UNKNOWN
 
     def query(self) -> Any:
-        """The result over the window in order; the monoid's ``empty`` without values.
+        """Return the result over the window, in order; the monoid's ``empty`` without values.
 
-        No combine where the window is as it was when it was asked last.
+        No combine if the window has not changed since the last query.
         """
         monoid = self.monoid
         if not self._size:
@@ -116,15 +116,15 @@ class InOrderAggregator(ABC):
 
     @abstractmethod
     def _insert(self, v: Partial) -> None:
-        """The paper's insert, of a value that is lifted."""
+        """Insert a lifted value, as in the paper."""
 
     @abstractmethod
     def _evict(self) -> None:
-        """The paper's evict, of a window that is not empty."""
+        """Evict from a window that is not empty, as in the paper."""
 
     @abstractmethod
     def _query(self) -> Partial:
-        """The paper's query, of a window that is not empty."""
+        """Query a window that is not empty, as in the paper."""
 
     @abstractmethod
     def check(self) -> None:
@@ -138,7 +138,7 @@ class InOrderAggregator(ABC):
     def _require_prefixes(
         self, aggs: Iterable[Partial], values: Iterable[Partial], what: str
     ) -> None:
-        """Each aggregate is that of the first value, the first two, ..."""
+        """Require the aggregates of the first value, the first two, and so on."""
         folds = accumulate(self._fold([value]) for value in values)
         for agg, fold in zip(aggs, folds, strict=False):
             self._require_same(agg, fold, what)
@@ -146,7 +146,7 @@ class InOrderAggregator(ABC):
     def _require_suffixes(
         self, aggs: Iterable[Partial], values: Sequence[Partial], what: str
     ) -> None:
-        """Each aggregate is that from one value to the last, from the first on."""
+        """Require the aggregates from each value to the last."""
         turned = accumulate(
             (self._fold([value]) for value in reversed(values)), lambda folds, one: one + folds
         )
@@ -160,17 +160,17 @@ class InOrderAggregator(ABC):
             )
 
     def _require_exact(self, found: Partial, expected: Refold, what: str) -> None:
-        """The same where values are forgotten: what floats have rounded, nobody knows any more."""
+        """Require an exact result; skip floats, whose rounding depends on values that have left."""
         if not is_inexact(found):
             self._require_same(found, expected, what)
 
     def _require(self, holds: bool, what: str) -> None:
         if not holds:
-            raise InvariantViolation(f"{self.name}: not so: {what}; report this as a bug")
+            raise InvariantViolation(f"{self.name}: violated: {what}; report this as a bug")
 
 
 def identical(one: Partial, other: Partial) -> bool:
-    """Whether two partials are equal to the last bit, NaN being equal to NaN."""
+    """Return whether two partials are bit-identical; NaN equals NaN."""
     if isinstance(one, tuple):
         return all(map(identical, one, other))
     if isinstance(one, np.ndarray) and one.ndim:

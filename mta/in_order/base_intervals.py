@@ -1,18 +1,18 @@
 """B-Int, base intervals.
 
-Arasu, Widom, "Resource Sharing in Continuous Sliding-Window Aggregates", VLDB 2004; as the Reactive
-Aggregator paper compares itself with it (section 6.2, Figure 11 and Table 4: "AW").
+Arasu, Widom, "Resource Sharing in Continuous Sliding-Window Aggregates", VLDB 2004. The Reactive
+Aggregator paper compares itself with this algorithm (section 6.2, Figure 11 and Table 4: "AW").
 
-Level l has the aggregates of 2^l values each, from multiples of 2^l on, in an array of its own. A
-window is decomposed into as few of these *base intervals* as possible, first ever longer ones, then
-ever shorter ones:
+Level l is an array with the aggregates of 2^l values each, which start at multiples of 2^l. A
+window is decomposed into as few of these *base intervals* as possible, first of increasing, then of
+decreasing length:
 
     positions      1 2 3 4 5 6 7 8          the window [1, 9):
     level 0        b c d e f g h i          b
     level 1          cd  ef  gh                cd
     level 2              efgh                     efgh  i
 
-An interval is computed when its last value arrives, and forgotten when its first one leaves.
+An interval is computed when its last value arrives, and dropped when its first value leaves.
 
 >>> from mta import Monoid
 >>> window = BaseIntervals(Monoid("", lambda a, b: a + b))
@@ -32,7 +32,7 @@ from mta.monoids.base import AbstractMonoid, Partial
 
 
 class BaseIntervals(InOrderAggregator):
-    """Worst-case O(log n). Combines: query 2 log2 n, insert log2 n (1 amortised), evict 0.
+    """Worst-case O(log n). Combines: query 2 log2 n, insert log2 n (1 amortized), evict 0.
 
     Space: 2n partials.
     """
@@ -41,9 +41,9 @@ class BaseIntervals(InOrderAggregator):
 
     def __init__(self, monoid: AbstractMonoid) -> None:
         super().__init__(monoid)
-        #: The positions of the oldest value, and of the next one.
+        #: The positions of the oldest value, and of the next value to arrive.
         self._front = self._back = 0
-        #: Of each level the aggregates, and the position at which the first of them begins.
+        #: For each level, the aggregates, and the position where the first of them starts.
         self._levels: list[deque[Partial]] = [deque()]
         self._starts = [0]
 
@@ -60,7 +60,7 @@ class BaseIntervals(InOrderAggregator):
         return self._levels[level][-2], self._levels[level][-1]
 
     def _add(self, level: int, agg: Partial) -> None:
-        """The interval of a level that ends with the newest value."""
+        """Add the interval of a level that ends with the newest value."""
         if level == len(self._levels):
             self._levels.append(deque())
             self._starts.append(0)
@@ -72,7 +72,7 @@ class BaseIntervals(InOrderAggregator):
         self._front += 1
         for level, aggs in enumerate(self._levels):
             if not aggs or self._starts[level] >= self._front:
-                break  # a longer interval begins nowhere else
+                break  # no longer interval starts here
             aggs.popleft()
             self._starts[level] += 1 << level
         while len(self._levels) > 1 and not self._levels[-1]:
@@ -86,7 +86,7 @@ class BaseIntervals(InOrderAggregator):
         return first
 
     def decomposed(self) -> list[Partial]:
-        """The window's base intervals; at most two of a level."""
+        """Return the window's base intervals; at most two per level."""
         found, at, level = [], self._front, 0
         while at < self._back:
             while not at % (2 << level) and at + (2 << level) <= self._back:
@@ -98,7 +98,7 @@ class BaseIntervals(InOrderAggregator):
         return found
 
     def check(self) -> None:
-        """Each level has all intervals that lie within the window, and each is the fold of two."""
+        """Check that levels have all intervals in the window, and that each is the fold of two."""
         self._require(self._back - self._front == self._size, "positions count the values")
         values = self._levels[0]
         for level, aggs in enumerate(self._levels):

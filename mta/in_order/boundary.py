@@ -1,30 +1,31 @@
-"""SBA and PBA, and what they share: slices, chunks, and the csa and lcs buffers.
+"""SBA and PBA, with their common slices, chunks, and csa and lcs buffers.
 
 KDD 2021 paper ("Efficient Incremental Computation of Aggregations over Sliding Windows", Zhang,
-Akbarinia, Toumani), section 4. A stream is cut into *slices* as long as the window slides, and
-``chunk_size`` slices are a *chunk*, which begins at a *boundary*. A window that begins with slice j
-of its first chunk is then, whatever its size,
+Akbarinia, Toumani), section 4. A stream is cut into *slices* that are as long as the slide of the
+window. ``chunk_size`` slices are a *chunk*, which starts at a *boundary*. The result of a window of
+any size that starts with slice j of its first chunk is
 
     lcs[j] of the first chunk  +  ca of those between  +  csa of the current chunk
 
-- ``saa``: the slice aggregations of a chunk;
-- ``csa``: the aggregate from the last boundary on; the paper, too, keeps only the newest entry;
-- ``ca``: the aggregate of a whole chunk, its last csa;
-- ``lcs``: of a finished chunk, the aggregate from each slice to the chunk's end.
+- ``saa``: the aggregates of the slices of a chunk;
+- ``csa``: the aggregate since the last boundary; as in the paper, only the newest entry is stored;
+- ``ca``: the aggregate of a whole chunk, which is its last csa;
+- ``lcs``: the aggregates of a finished chunk from each slice to the chunk's end.
 
-Figure 2, Max over the last 10 values by 2, five slices a chunk; at the boundary b1:
+Figure 2 shows Max over the last 10 values with a slide of 2 and five slices per chunk, at the
+boundary b1:
 
     values   5 4 6 3 0 0 1 0 2 3 | 1 2 ...       w0 = ca of chunk 0          = 6
     saa      5   6   0   1   3   | 2             w1 = max(lcs[1], csa = 2)   = 6
     lcs      6   6   3   3   3   |               (its entry 0 is the ca)
 
-Merges a slide, with the chunk size of theorems 1 and 2: 1 to bring the slide's values into csa, and
-2 to join at most three parts. To fold the s values of a slide takes s - 1 combines before that, and
-1 more where windows end within slices. An lcs takes chunk_size - 2.
+With the chunk size of theorems 1 and 2, a slide takes 3 merges: 1 to add the slide's values to csa,
+and 2 to combine at most three parts. Folding the s values of a slide before that takes s - 1
+combines, and 1 more if windows end within slices. An lcs takes chunk_size - 2.
 
-Where this departs from the paper: a window may also be asked before it is full and between window
-ends, its result being that of the values so far; slices may be evicted early, which draws a
-boundary early where the window would lie within one chunk; slices without values cost no combine.
+This differs from the paper in three ways. A query is possible before the window is full and between
+window ends, over the values so far. Slices may be evicted early, which starts a new chunk early if
+the window would be within one chunk. Slices without values take no combine.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ from mta.in_order.base import _UNKNOWN, InOrderAggregator
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.times import MICROSECONDS, Duration, to_duration, to_time
 
-#: The aggregate of no values, with which nothing needs to be combined.
+#: Stands for the aggregate of no values, which is never combined.
 _NOTHING: Any = object()
 
 
 class Chunk:
-    """A finished chunk: where it begins and ends in slices, its aggregate ca, and its lcs.
+    """A finished chunk: its first slice, the slice after its last, its aggregate ca, and its lcs.
 
     Entry j of lcs is the aggregate of its slices j, j + 1, ...; entry 0 is the ca.
     """
@@ -74,23 +75,23 @@ class Chunk:
         self._saa = None
 
     def wait(self) -> None:
-        """Return when lcs is there."""
+        """Return once lcs is computed."""
 
     def lcs(self, slot: int) -> Partial:
-        """The aggregate from a slice to the chunk's end."""
+        """Return the aggregate from a slice to the chunk's end."""
         if not slot:
             return self.ca
         self.wait()
         return self._monoid.partials.at(self._lcs, slot - 1)
 
     def cut(self, slot: int, count: int) -> Rows:
-        """So many entries of lcs from ``slot`` on, which is not the first."""
+        """Return ``count`` entries of lcs from ``slot`` on, where ``slot`` > 0."""
         self.wait()
         return self._monoid.partials.cut(self._lcs, slot - 1, slot - 1 + count)
 
 
 class Sizes:
-    """How many values each slice has, the oldest first; a run of equal sizes is one entry.
+    """The number of values in each slice, the oldest first; a run of equal sizes is one entry.
 
     >>> sizes = Sizes()
     >>> sizes.push(2, times=1000)
@@ -107,7 +108,6 @@ class Sizes:
         return self._count
 
     def push(self, size: int, times: int = 1) -> None:
-        """Add slices of one size at the end."""
         self._count += times
         if self._runs and self._runs[-1][0] == size:
             self._runs[-1][1] += times
@@ -115,7 +115,7 @@ class Sizes:
             self._runs.append([size, times])
 
     def pop(self, times: int = 1) -> int:
-        """Remove the first slices, of which there must be so many; answer their sizes' sum."""
+        """Remove the first ``times`` slices, which must exist; return the sum of their sizes."""
         self._count -= times
         total = 0
         while times:
@@ -129,15 +129,15 @@ class Sizes:
         return total
 
     def runs(self) -> list[tuple[int, int]]:
-        """Each size, and how many slices in a row have it."""
+        """Return each size, and the number of consecutive slices with it."""
         return [(size, times) for size, times in self._runs]
 
 
 class BoundaryAggregator(InOrderAggregator):
     """A window of the last ``range`` values that slides by ``slide`` values at a time.
 
-    When a value arrives at a full window, the ``slide`` oldest values leave. ``timed`` makes one
-    over time. ``chunk_size``, in slices, is by default the optimal one. Raises ValueError.
+    When a value arrives at a full window, the ``slide`` oldest values leave. ``timed`` creates a
+    window over time. ``chunk_size`` is in slices, and optimal by default. Raises ValueError.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class BoundaryAggregator(InOrderAggregator):
     ) -> None:
         super().__init__(monoid)
         if not 1 <= slide <= range:
-            raise ValueError(f"a slide is from 1 to the range {range}, not {slide}")
+            raise ValueError(f"a slide must be from 1 to the range {range}, not {slide}")
         best = count_chunk_size(range, slide)
         self._begin(range, slide, best if chunk_size is None else chunk_size, timed=False)
 
@@ -159,24 +159,24 @@ class BoundaryAggregator(InOrderAggregator):
         combine_time: float = 1e-6,
         chunk_size: int | None = None,
     ) -> Self:
-        """A window over time, its slides aligned to the epoch; durations as in ``TimeWindow``.
+        """Return a window over time with slides aligned to 1970; durations as in ``TimeWindow``.
 
-        ``combine_time`` is about what a combine takes, in seconds: the optimal chunk size depends
-        on it. Values are inserted with their times.
+        ``combine_time`` is the approximate time of a combine in seconds, on which the optimal chunk
+        size depends. Values are inserted with their times.
         """
         length, step = to_duration(range), to_duration(slide)
         if step > length:
-            raise ValueError(f"a slide is no longer than the range {range!r}, not {slide!r}")
+            raise ValueError(f"a slide must not be longer than the range {range!r}, not {slide!r}")
         best = time_chunk_size(length, step, combine_time * MICROSECONDS)
         window = cls(monoid, max(length // step, 1))
         window._begin(length, step, best if chunk_size is None else chunk_size, timed=True)
         return window
 
     def _begin(self, range: int, slide: int, chunk_size: int, *, timed: bool) -> None:
-        """Be an empty window; range and slide are values, or microseconds."""
+        """Start with an empty window; range and slide are in values or microseconds."""
         if not 1 <= chunk_size <= range // slide:
             raise ValueError(
-                f"a chunk is from 1 to the {range // slide} slices of a window, not {chunk_size}"
+                f"a chunk has from 1 to the {range // slide} slices of a window, not {chunk_size}"
             )
         self.range, self.slide, self.chunk_size, self.is_timed = range, slide, chunk_size, timed
         #: The position of the newest value: its number, or its time.
@@ -184,15 +184,15 @@ class BoundaryAggregator(InOrderAggregator):
         self._restart(0)
 
     def _restart(self, index: int) -> None:
-        """Forget all values; slice number ``index`` is the next one to be filled."""
-        #: The oldest slice of the window, and the one that is being filled.
+        """Discard all values; slice number ``index`` is the next to fill."""
+        #: The oldest slice of the window, and the slice that is being filled.
         self._front = self._current = index
         self._chunks: deque[Chunk] = deque()
-        #: How many values each finished slice has, and the current one; and all together.
+        #: The number of values in each finished slice, in the current one, and in the window.
         self._sizes = Sizes()
         self._filled = self._size = 0
-        #: The values since the last query or end of a slice; before these, the values of the
-        #: current slice, and those of the current chunk which are not in csa yet.
+        #: The aggregates of the values since the last query or end of a slice; of the earlier
+        #: values of the current slice; and of those of the current chunk that are not in csa yet.
         self._newest = self._slice = self._waiting = _NOTHING
         self._csa = _NOTHING
         self._start_chunk()
@@ -204,13 +204,13 @@ class BoundaryAggregator(InOrderAggregator):
 
     @property
     def ends(self) -> bool:
-        """Whether a window ends with the newest value, or with the time given last."""
+        """Return whether a window ends with the newest value, or at the last given time."""
         return self._now is not None and self._next_end(self._now) == self._now + 1
 
     def insert(self, value: Any, time: Any = None) -> None:
-        """Add a value, and evict what the slide says; amortised 1 combine, and 1 for lcs.
+        """Add a value, and evict slices that leave; amortized 1 combine, and 1 for lcs.
 
-        Raises InvalidValue, and for a window over time InvalidTime and LateEvent.
+        Raises InvalidValue, and for a window over time also InvalidTime and LateEvent.
         """
         with self._quietly():
             v = self.monoid.lift(self.monoid.row(value))
@@ -218,14 +218,14 @@ class BoundaryAggregator(InOrderAggregator):
             self._insert(v)
 
     def advance(self, time: Any) -> None:
-        """Let time pass without a value; a window [a, a + range) ends just before a + range."""
+        """Advance the time without a value; a window [a, a + range) ends before a + range."""
         if not self.is_timed:
-            raise InvalidTime("a window that counts its values knows no time")
+            raise InvalidTime("a window over a count of values has no time")
         with self._quietly():
             self._advance(self._position(time))
 
     def evict(self) -> None:
-        """Remove the oldest slice that has values. Raises EmptyWindow."""
+        """Remove the oldest slice with values. Raises EmptyWindow."""
         if not self._size:
             raise EmptyWindow("cannot evict from a window without values")
         with self._quietly():
@@ -234,11 +234,11 @@ class BoundaryAggregator(InOrderAggregator):
     def instances(
         self, values: Iterable[Any], times: Iterable[Any] | None = None
     ) -> Iterator[tuple[int, Any]]:
-        """Insert values; answer, as each window ends, where it ends and its result.
+        """Insert values; yield the end and the result of each window that ends.
 
-        The end is how many values there have been, or a time in microseconds; the paper's window
-        w_i is [end - range, end). Over time, windows without values are left out, and a window is
-        answered when the first value after its end arrives.
+        The end is the number of values so far, or a time in microseconds; the paper's window w_i is
+        [end - range, end). Over time, windows without values are omitted, and the result of a
+        window is yielded when the first value after its end arrives.
         """
         given = zip(values, repeat(None) if times is None else times, strict=times is not None)
         for value, time in given:
@@ -256,9 +256,9 @@ class BoundaryAggregator(InOrderAggregator):
                 yield self._now + 1, self.query()
 
     def extend(self, values: Any) -> Any:
-        """Insert a batch of values; the results of the windows that they fill, as a column.
+        """Insert a batch of values; return the results of the windows that end, as a column.
 
-        A window that slides by 1 is advanced by vector expressions, a chunk in about three.
+        With a slide of 1, this takes about three vector expressions per chunk.
         """
         if self.is_timed:
             raise InvalidTime("a window over time needs the time of each value; use instances")
@@ -283,27 +283,24 @@ class BoundaryAggregator(InOrderAggregator):
     # --- whole runs of values -------------------------------------------------------------------
 
     def _step(self, row: Row) -> list[tuple[Rows, int]]:
-        """One value; the partial of the window that it fills, if it does."""
+        """Insert one value; return the partial of the window that ends with it, if any."""
         self._advance(self._position(None))
         self._insert(self.monoid.lift(row))
         return [(self.monoid.partials.one(self._query()), 1)] if self.ends else []
 
     def _run_length(self) -> int:
-        """How many values may come at once, with the current chunk and the first one as they are.
-
-        0 where the next one must go by itself, as a boundary or a first slice comes.
-        """
+        """Return how many values fit into the first and current chunk; 0 to insert one alone."""
         if self.slide != 1 or self._now is None or not self._filled:
             return 0
         room = self._start + self.chunk_size - 1 - self._current
         if self._now + 1 < self.range:
-            return min(room, self.range - self._now - 2)  # up to the one that fills the window
+            return min(room, self.range - self._now - 2)  # up to the value that fills the window
         if self._size < self.range or not self._chunks:
             return 0
         return min(room, self._chunks[0].stop - 1 - self._front)
 
     def _run(self, rows: Rows, count: int) -> list[tuple[Rows, int]]:
-        """As many values at a slide of 1; the partials of the windows that they fill."""
+        """Insert values with a slide of 1; return the partials of the windows that end."""
         monoid, schema = self.monoid, self.monoid.partials
         assert self._now is not None
         self._known = _UNKNOWN
@@ -333,7 +330,7 @@ class BoundaryAggregator(InOrderAggregator):
     def _position(self, time: Any) -> int:
         if not self.is_timed:
             if time is not None:
-                raise InvalidTime("a window that counts its values takes no times")
+                raise InvalidTime("a window over a count of values takes no times")
             return 0 if self._now is None else self._now + 1
         if time is None:
             raise InvalidTime("a window over time needs the time of each value")
@@ -343,12 +340,12 @@ class BoundaryAggregator(InOrderAggregator):
         return position
 
     def _next_end(self, now: int) -> int:
-        """Where the first window ends that ends after ``now``."""
+        """Return the first end of a window after ``now``."""
         first = now + 1 if self.is_timed else max(now + 1, self.range)
         return first + (self.range - first) % self.slide
 
     def _advance(self, position: int) -> None:
-        """Finish the slices before a position, and drop those that its window does not reach."""
+        """Finish the slices before a position, and drop those before the window that ends there."""
         self._known = _UNKNOWN
         current = position // self.slide
         front = (position - self.range) // self.slide + 1
@@ -374,10 +371,7 @@ class BoundaryAggregator(InOrderAggregator):
                 self._restart(self._current)
 
     def _end_slice(self) -> None:
-        """The current slice becomes an entry of saa, and the last one of a chunk makes a boundary.
-
-        No combine but for a slice that a query has cut.
-        """
+        """Add the current slice to saa, and end a full chunk; a combine only after a query."""
         self._settle()
         done = self.monoid.identity if self._slice is _NOTHING else self._slice
         self.monoid.partials.put(self._saa, self._current - self._start, done)
@@ -390,24 +384,23 @@ class BoundaryAggregator(InOrderAggregator):
             self._csa = self._waiting = _NOTHING
 
     def _settle(self) -> None:
-        """The newest values go where all values go: to the slice, and to what waits for csa."""
+        """Add the newest values to the current slice, and to the values that wait for csa."""
         if self._newest is not _NOTHING:
             self._slice = self._join(self._slice, self._newest)
             self._waiting = self._join(self._waiting, self._newest)
             self._newest = _NOTHING
 
     def _end_chunk(self, ca: Partial) -> None:
-        """A boundary: the slices so far are a chunk, of which lcs is to be computed."""
+        """Create a boundary: the slices so far become a chunk, whose lcs is computed."""
         chunk = self._chunk(self.monoid, self._start, self._current, ca, self._saa)
         self._chunks.append(chunk)
         self._start_chunk()
 
     @abstractmethod
     def _chunk(self, *of: Any) -> Chunk:
-        """A finished chunk, its lcs computed or begun; arguments as ``Chunk``."""
+        """Return a finished ``Chunk`` whose lcs is computed, now or by another thread."""
 
     def _drop_slice(self) -> None:
-        """The oldest slice leaves."""
         self._front += 1
         self._size -= self._sizes.pop()
         if not self._chunks:
@@ -416,15 +409,15 @@ class BoundaryAggregator(InOrderAggregator):
             self._chunks.popleft()
 
     def _draw_boundary(self) -> None:
-        """A boundary before the current slice, as the window lies within the current chunk."""
+        """Create a boundary before the current slice, as the window is within one chunk."""
         self._settle()
-        self._end_chunk(None)  # its first slice has left, so nobody asks for its aggregate
+        self._end_chunk(None)  # its first slice has left, so its aggregate is not needed
         self._csa, self._waiting = self._slice, _NOTHING
 
     # --- the result -----------------------------------------------------------------------------
 
     def _query(self) -> Partial:
-        """lcs + ca + csa; at most 3 merges with the optimal chunk size, and 1 for a cut slice."""
+        """Return lcs + ca + csa; at most 3 merges with the optimal chunk size, 1 per cut slice."""
         self._bring_to_csa()
         agg = _NOTHING
         if self._chunks:
@@ -445,7 +438,7 @@ class BoundaryAggregator(InOrderAggregator):
         return left if right is _NOTHING else self._combine(left, right)
 
     def check(self) -> None:
-        """Slices, chunks and sizes fit together, and csa is the fold of saa and of what follows."""
+        """Check slices, chunks and sizes, and that csa is the fold of saa and newer values."""
         at = self._front
         for chunk in self._chunks:
             self._require(chunk.start <= at < chunk.stop, "chunks follow one another")
@@ -464,11 +457,11 @@ class BoundaryAggregator(InOrderAggregator):
 
 
 class SBA(BoundaryAggregator):
-    """The Sequential Boundary Aggregator (section 5.1): PBA in one thread; amortised O(1).
+    """The Sequential Boundary Aggregator (section 5.1): PBA in one thread; amortized O(1).
 
-    At each boundary the stream waits until lcs is computed. Combines a slide: 3 merges, and
-    chunk_size - 2 at a boundary. Space: 3 * chunk_size + 2 partials, that is 3n/2 + 5 at a slide of
-    1; and while an lcs is computed a chunk more. The example of Figure 2:
+    At each boundary, the stream waits until lcs is computed. Combines per slide: 3 merges, and
+    chunk_size - 2 at a boundary. Space: 3 * chunk_size + 2 partials, which is 3n/2 + 5 with a slide
+    of 1; while lcs is computed, one more chunk. This is the example of Figure 2:
 
     >>> from mta import Monoid
     >>> window = SBA(Monoid(float("-inf"), max), 10, 2, chunk_size=5)
@@ -487,17 +480,14 @@ class SBA(BoundaryAggregator):
 
 @cache
 def _threads(process: int) -> ThreadPoolExecutor:
-    """The threads of a process (a forked one has its own), which all windows share.
-
-    As many as the machine has cores, begun as they are needed: the paper's pool of a slot.
-    """
+    """Return the thread pool of a process (not of its parent), with up to one thread per core."""
     del process
-    quietly = partial(np.seterr, all="ignore")  # numpy's warnings are off thread by thread
+    quietly = partial(np.seterr, all="ignore")  # numpy has a setting for warnings per thread
     return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="lcs", initializer=quietly)
 
 
 class ParallelChunk(Chunk):
-    """A chunk whose lcs another thread computes, for which one waits when it is asked."""
+    """A chunk whose lcs is computed by another thread; reading lcs waits for it."""
 
     def __init__(self, *of: Any) -> None:
         super().__init__(*of)
@@ -507,26 +497,26 @@ class ParallelChunk(Chunk):
     def wait(self) -> None:
         if self._lcs is None and self._process == os.getpid():
             wait([self._computed])
-        if self._lcs is None:  # it failed, or this process was forked before it was there
+        if self._lcs is None:  # it failed, or this process was forked before
             self.compute()
 
 
 class PBA(BoundaryAggregator):
     """The Parallel Boundary Aggregator (section 4); worst-case O(1) in the stream's thread.
 
-    At a boundary a thread begins to compute lcs of the chunk before it, while the stream goes on
-    into csa of the one after it: the two need nothing of each other. With the optimal chunk size
-    lcs is there when the first window needs it. Combines a slide: 3 merges in the stream's thread,
-    and beside it chunk_size - 2 for each chunk.
+    At a boundary, a thread starts to compute lcs of the finished chunk, while the stream continues
+    with csa of the next chunk; the two are independent. With the optimal chunk size, lcs is ready
+    when the first window needs it. Combines per slide: 3 merges in the stream's thread. Combines
+    per chunk in the other thread: chunk_size - 2.
 
-    Space: 3 * chunk_size + 2 partials, that is 3n/2 + 5 at a slide of 1; and while an lcs is
-    computed a chunk more. All windows share one pool of threads, no more than there are cores; they
-    begin with the first boundary, and end with the process.
+    Space: 3 * chunk_size + 2 partials, which is 3n/2 + 5 with a slide of 1; while lcs is computed,
+    one more chunk. All windows share a pool of at most one thread per core, which starts at the
+    first boundary and ends with the process.
 
-    When this pays in Python: a thread runs beside another only while it is inside numpy, which
-    releases the interpreter's lock. So the monoid must be columnar (a ``Monoid`` of Python
-    functions is correct here, and slower than with SBA), and chunks must be so large that folding
-    one takes longer than handing it over: from a range of about 2^12 on.
+    Threads run in parallel only inside numpy, which releases the interpreter's lock. So PBA is
+    faster than SBA only for columnar monoids, and slower for a ``Monoid`` of Python functions.
+    Chunks must be so large that folding takes longer than passing them to a thread: use ranges of
+    at least about 2^12.
 
     >>> from mta import Max
     >>> window = PBA(Max(), 10, 2, chunk_size=5)
@@ -543,22 +533,22 @@ class PBA(BoundaryAggregator):
 
 # --- the optimal chunk size (section 4.3) ---------------------------------------------------------
 
-# Write q for the slices that fit into a window whole, ⌊r/s⌋. At a boundary two tasks begin at once:
-# one folds the slices of the finished chunk from its end to its second one (b - 2 combines until
-# lcs[1] is there), the other goes on with the stream until the first window ends that needs it.
-# Until then q + 1 - b more slices arrive whole, and the r mod s of another. The chunk is as large
-# as it can be without the second task waiting for the first, and never larger than q, as a window
-# must not lie within one chunk:
+# Let q = ⌊r/s⌋ be the number of whole slices in a window. At a boundary, two tasks start: one folds
+# the slices of the finished chunk from the last to the second (b - 2 combines until lcs[1] is
+# ready), and the other continues with the stream until the end of the first window that needs
+# lcs[1]. Until then, q + 1 - b more whole slices arrive, and the r mod s of another. The chunk is
+# the largest for which the second task does not wait for the first. It is never larger than q,
+# because a window must not be within one chunk:
 #
-# - by count, time being the combine of a value: b - 2 <= (q + 1 - b) s - 1 + (r mod s). The first
-#   slice takes s - 1 combines, each later one another to join it to the csa;
-# - by time, a combine taking T_u: (b - 2) T_u <= (q + 1 - b) s + (q - b) T_u + C, where C, of a
-#   slice cut by the window's end, is (r mod s) + T_u. The printed C = "s(r mod s) + 1 T_u" has a
-#   factor s too many, with which it would not be a time.
+# - by count, in units of combines: b - 2 <= (q + 1 - b) s - 1 + (r mod s). The first slice takes
+#   s - 1 combines, and each later slice one more, to combine it with the csa;
+# - by time, with T_u per combine: (b - 2) T_u <= (q + 1 - b) s + (q - b) T_u + C. For a slice that
+#   the window's end cuts, C is (r mod s) + T_u. The printed C = "s(r mod s) + 1 T_u" has an extra
+#   factor s, so it would not be a time.
 
 
 def count_chunk_size(range: int, slide: int) -> int:
-    """Theorem 1: slices a chunk for a window of ``range`` values that slides by ``slide``.
+    """Return the slices per chunk for a window of values that slides by ``slide`` (theorem 1).
 
     >>> count_chunk_size(10, 2), count_chunk_size(16, 1), count_chunk_size(32, 1)
     (4, 9, 17)
@@ -570,9 +560,9 @@ def count_chunk_size(range: int, slide: int) -> int:
 
 
 def time_chunk_size(range: int, slide: int, combine_time: float | Fraction) -> int:
-    """Theorem 2: slices a chunk for a window of time; all three in the same unit.
+    """Return the slices per chunk for a window over time (theorem 2).
 
-    ``combine_time`` is T_u, what one combine takes.
+    ``combine_time`` is T_u, the time of a combine. All arguments have the same unit.
     """
     q, rest = divmod(range, slide)
     unit = Fraction(combine_time)

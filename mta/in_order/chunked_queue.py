@@ -1,14 +1,13 @@
 """The chunked-array queue (DEBS 2017 paper, section 4.1): a queue with pointers into it.
 
-A doubly linked list of chunks, each a fixed-size array. A pointer is a chunk and an index into it;
-the end pointer stands behind the last element, in a place kept free for it (the paper's sentinel):
+A doubly linked list of chunks, each a fixed-size array. A pointer is a chunk and an index into the
+chunk. The end pointer is after the last element, at a free place (the paper's sentinel):
 
     [ . . a b ] <-> [ c d e f ] <-> [ g S . . ]
           begin                         end
 
-Every operation takes O(1) time in the worst case; memory is only asked for and given back a chunk
-at a time. The elements may have several *columns* that one pointer reads alike (DABA's queues
-``vals`` and ``aggs``):
+Every operation takes O(1) time in the worst case. Memory is allocated and released in chunks.
+Elements may have several *columns* with common pointers (DABA's queues ``vals`` and ``aggs``):
 
 >>> queue = ChunkedQueue(columns=2, chunk_size=2)
 >>> vals, aggs = queue.columns
@@ -29,7 +28,7 @@ from typing import Any
 
 
 class Segment:
-    """A chunk of the queue: an array of elements, a list a column, between its neighbours."""
+    """A chunk of the queue: one list of elements per column, linked to its neighbors."""
 
     __slots__ = ("columns", "next", "previous")
 
@@ -39,7 +38,7 @@ class Segment:
         self.next: Segment | None = None
 
 
-#: A chunk and an index into it. Pointers are equal when they point to the same element.
+#: A chunk and an index into it. Pointers to the same element are equal.
 Pointer = tuple[Segment, int]
 
 
@@ -67,15 +66,15 @@ class ChunkedQueue:
 
     def __init__(self, columns: int = 1, chunk_size: int = 64) -> None:
         if chunk_size < 1:
-            raise ValueError(f"a chunk holds at least 1 element, not {chunk_size}")
+            raise ValueError(f"a chunk has at least 1 element, not {chunk_size}")
         self._size = chunk_size
         self.columns = tuple(Column(number) for number in range(columns))
-        #: The first element, and the place behind the last.
+        #: Pointers to the first element, and to the place after the last.
         self.begin: Pointer = (Segment(columns, chunk_size, None), 0)
         self.end = self.begin
 
     def push_back(self, *items: Any) -> None:
-        """Add an element, one item a column, at the end."""
+        """Add an element at the end, with one item per column."""
         chunk, index = self.end
         for column, item in zip(chunk.columns, items, strict=True):
             column[index] = item
@@ -86,16 +85,15 @@ class ChunkedQueue:
             self.end = (chunk.next, 0)
 
     def pop_front(self) -> None:
-        """Remove the first element of a queue that is not empty."""
         chunk, index = self.begin
         for column in chunk.columns:
             column[index] = None
         self.begin = self.after(self.begin)
         if self.begin[0] is not chunk:
-            self.begin[0].previous = chunk.next = None  # no cycle, so the chunk is freed at once
+            self.begin[0].previous = chunk.next = None  # breaks a cycle, to free the chunk now
 
     def after(self, pointer: Pointer) -> Pointer:
-        """The paper's p + 1."""
+        """Return the paper's p + 1."""
         chunk, index = pointer
         if index + 1 < self._size:
             return chunk, index + 1
@@ -103,7 +101,7 @@ class ChunkedQueue:
         return chunk.next, 0
 
     def before(self, pointer: Pointer) -> Pointer:
-        """The paper's p - 1."""
+        """Return the paper's p - 1."""
         chunk, index = pointer
         if index:
             return chunk, index - 1
@@ -111,7 +109,7 @@ class ChunkedQueue:
         return chunk.previous, self._size - 1
 
     def span(self, start: Pointer, stop: Pointer) -> Iterator[Pointer]:
-        """The pointers from ``start`` up to ``stop``; for checks and for walking forwards."""
+        """Yield the pointers from ``start`` to before ``stop``."""
         while start != stop:
             yield start
             start = self.after(start)

@@ -1,25 +1,26 @@
 """DABA, the De-Amortized Banker's Aggregator (DEBS 2017 paper, section 4, Figures 8 to 12).
 
-At the end: Cached DABA, which makes one combine less where it makes three, and DABA Lite, which has
-one queue of n partials and two more.
+This module also has Cached DABA, which saves one combine of three, and DABA Lite, which stores one
+queue of n partials and two more.
 
-Two queues, ``vals`` and ``aggs``, and pointers that cut them into sublists, F <= L <= R <= A <= B
-<= E. The arrows say which way each sublist is aggregated (Figure 8):
+DABA has two queues, ``vals`` and ``aggs``, and pointers that divide them into sublists, F <= L <= R
+<= A <= B <= E. Arrows show the direction in which each sublist is aggregated (Figure 8):
 
     F          L          R          A          B          E
     |  ----->B | ---->R   | R<-----  | ----->B  | B<-----  |
     |                    l_F                    |   l_B    |
                  l_L        l_R        l_A
 
-Each operation ends with one step of ``fixup``, which turns l_B into a part of l_F so early that an
-eviction always finds the aggregate it needs (Lemma 4.1, the size invariants; after each operation):
+Each operation ends with one step of ``fixup``, which gradually makes l_B a part of l_F, early
+enough that an eviction always finds the aggregate that it needs. These size invariants hold after
+each operation (Lemma 4.1):
 
     the window is empty, or  |l_L| + |l_R| + |l_A| + 1 = |l_F| - |l_B|  and  |l_L| = |l_R|
 
-The printed Figure 10 hangs ``if L = R`` (shift, else shrink) behind the flip within the same step:
-a flip falls through into a shrink, and is no branch of its own.
+In the printed Figure 10, ``if L = R`` (shift, else shrink) follows the flip in the same step: a
+flip is not a separate branch, but continues with a shrink.
 
-Max over 2, 6, 3 in a queue of chunks, then the 2 leaves:
+This is Max over 2, 6, 3 in a queue of chunks, before and after the 2 leaves:
 
 >>> from mta import Monoid
 >>> window = DABA(Monoid(float("-inf"), max))
@@ -43,10 +44,7 @@ from mta.monoids.base import AbstractMonoid, Partial
 
 
 class _Sublists(InOrderAggregator):
-    """The queue, the pointers that cut it into sublists, and when they move.
-
-    ``chunk_size`` is how many elements a chunk of the queue holds.
-    """
+    """The queue, with ``chunk_size`` elements per chunk, and the pointers between sublists."""
 
     def __init__(self, monoid: AbstractMonoid, columns: int, chunk_size: int) -> None:
         super().__init__(monoid)
@@ -58,44 +56,44 @@ class _Sublists(InOrderAggregator):
         self._fixup()
 
     def _fixup(self) -> None:
-        """Figure 10: one step of turning l_B into l_F; no combine but those of a shrink."""
+        """Make one step of turning l_B into l_F (Figure 10); only a shrink takes combines."""
         first, end = self._queue.begin, self._queue.end
-        if first == self.b:  # singleton, or empty
+        if first == self.b:  # one value or none
             self.b = self.a = self.r = self.l = end
             self._turn()
             return
         if self.l == self.b:  # flip
             self.l, self.a, self.b = first, end, end
             self._turn()
-        if self.l == self.r:  # shift; without an l_R, A is where R is
+        if self.l == self.r:  # shift; without an l_R, A equals R
             self.l = self.r = self.a = self._queue.after(self.a)
         else:
             self._shrink()
 
     def _turn(self) -> None:
-        """What was l_B is l_F from here on, and there is no l_B."""
+        """Turn l_B into l_F; l_B is then empty."""
 
     @abstractmethod
     def _shrink(self) -> None:
-        """The first of l_L joins the front part of l_F, the last of l_R joins l_A."""
+        """Move the first element of l_L to the front part of l_F, and the last of l_R to l_A."""
 
-    # --- what holds after each operation --------------------------------------------------------
+    # --- invariants -----------------------------------------------------------------------------
 
     def sizes(self) -> dict[str, int]:
-        """The length of each sublist; O(n)."""
+        """Return the length of each sublist; O(n)."""
         at = dict(zip("FLRABE", self._places(), strict=True))
         ends = {"F": "B", "L": "R", "R": "A", "A": "B", "B": "E"}
         return {start: at[end] - at[start] for start, end in ends.items()}
 
     def _places(self) -> list[int]:
-        """Where F, L, R, A, B and E are, from F on; -1 for one that is not in the queue."""
+        """Return the positions of F, L, R, A, B and E; -1 for a pointer outside the queue."""
         queue = self._queue
         pointers = (queue.begin, self.l, self.r, self.a, self.b, queue.end)
         order = [*queue.span(queue.begin, queue.end), queue.end]
         return [order.index(pointer) if pointer in order else -1 for pointer in pointers]
 
     def check(self) -> None:
-        """The size invariants of Lemma 4.1."""
+        """Check the size invariants of Lemma 4.1."""
         places, n = self._places(), self.sizes()
         self._require(places == sorted(places) and places[0] == 0, "F <= L <= R <= A <= B <= E")
         self._require(n["F"] + n["B"] == self._size, "l_F and l_B are the window")
@@ -117,8 +115,8 @@ class DABA(_Sublists):
         super().__init__(monoid, 2, chunk_size)
         self.vals, self.aggs = self._queue.columns
 
-    # Figure 9. The sums of l_F, l_L and l_R are only asked for where these have elements: a window
-    # that is not empty has one in l_F, and a shrink has one in both of the others.
+    # Figure 9. The sums of l_F, l_L and l_R are only used if these have elements: l_F in a window
+    # that is not empty, and all three in a shrink.
 
     def _sum_b(self) -> Partial:
         end = self._queue.end
@@ -137,7 +135,7 @@ class DABA(_Sublists):
         self._fixup()
 
     def _shrink(self) -> None:
-        """3 combines."""
+        """See the base class; 3 combines."""
         combine, aggs, sum_a = self._combine, self.aggs, self._sum_a()
         last = self._queue.before(self.a)
         aggs[self.l] = combine(combine(aggs[self.l], aggs[last]), sum_a)
@@ -146,7 +144,7 @@ class DABA(_Sublists):
         self.a = last
 
     def check(self) -> None:
-        """The size invariants, and the aggs invariants of section 4.2."""
+        """Check the size invariants, and the aggs invariants of section 4.2."""
         super().check()
         self._check_leftwards(self._queue.begin, self.l, self.b)
         self._check_leftwards(self.l, self.r, self.r)
@@ -155,12 +153,12 @@ class DABA(_Sublists):
         self._check_rightwards(self.b, self._queue.end)
 
     def _check_leftwards(self, start: Pointer, stop: Pointer, reach: Pointer) -> None:
-        """aggs[p] = vals[p] + ... + vals[reach - 1] for p from start to stop - 1."""
+        """Check aggs[p] = vals[p] + ... + vals[reach - 1] for p from start to stop - 1."""
         aggs, vals = self._between(self.aggs, start, stop), self._between(self.vals, start, reach)
         self._require_suffixes(aggs, vals, "an aggregate to the left")
 
     def _check_rightwards(self, start: Pointer, stop: Pointer) -> None:
-        """aggs[p] = vals[start] + ... + vals[p] for p from start to stop - 1."""
+        """Check aggs[p] = vals[start] + ... + vals[p] for p from start to stop - 1."""
         aggs, vals = self._between(self.aggs, start, stop), self._between(self.vals, start, stop)
         self._require_prefixes(aggs, vals, "an aggregate to the right")
 
@@ -168,9 +166,9 @@ class DABA(_Sublists):
 class CachedDABA(DABA):
     """Worst-case O(1). Combines: query 1, insert 3, evict 2. Space: 2n + 1.
 
-    DABA with the caching that section 4.4 of its paper mentions, as the MTA paper's experiments
-    have it: between two flips a shrink needs the aggregate of l_R and l_A together, whose ends do
-    not move. It is what l_B had before the flip.
+    This is DABA with the caching that section 4.4 of its paper mentions, as in the MTA paper's
+    experiments. Between two flips, a shrink needs the aggregate of l_R and l_A together, whose ends
+    do not move. This is the aggregate that l_B had before the flip.
 
     >>> from mta import Monoid
     >>> window = CachedDABA(Monoid("", lambda a, b: a + b))
@@ -188,12 +186,12 @@ class CachedDABA(DABA):
         self.agg_ra: Partial = monoid.identity
 
     def _fixup(self) -> None:
-        if self.l == self.b != self._queue.begin:  # a flip comes
+        if self.l == self.b != self._queue.begin:  # the next step is a flip
             self.agg_ra = self._sum_b()
         super()._fixup()
 
     def _shrink(self) -> None:
-        """2 combines."""
+        """See the base class; 2 combines."""
         combine, aggs, sum_a = self._combine, self.aggs, self._sum_a()
         last = self._queue.before(self.a)
         aggs[self.l] = combine(aggs[self.l], self.agg_ra)
@@ -202,7 +200,7 @@ class CachedDABA(DABA):
         self.a = last
 
     def check(self) -> None:
-        """DABA's invariants, and the aggregate beside the queue."""
+        """Check DABA's invariants, and the cached aggregate."""
         super().check()
         if self.l != self.r:
             values = self._between(self.vals, self.r, self.b)
@@ -213,20 +211,19 @@ class DABALite(_Sublists):
     """Worst-case O(1). Combines: query 1, insert 3, evict 2. Space: n + 2 partials.
 
     Tangwongsan, Hirzel, Schneider: "In-Order Sliding-Window Aggregation in Worst-Case Constant
-    Time", VLDB Journal 2021; from what is publicly known of it. Two observations spare DABA's
-    second queue:
+    Time", VLDB Journal 2021; implemented from public descriptions. DABA Lite needs no second queue,
+    for two reasons:
 
-    - l_B and l_R are not asked for the aggregate at each of their elements, only for that of the
-      whole: the elements stay the values that came, and the aggregates stand beside the queue;
-    - between two flips a shrink needs the aggregate of l_R and l_A together, from R to B, and
-      neither end moves while there is an l_R. So it is computed once: it is the agg_b before the
-      flip.
+    - Of l_B and l_R, only the aggregates of the whole sublists are needed. So their elements remain
+      values, and the two aggregates are stored outside the queue.
+    - Between two flips, a shrink needs the aggregate of l_R and l_A together, from R to B. Neither
+      end moves while l_R has elements, so this is the agg_b before the flip.
 
         F          L          R          A          B          E
-        |  ----->B | ---->R   | values   | ----->B  |  values  |     agg_ra: R to B, while there is
-        |                    l_F                    |   l_B    |     an l_R; agg_b: B to E
+        |  ----->B | ---->R   | values   | ----->B  |  values  |     agg_ra: R to B, while l_R has
+        |                    l_F                    |   l_B    |     elements; agg_b: B to E
 
-    Joining letters:
+    This concatenates letters:
 
     >>> from mta import Monoid
     >>> window = DABALite(Monoid("", lambda a, b: a + b))
@@ -248,7 +245,7 @@ class DABALite(_Sublists):
         self.agg_b: Partial = monoid.identity
 
     def _query(self) -> Partial:
-        # A window with a value has one in l_F, and the first of them reaches to B.
+        # A window with a value has one in l_F; the first aggregate of l_F extends to B.
         return self._combine(self._items[self._queue.begin], self.agg_b)
 
     def _insert(self, v: Partial) -> None:
@@ -260,7 +257,7 @@ class DABALite(_Sublists):
         self.agg_ra, self.agg_b = self.agg_b, self.monoid.identity
 
     def _shrink(self) -> None:
-        """2 combines."""
+        """See the base class; 2 combines."""
         combine, items = self._combine, self._items
         sum_a = self.monoid.identity if self.a == self.b else items[self.a]
         items[self.l] = combine(items[self.l], self.agg_ra)
@@ -269,11 +266,11 @@ class DABALite(_Sublists):
         items[self.a] = combine(items[self.a], sum_a)
 
     def items(self) -> list[Partial]:
-        """What the queue holds, from F to E."""
+        """Return the contents of the queue, from F to E."""
         return self._between(self._items, self._queue.begin, self._queue.end)
 
     def check(self) -> None:
-        """DABA's size invariants, and the two aggregates beside the queue."""
+        """Check DABA's size invariants, and the two aggregates outside the queue."""
         super().check()
         l_b = self._between(self._items, self.b, self._queue.end)
         self._require_same(self.agg_b, self._fold(l_b), "agg_b")

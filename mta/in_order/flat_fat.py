@@ -1,22 +1,22 @@
 """FlatFAT, the flat fixed-sized aggregator (Reactive Aggregator paper, section 4).
 
-A complete binary tree over ``capacity`` slots, a power of two, in one flat array: the root is row
+A complete binary tree over ``capacity`` slots, a power of two, in one flat array. The root is row
 1, the children of row v are rows 2v and 2v + 1, and slot i is row capacity + i. Row 0 is not used.
-Each row is the aggregate of the slots below it (equation 4.1). The paper's Figure 3, a sum:
+Each row is the aggregate of the slots below it (equation 4.1). The paper's Figure 3 shows a sum:
 
     row 1                      36
     rows 2, 3          10              26
     rows 4 to 7     3       7      11      15
     rows 8 to 15  1   2   3   4   5   6   7   8        prefix(7) = row 2 + row 6 + row 14 = 28
 
-Slots are numbered from 0 where the paper counts from 1, so ``prefix(i)``, the first i slots, means
-the same here, and ``suffix(j)`` is the paper's suffix(j + 1).
+Slots are numbered from 0, and in the paper from 1. So ``prefix(i)``, the first i slots, is the same
+as in the paper, and ``suffix(j)`` is the paper's suffix(j + 1).
 
-An empty slot holds the monoid's own identity, which is what the paper's marker for it stands for:
-where one side is that very object, the other side is the result and ``combine`` is not called.
+An empty slot contains the monoid's ``identity`` object, which stands for the paper's empty marker.
+If one side of a combine is this object, the result is the other side, without a call.
 
-Change propagation (Algorithm 2, lines 3 to 9) goes up level by level, over a column of nodes at
-once where the monoid is columnar, and node by node where it is not or where few nodes are left.
+Change propagation (Algorithm 2, lines 3 to 9) goes up level by level. It combines all nodes of a
+level together if the monoid is columnar, and one by one if it is not or if few nodes are left.
 """
 
 from __future__ import annotations
@@ -30,69 +30,68 @@ from mta.columns.schemas import Objects, Rows
 from mta.errors import InvariantViolation
 from mta.monoids.base import AbstractMonoid, Partial, Refold
 
-#: Slots to change: any sequence of distinct numbers.
+#: Slots to change: a sequence of distinct numbers.
 Slots = Sequence[int] | np.ndarray
-#: Up to so many nodes one by one cost less than a vector expression.
+#: Up to this many nodes, single combines cost less than a vector expression.
 _FEW = 4
 
 
 class FlatFAT:
-    """``capacity`` slots, and the aggregate of any prefix and suffix of them in O(log n)."""
+    """``capacity`` slots, with the aggregate of any prefix or suffix in O(log n)."""
 
     def __init__(self, monoid: AbstractMonoid, capacity: int) -> None:
-        """All slots empty; no combine."""
+        """Start with empty slots; no combine."""
         if capacity < 1 or capacity & (capacity - 1):
-            raise ValueError(f"a capacity is a power of two, not {capacity}")
+            raise ValueError(f"a capacity must be a power of two, not {capacity}")
         self.monoid = monoid
         self.capacity = capacity
         self._join = partial(join, monoid)
-        #: Where nodes are combined one by one, a list of partials is faster than their columns.
+        #: If nodes are combined one by one, lists of partials are faster than columns.
         self._schema = monoid.partials if monoid.is_columnar else Objects()
         self._rows = self._schema.new(2 * capacity)
         self._schema.put_many(self._rows, 0, self.empty(2 * capacity))
 
     @classmethod
     def new(cls, monoid: AbstractMonoid, capacity: int, partials: Rows, count: int) -> FlatFAT:
-        """The first ``count`` slots filled (Algorithm 1); at most capacity - 1 combines."""
+        """Build a tree with ``count`` filled slots (Algorithm 1); at most capacity - 1 combines."""
         fat = cls(monoid, capacity)
         fat.update(range(count), partials)
         return fat
 
     def copy(self) -> FlatFAT:
-        """The same slots once more; no combine."""
+        """Return a copy; no combine."""
         other = FlatFAT(self.monoid, self.capacity)
         self._schema.put_many(other._rows, 0, self._rows)
         return other
 
     def empty(self, count: int) -> Rows:
-        """Rows for empty slots."""
         return self._schema.take(self._schema.one(self.monoid.identity), np.zeros(count, "i8"))
 
     def update(self, slots: Slots, partials: Rows) -> None:
         """Write m distinct slots (Algorithm 2); at most m (1 + ceil(log2(n/m))) combines.
 
-        Raises IndexError for a slot that is not there; then nothing has changed.
+        Raises IndexError for a slot that does not exist; then nothing has changed.
         """
         self.write(slots, partials)
         self.propagate(slots)
 
     def write(self, slots: Slots, partials: Rows) -> None:
-        """Write slots, of which ``propagate`` must hear before the next query; no combine."""
+        """Write slots; the caller must ``propagate`` them before the next query. No combine."""
         if isinstance(partials, tuple) and isinstance(self._schema, Objects):
             at = self.monoid.partials.at
             partials = [at(partials, i) for i in range(len(slots))]
         self._schema.put_at(self._rows, self._places(slots), partials)
 
     def put(self, slot: int, partial: Partial) -> None:
-        """Write one slot that is there, as ``write`` does."""
+        """Write one existing slot, as ``write`` does."""
         self._schema.put(self._rows, self.capacity + slot, partial)
 
     def aggregate(self) -> Partial:
-        """All slots, in their order; no combine."""
+        """Return the aggregate of all slots, in order; no combine."""
         return self._schema.at(self._rows, 1)
 
     def prefix(self, stop: int) -> Partial:
-        """The first ``stop`` slots (Algorithm 3); at most log2(n) combines."""
+        """Return the aggregate of slots before ``stop`` (Algorithm 3); at most log2(n) combines."""
         if stop == 0:
             return self.monoid.identity
         node = self.capacity + stop - 1
@@ -104,7 +103,7 @@ class FlatFAT:
         return fold
 
     def suffix(self, start: int) -> Partial:
-        """The slots from ``start`` on; at most log2(n) combines."""
+        """Return the aggregate of the slots from ``start`` on; at most log2(n) combines."""
         if start == self.capacity:
             return self.monoid.identity
         node = self.capacity + start
@@ -116,9 +115,9 @@ class FlatFAT:
         return fold
 
     def between(self, start: int, stop: int) -> Partial:
-        """The slots from ``start`` to before ``stop``; at most 2 log2(n) combines.
+        """Return the aggregate of the slots from ``start`` to before ``stop``.
 
-        Beyond the paper: both walks at once, up to where they meet.
+        At most 2 log2(n) combines. Not in the paper: walks up from both sides until they meet.
         """
         at, rows, left = self._schema.at, self._rows, self.monoid.identity
         right, low, high = left, start + self.capacity, stop + self.capacity
@@ -133,15 +132,13 @@ class FlatFAT:
         return self._join(left, right)
 
     def leaf(self, slot: int) -> Partial:
-        """What one slot holds."""
         return self._schema.at(self._rows, self.capacity + slot)
 
     def slots(self, slots: Slots) -> Rows:
-        """What some slots hold, as ``write`` takes it."""
         return self._schema.take(self._rows, self._places(slots))
 
     def _places(self, slots: Slots) -> np.ndarray:
-        """The rows of slots. Raises IndexError for one that is not there."""
+        """Return the row numbers of slots. Raises IndexError for a slot that does not exist."""
         places = np.asarray(slots, "i8") + self.capacity
         low, high = places.min(initial=self.capacity), places.max(initial=0)
         if low < self.capacity or high >= 2 * self.capacity:
@@ -153,7 +150,7 @@ class FlatFAT:
     # --- change propagation ---------------------------------------------------------------------
 
     def propagate(self, slots: Slots) -> None:
-        """Recompute every node above the slots, level by level: by columns while they are many."""
+        """Recompute every node above the slots, level by level; by columns if there are many."""
         schema, rows = self._schema, self._rows
         if self.monoid.is_columnar and len(slots) > _FEW:
             found = np.sort(np.asarray(slots) + self.capacity)
@@ -194,7 +191,7 @@ class FlatFAT:
 
 
 def join(monoid: AbstractMonoid, left: Partial, right: Partial) -> Partial:
-    """One combine; none where a side is the monoid's own identity, which stands for nothing."""
+    """Combine; no combine if one side is the monoid's ``identity`` object (no events)."""
     identity = monoid.identity
     if left is identity:
         return right

@@ -1,19 +1,19 @@
 """FlatFIT.
 
 Shein, Chrysanthis, Labrinidis, "FlatFIT: Accelerated Incremental Sliding-Window
-Aggregation For Real-Time Analytics", SSDBM 2017; from what is publicly known of it.
+Aggregation For Real-Time Analytics", SSDBM 2017; implemented from public descriptions.
 
-Two circular arrays: ``partials[i]`` is the aggregate from position i up to, and without,
-``pointers[i]``. A query hops along the pointers from the oldest value to the end, puts the
-positions it meets on a stack, and on the way back makes each of them reach to the end. So the next
-query takes those hops at once, and no aggregate is computed twice:
+FlatFIT has two circular arrays: ``partials[i]`` is the aggregate from position i to before
+``pointers[i]``. A query hops along the pointers from the oldest value to the end, and pushes the
+positions on a stack. On the way back, it extends the aggregate of each position to the end. So the
+next query reaches the end in one hop, and no aggregate is computed twice:
 
-    after a query         a b c d |        abcd bcd cd d: each reaches to the end
-    two more come         a b c d e f |    abcd bcd cd d e f
+    after a query         a b c d |        abcd bcd cd d: each extends to the end
+    two more arrive       a b c d e f |    abcd bcd cd d e f
     the a leaves            b c d e f |    b hops to e, e to f: bcd + (e + f)
-    and after the query     b c d e f |    bcdef cd d ef f: b and e reach to the new end
+    and after the query     b c d e f |    bcdef cd d ef f: b and e extend to the new end
 
-The arrays double when they are full, where the paper's have the size of a fixed window.
+The arrays double when they are full. In the paper, they have the size of a fixed window.
 
 >>> from mta import Monoid
 >>> window = FlatFIT(Monoid("", lambda a, b: a + b))
@@ -36,9 +36,9 @@ _SMALLEST = 8
 
 
 class FlatFIT(InOrderAggregator):
-    """Amortised O(1). Combines: query n - 1 worst, insert 0, evict 0; together under 3 amortised.
+    """Amortized O(1). Combines: query n - 1 worst, insert 0, evict 0; together under 3 amortized.
 
-    Space: arrays of partials and of pointers, of up to twice the largest window so far.
+    Space: partials and pointers, each up to twice the largest window so far.
     """
 
     name = "FlatFIT"
@@ -48,7 +48,7 @@ class FlatFIT(InOrderAggregator):
         self._partials: list[Partial] = [None] * _SMALLEST
         self._pointers = [0] * _SMALLEST
         self._mask = _SMALLEST - 1
-        #: Absolute positions; their places in the arrays are these modulo the arrays' size.
+        #: Absolute positions; indices in the arrays are positions modulo the size of the arrays.
         self._front = self._back = 0
 
     def _insert(self, v: Partial) -> None:
@@ -77,7 +77,7 @@ class FlatFIT(InOrderAggregator):
         return answer
 
     def _grow(self) -> None:
-        """Double the arrays; amortised O(1) an insert, no combine."""
+        """Double the arrays; amortized O(1) per insert, no combine."""
         size, old = 2 * (self._mask + 1), self._mask
         partials: list[Partial] = [None] * size
         pointers = [0] * size
@@ -87,7 +87,7 @@ class FlatFIT(InOrderAggregator):
         self._partials, self._pointers, self._mask = partials, pointers, size - 1
 
     def hops(self) -> list[tuple[int, Partial]]:
-        """The positions that the next query meets, and the aggregate at each."""
+        """Return the positions that the next query visits, and the aggregate at each."""
         found, at = [], self._front
         while at < self._back:
             found.append((at, self._partials[at & self._mask]))
@@ -95,7 +95,7 @@ class FlatFIT(InOrderAggregator):
         return found
 
     def check(self) -> None:
-        """Pointers lead forwards, none over another's end, and hops from anywhere agree."""
+        """Check that pointers go forwards and are nested, and that hops from any position agree."""
         self._require(self._back - self._front == self._size, "positions count the values")
         ends: list[int] = []
         for at in range(self._front, self._back):

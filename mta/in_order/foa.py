@@ -1,15 +1,16 @@
 """The Functional Okasaki Aggregator (DEBS 2017 paper, section 3.1, Figure 5).
 
-Two-Stacks made incremental with the means of functional programming alone: lists that are never
-changed, and one lazy argument. A window is a triple of lists <F, N, B>:
+FOA makes Two-Stacks incremental by purely functional means: immutable lists, and one lazy argument.
+A window is a triple of lists <F, N, B>:
 
-- F, the front: the oldest value first, each cell with the aggregate from it to the end of F;
-- B, the back: the newest value first, each cell with the aggregate from the bottom of B to it;
-- N, next: the part of F that is still to be looked at. When an operation finds it used up, F and B
-  become ``rot(F, B, [])``: F followed by B turned round. Each step of that ``rot`` makes one cell,
-  whose tail is the rest of it, suspended; looking at N's tail forces one step an operation.
+- F, the front: the oldest value first, each cell with the aggregate from its value to the end of F;
+- B, the back: the newest value first, each cell with the aggregate from the bottom of B to its
+  value;
+- N, next: the part of F that is not forced yet. When N is empty, F and B become ``rot(F, B, [])``:
+  F, followed by B in reverse order. Each step of ``rot`` creates one cell, whose tail is the
+  suspended rest. Each operation forces one step by reading the tail of N.
 
-Since lists are never changed, every ``Version`` of a window stays usable, at the same cost:
+Lists never change, so every ``Version`` of a window stays usable at the same cost:
 
 >>> from mta import Monoid
 >>> window = FOA(Monoid("", lambda a, b: a + b))
@@ -21,9 +22,9 @@ Since lists are never changed, every ``Version`` of a window stays usable, at th
 >>> window.query(), before.query(), before.evict().query()
 ('bcd', 'abc', 'bc')
 
-Invariants (Okasaki's |S| = |F| - |R| in this paper's letters; the printed line is damaged):
-|F| >= |B| and |N| = |F| - |B|; at most one ``rot`` is suspended, at the end of F, and the lists it
-refers to have none (Lemma 3.1). So to ask a cell for its aggregate never forces anything.
+Invariants: |F| >= |B| and |N| = |F| - |B| (Okasaki's |S| = |F| - |R| in this paper's letters; the
+printed line is damaged). At most one ``rot`` is suspended, at the end of F, and the lists that it
+refers to have none (Lemma 3.1). So reading the aggregate of a cell never forces a step.
 """
 
 from __future__ import annotations
@@ -36,10 +37,7 @@ from mta.monoids.base import AbstractMonoid, Partial
 
 
 class Cell:
-    """``cons(value, agg, tail)``; lazy in its tail, which is evaluated once, when it is looked at.
-
-    The empty list is None.
-    """
+    """``cons(value, agg, tail)`` with a lazy tail, evaluated once; the empty list is None."""
 
     __slots__ = ("_tail", "agg", "value")
 
@@ -48,18 +46,18 @@ class Cell:
 
     @property
     def is_suspended(self) -> bool:
-        """Whether the tail was not looked at yet."""
+        """Return whether the tail was not read yet."""
         return callable(self._tail)
 
     @property
     def tail(self) -> List:
-        """The rest of the list; forces it."""
+        """Return the rest of the list; forces it."""
         if callable(self._tail):
             self._tail = self._tail()
         return self._tail
 
     def peek(self) -> List:
-        """The rest of the list, without forcing it: for checks alone."""
+        """Return the rest of the list without forcing it; only for checks."""
         return self._tail() if callable(self._tail) else self._tail
 
 
@@ -67,10 +65,7 @@ List = Cell | None
 
 
 class Version(NamedTuple):
-    """A window that never changes: each operation answers a new one, and shares what it can.
-
-    Values and results are partials here: lifted, and not lowered.
-    """
+    """An immutable window of partials; operations return new windows that share most cells."""
 
     monoid: AbstractMonoid
     front: List = None
@@ -79,21 +74,21 @@ class Version(NamedTuple):
     size: int = 0
 
     def query(self) -> Partial:
-        """agg(F) + agg(B); 1 combine."""
+        """Return agg(F) + agg(B); 1 combine."""
         return self.monoid.combine(self._agg(self.front), self._agg(self.back))
 
     def insert(self, v: Partial) -> Version:
-        """The window with one more value; at most 4 combines."""
+        """Return the window with one more value; at most 4 combines."""
         back = Cell(v, self.monoid.combine(self._agg(self.back), v), self.back)
         return self._makeq(self.front, back, self.size + 1)
 
     def evict(self) -> Version:
-        """The window, which must not be empty, without its oldest value; at most 3 combines."""
+        """Return the window without its oldest value, which must exist; at most 3 combines."""
         assert self.front is not None, "|F| >= |B|"
         return self._makeq(self.front.tail, self.back, self.size - 1)
 
     def _makeq(self, front: List, back: List, size: int) -> Version:
-        """One step of the rotation, or the begin of the next one."""
+        """Make one step of the rotation, or start the next rotation."""
         if self.next is not None:
             return Version(self.monoid, front, self.next.tail, back, size)
         front = _rot(self.monoid, front, back, None)
@@ -104,7 +99,7 @@ class Version(NamedTuple):
 
 
 def _rot(monoid: AbstractMonoid, left: List, right: List, rest: List) -> List:
-    """left, then right turned round, then rest; |right| = |left| + 1. At most 3 combines."""
+    """Return left, reversed right, then rest; |right| = |left| + 1. At most 3 combines."""
     assert right is not None, "|R| = |L| + 1"
     combine = monoid.combine
     agg = monoid.identity if rest is None else rest.agg
@@ -118,7 +113,7 @@ def _rot(monoid: AbstractMonoid, left: List, right: List, rest: List) -> List:
 class FOA(InOrderAggregator):
     """Worst-case O(1), persistent. Combines: query 1, insert 4, evict 3. Space: O(n) cells.
 
-    ``version`` is the window as it is now; keep it, and it stays as it is.
+    ``version`` is the current window, which never changes.
     """
 
     name = "Functional Okasaki Aggregator"
@@ -137,7 +132,7 @@ class FOA(InOrderAggregator):
         self.version = self.version.evict()
 
     def check(self) -> None:
-        """Okasaki's size invariants, and the aggregate in every cell; forces nothing."""
+        """Check Okasaki's size invariants, and the aggregate in every cell; forces no step."""
         now = self.version
         front, back = list(walk(now.front)), list(walk(now.back))
         following = list(walk(now.next))
@@ -155,7 +150,7 @@ class FOA(InOrderAggregator):
 
 
 def walk(cells: List) -> Iterator[Cell]:
-    """The cells of a list, as they are or as they would be; forces nothing."""
+    """Yield the cells of a list, with those that are not forced yet; forces no step."""
     while cells is not None:
         yield cells
         cells = cells.peek()

@@ -1,11 +1,12 @@
 """The Imperative Okasaki Aggregator (DEBS 2017 paper, section 3.2).
 
-FOA without the language's help: a list cell is either *forced* (a value, an aggregate and a tail)
-or *delayed* (the arguments L, R and A of the one function that is ever suspended, ``rot``), and is
-forced in place. F, N and B are overwritten rather than made again, so there are no old versions.
-Memory is given back by counting references, which is what CPython does: cells form no cycles.
+IOA is FOA without lazy evaluation by the language. A list cell is either *forced* (a value, an
+aggregate and a tail) or *delayed* (the arguments L, R and A of ``rot``, the only suspended
+function), and is forced in place. F, N and B are overwritten, so there are no old versions. Cells
+form no cycles, so CPython's reference counts release their memory.
 
-State c of the paper's Figure 6: the window 6, 3, 5, 3 as F = [6, 3], B = [3, 5] gets a 1.
+This is state c of the paper's Figure 6. The window 6, 3, 5, 3 is F = [6, 3], B = [3, 5], and a 1
+is inserted:
 
 >>> from mta import Monoid
 >>> window = IOA(Monoid(float("-inf"), max))
@@ -30,7 +31,7 @@ from mta.monoids.base import AbstractMonoid, Partial
 
 
 class Cell:
-    """A list cell, forced or delayed. A delayed one is not empty: rot never makes an empty list."""
+    """A list cell, forced or delayed. A delayed list is not empty, as rot never returns one."""
 
     __slots__ = ("agg", "rotating", "tail", "value")
 
@@ -42,7 +43,7 @@ class Cell:
         rotating: tuple[Cell | None, Cell | None, Cell | None] | None = None,
     ) -> None:
         self.value, self.agg, self.tail = value, agg, tail
-        #: L, R and A of the suspended rot that is to fill this cell; None once it is forced.
+        #: L, R and A of the suspended rot that fills this cell; None in a forced cell.
         self.rotating = rotating
 
 
@@ -73,7 +74,7 @@ class IOA(InOrderAggregator):
         self._makeq()
 
     def _makeq(self) -> None:
-        """One step of the rotation, or the begin of the next one; at most 3 combines."""
+        """Make one step of the rotation, or start the next one; at most 3 combines."""
         if self.next is not None:
             self.next = self._tail(self.next)
             return
@@ -83,13 +84,13 @@ class IOA(InOrderAggregator):
         self.back = None
 
     def _tail(self, cell: Cell) -> Cell | None:
-        """The list behind a cell, its first cell forced."""
+        """Return the list after a cell, with its first cell forced."""
         if cell.tail is not None and cell.tail.rotating is not None:
             self._force(cell.tail)
         return cell.tail
 
     def _force(self, cell: Cell) -> None:
-        """One step of rot, into the cell that stands for it."""
+        """Force a delayed cell by one step of rot."""
         assert cell.rotating is not None
         left, right, rest = cell.rotating
         assert right is not None, "|R| = |L| + 1"
@@ -104,7 +105,7 @@ class IOA(InOrderAggregator):
         cell.tail = Cell(rotating=(left.tail, right.tail, longer))
 
     def check(self) -> None:
-        """Okasaki's size invariants, and the aggregate in every cell; forces nothing."""
+        """Check Okasaki's size invariants, and the aggregate in every cell; forces no step."""
         front, back, following = map(_values, (self.front, self.back, self.next))
         self._require(len(front) + len(back) == self._size, "F and B are the window")
         self._require(len(front) >= len(back), "|F| >= |B|")
@@ -119,14 +120,14 @@ class IOA(InOrderAggregator):
 
 
 def _forced(cell: Cell | None) -> Iterator[Cell]:
-    """The cells of a list up to the delayed one."""
+    """Yield the cells of a list before the delayed cell."""
     while cell is not None and cell.rotating is None:
         yield cell
         cell = cell.tail
 
 
 def _values(cells: Cell | None) -> list[Partial]:
-    """The values of a list, those of a suspended rot among them."""
+    """Return the values of a list, including those of a suspended rot."""
     values: list[Partial] = []
     while cells is not None:
         if cells.rotating is not None:
@@ -138,6 +139,6 @@ def _values(cells: Cell | None) -> list[Partial]:
 
 
 def cells(first: Cell | None) -> list[tuple[Partial, Partial] | str]:
-    """A list as it stands: (value, aggregate) of each forced cell, 'rot' for the delayed one."""
+    """Return a list: (value, aggregate) of each forced cell, 'rot' for the delayed one."""
     shown: list[tuple[Partial, Partial] | str] = [(c.value, c.agg) for c in _forced(first)]
     return shown if len(shown) == len(_values(first)) else [*shown, "rot"]

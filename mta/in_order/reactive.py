@@ -1,24 +1,25 @@
 """The Reactive Aggregator in memory (Reactive Aggregator paper, section 5).
 
 The slots of a FlatFAT are a circular buffer of lifted events, from a front to a back slot. Inserts
-and evictions only write slots and remember which; the next query propagates all changes at once, so
-that m of them cost m (1 + ceil(log2(n/m))) combines. The paper's Figure 5, a window of four:
+and evictions only write slots, and record them. The next query propagates all changes together, so
+m changes take m (1 + ceil(log2(n/m))) combines. The paper's Figure 5 shows a window of four:
 
-    7 3 2 after 4 7 3 2 came and 4 left      [ _ F7 3 2B ]
+    7 3 2 after 4 7 3 2 arrived and 4 left   [ _ F7 3 2B ]
     then 9 arrives                           [ 9B F7 3 2 ]     inverted: back before front
 
-Where the buffer is inverted and the operation is not commutative, the root has the events in the
-wrong order, and the result is suffix(front) combined with prefix(back) (section 5.1.2).
+If the buffer is inverted and the operation is not commutative, the root has the events in the wrong
+order. The result is then suffix(front) combined with prefix(back) (section 5.1.2).
 
-An event can be evicted wherever it is; it leaves a hole. When the buffer is full, it is compacted
-if at most 3/4 of it holds events, and else doubled; after an eviction that leaves fewer than 1/4,
-it is halved, though not below its first capacity. So each costs amortised O(1) combines per event.
+Any event can be evicted, and leaves a hole. A full buffer is compacted if at most 3/4 of the slots
+have events; otherwise its size is doubled. If an eviction leaves events in fewer than 1/4 of the
+slots, the size is halved, but not below the initial capacity. So each of these costs amortized O(1)
+combines per event.
 
-With ``fifo=True`` only the oldest events can be evicted. There are no holes then, so nothing is
-ever compacted, and no positions are remembered.
+With ``fifo=True``, only the oldest events can be evicted. There are no holes, so the buffer is
+never compacted, and positions are not stored.
 
-Events are known by their position, the number of events inserted before them. Slots remember
-positions, which only increase around the buffer, so that an event is found by binary search.
+The position of an event is the number of events inserted before it. Slots store positions, which
+increase around the buffer, so a binary search finds an event.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from mta.monoids.base import AbstractMonoid, Partial, Refold
 
 
 class ReactiveAggregator:
-    """A window of events that come in at the back and leave anywhere; see the module.
+    """A window whose events arrive at the back and leave anywhere; see the module docstring.
 
     >>> from mta import Monoid
     >>> window = ReactiveAggregator(Monoid(identity="", combine=lambda a, b: a + b), capacity=4)
@@ -56,11 +57,11 @@ class ReactiveAggregator:
         self._begin(FlatFAT(monoid, capacity), np.empty(0, "i8"))
 
     def _begin(self, fat: FlatFAT, positions: np.ndarray) -> None:
-        """The first slots of a FlatFAT are the window, of events at these positions."""
+        """Use the first slots of a FlatFAT as the window; its events have these positions."""
         self.fat, count = fat, len(positions)
         self._front, self._used = 0, count
-        #: Slots that changed since the last propagation, one by one and in runs: no more than when
-        #: a whole window goes and another one comes.
+        #: Slots that changed since the last propagation, one by one and in runs; at most the
+        #: slots of a whole window that leaves and another that arrives.
         self._changed: list[int] = []
         self._runs: list[np.ndarray] = []
         self._pending = 0
@@ -74,17 +75,16 @@ class ReactiveAggregator:
 
     @property
     def capacity(self) -> int:
-        """How many slots there are."""
         return self.fat.capacity
 
     @property
     def back(self) -> int:
-        """The position after the newest event; also how many were ever inserted."""
+        """Return the position after the newest event, which is the number of inserted events."""
         return self._back
 
     @property
     def is_inverted(self) -> bool:
-        """Whether newer events stand before older ones in the slots."""
+        """Return whether newer events are in earlier slots than older ones."""
         return self._front + self._used > self.capacity
 
     # --- events in and out ----------------------------------------------------------------------
@@ -120,10 +120,10 @@ class ReactiveAggregator:
         self._note(slots)
 
     def evict(self, position: int | None = None) -> None:
-        """Remove the oldest event, or that at a position; no combine.
+        """Remove the oldest event, or the event at a position; no combine.
 
-        Raises EmptyWindow if there is none, TypeError for what is no whole number, ValueError
-        for a FIFO window in the middle.
+        Raises EmptyWindow if there is no such event, TypeError for a position that is not an
+        integer, and ValueError for an event in the middle of a FIFO window.
         """
         slot = self._front
         if position is not None and whole_number(position) != self.oldest():
@@ -141,7 +141,7 @@ class ReactiveAggregator:
         self._shrink()
 
     def bulk_evict(self, count: int) -> None:
-        """Remove the oldest events; no combine. Raises EmptyWindow when there are too few."""
+        """Remove the oldest events; no combine. Raises EmptyWindow if there are too few."""
         count = whole_number(count)
         if not 0 <= count <= self._count:
             raise EmptyWindow(f"cannot evict {count} events of a window of {self._count}")
@@ -161,19 +161,19 @@ class ReactiveAggregator:
         self._shrink()
 
     def oldest(self) -> int | None:
-        """The position of the oldest event, None in an empty window."""
+        """Return the position of the oldest event; None in an empty window."""
         if not self._count:
             return None
         return self._back - self._count if self.fifo else int(self._positions[self._front])
 
     def _find(self, position: int) -> int:
-        """The slot of an event; log2(n) comparisons."""
+        """Return the slot of an event; log2(n) comparisons."""
 
         def after(offset: int) -> int:
             return (self._front + offset) % self.capacity
 
         if self.fifo:
-            raise ValueError("only the oldest event of a FIFO window can be evicted: fifo=False")
+            raise ValueError("a FIFO window evicts only its oldest event: use fifo=False")
         offset = bisect_left(range(self._used), position, key=lambda n: self._positions[after(n)])
         slot = after(offset)
         if offset == self._used or self._positions[slot] != position or not self._live[slot]:
@@ -181,7 +181,7 @@ class ReactiveAggregator:
         return slot
 
     def _skip_holes(self) -> None:
-        """Move the front on to an event; each hole is skipped once."""
+        """Move the front to the next event; each hole is skipped once."""
         while not self.fifo and self._used and not self._live[self._front]:
             self._front = (self._front + 1) % self.capacity
             self._used -= 1
@@ -189,10 +189,10 @@ class ReactiveAggregator:
     # --- the result -----------------------------------------------------------------------------
 
     def query(self) -> Partial:
-        """The aggregate of the window.
+        """Return the aggregate of the window.
 
-        m (1 + ceil(log2(n/m))) combines for the m slots that changed since the last one, and
-        2 log2(n) + 1 more where the buffer is inverted and the operation is not commutative.
+        Takes m (1 + ceil(log2(n/m))) combines for m slots that changed since the last query, and
+        2 log2(n) + 1 more if the buffer is inverted and the operation is not commutative.
         """
         self._propagate()
         if not self._count:
@@ -203,7 +203,6 @@ class ReactiveAggregator:
         return self.monoid.combine(self.fat.suffix(self._front), self.fat.prefix(back))
 
     def _note(self, slots: np.ndarray | list[int]) -> None:
-        """Some slots have changed."""
         if isinstance(slots, list):
             self._changed += slots
         else:
@@ -213,7 +212,6 @@ class ReactiveAggregator:
             self._propagate()
 
     def _propagate(self) -> None:
-        """Bring FlatFAT up to date with the slots that changed."""
         if self._runs:
             slots = np.concatenate([*self._runs, np.array(self._changed, "i8")])
             self.fat.propagate(np.unique(slots))
@@ -224,7 +222,7 @@ class ReactiveAggregator:
     # --- compact and resize ---------------------------------------------------------------------
 
     def _make_room(self, count: int) -> None:
-        """Compact the full buffer, or double it as often as needed."""
+        """Compact the full buffer, or double its size as often as needed."""
         if 4 * self._count <= 3 * self.capacity:
             self.compact()
         capacity = self.capacity
@@ -269,35 +267,34 @@ class ReactiveAggregator:
             self.resize(capacity)
 
     def _ring(self, start: int, count: int) -> np.ndarray:
-        """So many slots around the buffer, from so many after the front on."""
+        """Return ``count`` slots around the buffer, ``start`` slots after the front."""
         first = self._front + start
         return np.arange(first, first + count) % self.capacity
 
-    # --- looking at it --------------------------------------------------------------------------
+    # --- inspection -----------------------------------------------------------------------------
 
     def events(self) -> Iterator[Partial]:
-        """Every event, lifted, from the oldest on."""
         for slot in self._ring(0, self._used).tolist():
             if self.fifo or self._live[slot]:
                 yield self.fat.leaf(slot)
 
     def check(self) -> None:
         """Assert the paper's invariants; changes nothing. Raises InvariantViolation."""
-        window = copy(self)  # changes that wait go on waiting here
+        window = copy(self)  # leaves the pending changes in this window
         window.fat = self.fat.copy()
         window._propagate()
         window.fat.check()
         events = list(self.events())
         fold, count, found = Refold(self.monoid, events), len(events), window.query()
         if count != len(self) or not fold.agrees(found):
-            raise InvariantViolation(f"{found!r} of {len(self)} in place of {fold!r}")
+            raise InvariantViolation(f"the result is {found!r} instead of {fold!r}")
         if 4 * count < self.capacity and self.capacity > self._smallest:
             raise InvariantViolation(f"{count} events in {self.capacity} slots")
         if not self.fifo:
             self._check_slots()
 
     def _check_slots(self) -> None:
-        """Holes are marked, empty, and not at the front; positions increase."""
+        """Check that holes are marked, empty and not at the front, and that positions increase."""
         slots = self._ring(0, self._used)
         live = np.zeros(self.capacity, bool)
         live[slots] = self._live[slots]

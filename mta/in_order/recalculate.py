@@ -1,4 +1,4 @@
-"""Recalculate-from-Scratch (DEBS 2017 paper, Figure 3): keep the values, fold them at each query.
+"""Recalculate-from-Scratch (DEBS 2017 paper, Figure 3): each query folds all values.
 
 >>> from mta import Collect
 >>> window = RecalculateFromScratch(Collect())
@@ -39,5 +39,5 @@ class RecalculateFromScratch(InOrderAggregator):
         self.vals.popleft()
 
     def check(self) -> None:
-        """Nothing is kept but the values."""
+        """Do nothing, as only values are stored."""
         self._require(len(self.vals) == self._size, "the values are the window")

@@ -1,18 +1,19 @@
 """SlickDeque.
 
 Shein, Chrysanthis, Labrinidis, "SlickDeque: High Throughput and Low Latency
-Incremental Sliding-Window Aggregation", EDBT 2018; from what is publicly known of it, for one
-window (the paper also answers several ranges from one deque).
+Incremental Sliding-Window Aggregation", EDBT 2018; implemented from public descriptions, for one
+window. (In the paper, one deque also serves several ranges.)
 
-It treats two kinds of operation apart, and no others:
+SlickDeque supports two kinds of operations:
 
-- *invertible* ones keep a running aggregate, as Subtract-on-Evict does;
-- *selective* ones, where a + b is always a or b (the paper's Non-Inv: Max, Min, ArgMax), keep a
-  deque of the values that can still become the result. A value that loses against a newer one
-  never can, as the newer one also stays longer; so the oldest one kept is the result.
+- *Invertible* operations have a running aggregate, as in Subtract-on-Evict.
+- *Selective* operations, for which a + b is always a or b (the paper's Non-Inv: Max, Min, ArgMax),
+  have a deque of the values that can still become the result. A value that loses against a newer
+  one never can, because the newer value stays longer. So the oldest value in the deque is the
+  result.
 
-This holds for every selective operation that is associative; it need not be commutative. Max over
-2, 6, 3, 5, 3 of the DEBS 2017 paper:
+A selective operation must be associative, but need not be commutative. This is Max over 2, 6, 3, 5,
+3, as in the DEBS 2017 paper:
 
 >>> from mta import Max
 >>> window = SlickDeque(Max())
@@ -33,10 +34,10 @@ from mta.monoids.base import AbstractMonoid, Partial
 
 
 class SlickDeque(InOrderAggregator):
-    """Combines: query 0; insert 2 amortised and n worst (invertible: 1), evict 0 (1 inverse).
+    """Combines: query 0; insert 2 amortized and n worst (invertible: 1), evict 0 (1 inverse).
 
-    Space: at most n partials, and n + 1 if invertible. Raises UnsuitableMonoid for a monoid that is
-    neither ``selective`` nor invertible, InvalidValue for a value that cannot be taken out again.
+    Space: at most n partials, or n + 1 if invertible. Raises UnsuitableMonoid for a monoid that is
+    neither ``selective`` nor invertible, and InvalidValue for a value that cannot be removed again.
     """
 
     name = "SlickDeque"
@@ -44,9 +45,9 @@ class SlickDeque(InOrderAggregator):
 
     def __init__(self, monoid: AbstractMonoid) -> None:
         super().__init__(monoid)
-        #: SlickDeque (Inv); None where the operation is selective, which is SlickDeque (Non-Inv).
+        #: SlickDeque (Inv); None for a selective operation, which is SlickDeque (Non-Inv).
         self._running = None if monoid.selective else SubtractOnEvict(monoid)
-        #: Position and value of each that no newer one beats.
+        #: The position and value of each value that wins against all newer ones.
         self._nodes: deque[tuple[int, Partial]] = deque()
         self._front = self._back = 0
 
@@ -76,13 +77,13 @@ class SlickDeque(InOrderAggregator):
         self._front += 1
 
     def kept(self) -> list[Partial]:
-        """The values in the deque, the oldest first."""
+        """Return the values in the deque, the oldest first."""
         return (
             list(self._running.vals) if self._running is not None else [v for _, v in self._nodes]
         )
 
     def check(self) -> None:
-        """Invertible: the aggregate is the fold. Selective: each value kept beats all after it."""
+        """Check that the aggregate is the fold, or that values in the deque beat newer ones."""
         kept = self.kept()
         self._require(bool(kept) == bool(len(self)), "a window with values has a result")
         if self._running is not None:

@@ -1,17 +1,18 @@
 """SlideSide.
 
 Theodorakis, Pietzuch, Pirk, "SlideSide: A Fast Incremental Stream Processing
-Algorithm for Multiple Queries", EDBT 2020; from what is publicly known of it (the
-PBA paper's section 2 describes it), for one window, and for operations without an inverse.
+Algorithm for Multiple Queries", EDBT 2020; implemented from public descriptions (such as the PBA
+paper's section 2), for one window, and for operations without an inverse.
 
-The values are kept once, in one queue that both sides share, where Two-Stacks moves them from one
-stack to the other. Beside them are aggregates to both sides of a boundary:
+SlideSide stores the values once, in a queue. (Two-Stacks moves them from one stack to the other.)
+It also stores aggregates on both sides of a boundary:
 
-    a b c | d e f        suffixes  abc bc c      of each value before it, up to it
-                         prefixes  d de def      of each value behind it, from it on
+    a b c | d e f        suffixes  abc bc c      from each earlier value to the boundary
+                         prefixes  d de def      from the boundary to each later value
 
-A window is one of each. Where all values before the boundary have left, it moves to the end, and
-the suffixes are computed again from the values: Two-Stacks' flip, without moving anything.
+A result combines one suffix and one prefix. When all values before the boundary have left, the
+boundary moves to the end, and the suffixes are computed again from the values. This is Two-Stacks'
+flip, without moving values.
 
 >>> from mta import Monoid
 >>> window = SlideSide(Monoid("", lambda a, b: a + b))
@@ -32,7 +33,7 @@ from mta.monoids.base import AbstractMonoid, Partial
 
 
 class SlideSide(InOrderAggregator):
-    """Amortised O(1). Combines: query 1, insert 1, evict 1 amortised, n - 1 worst. Space: 2n."""
+    """Amortized O(1). Combines: query 1, insert 1, evict 1 amortized, n - 1 worst. Space: 2n."""
 
     name = "SlideSide"
 
@@ -60,14 +61,14 @@ class SlideSide(InOrderAggregator):
         self.values.popleft()
 
     def _move_boundary(self) -> None:
-        """To the end; n - 1 combines."""
+        """Move the boundary to the end; n - 1 combines."""
         self.prefixes.clear()
         combine, suffixes = self._combine, self.suffixes
         for v in reversed(self.values):
             suffixes.appendleft(combine(v, suffixes[0]) if suffixes else v)
 
     def check(self) -> None:
-        """Each suffix reaches to the boundary, each prefix begins there."""
+        """Check that suffixes extend to the boundary, and that prefixes start there."""
         values, cut = list(self.values), len(self.suffixes)
         self._require(len(values) == self._size, "the values are the window")
         self._require(cut + len(self.prefixes) == self._size, "an aggregate a value")

@@ -1,7 +1,7 @@
-"""Subtract-on-Evict (DEBS 2017 paper, Figure 2): one running aggregate, out of which values leave.
+"""Subtract-on-Evict (DEBS 2017 paper, Figure 2): one running aggregate, with an inverse.
 
-The paper undoes with ``agg ⊕ inv(v)``; here ``inverse(agg, v)`` takes the oldest value off the left
-side, so that the operation need not be commutative. Joining words and cutting them off again:
+The paper evicts by ``agg ⊕ inv(v)``. Here, ``inverse(agg, v)`` removes the oldest value from the
+left side, so the operation need not be commutative. This concatenates words and removes them again:
 
 >>> from mta import Monoid
 >>> joined = Monoid("", lambda a, b: a + b, inverse=lambda whole, first: whole[len(first) :])
@@ -12,8 +12,8 @@ side, so that the operation need not be commutative. Joining words and cutting t
 >>> window.query()
 'beor'
 
-A value that cannot be taken out again, such as an infinity out of a sum, would spoil every later
-result: it is refused. Rounding errors of floating-point sums do stay until the window is empty.
+A value that cannot be removed again, such as an infinity in a sum, would spoil every later result,
+so it is refused. Rounding errors of floating-point sums remain until the window is empty.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from mta.monoids.base import AbstractMonoid, Partial
 class SubtractOnEvict(InOrderAggregator):
     """A running aggregate. Combines: query 0, insert 1, evict 1 inverse. Space: n + 1 partials.
 
-    Besides, an insert undoes its own value once, to see that it can be. Raises UnsuitableMonoid for
-    a monoid without ``inverse``, and InvalidValue for a value that cannot be taken out again.
+    An insert also removes its value once, to test that this is possible. Raises UnsuitableMonoid
+    for a monoid without ``inverse``, and InvalidValue for a value that cannot be removed again.
     """
 
     name = "Subtract-on-Evict"
@@ -41,7 +41,7 @@ class SubtractOnEvict(InOrderAggregator):
         self.agg: Partial = monoid.identity
         assert monoid.inverse is not None
         self._inverse = monoid.inverse
-        #: Whether a value was taken out since the window was empty: its rounding has stayed.
+        #: Whether a value was removed since the window was empty, so that its rounding remains.
         self._keeps_rounding = False
 
     @classmethod
@@ -62,18 +62,18 @@ class SubtractOnEvict(InOrderAggregator):
         self._keeps_rounding = bool(self.vals)
 
     def _require_undone(self, v: Partial) -> None:
-        """Raises InvalidValue if a value taken out of itself does not leave the identity."""
+        """Raise InvalidValue if removing a value from itself does not give the identity."""
         try:
             undone = identical(self._inverse(v, v), self.monoid.identity)
         except ArithmeticError:
             undone = False
         if not undone:
             raise InvalidValue(
-                f"{v!r} cannot be taken out of a {self.monoid.name} again: leave it out, or take "
+                f"{v!r} cannot be removed from a {self.monoid.name} again: leave it out, or use "
                 "an algorithm that needs no inverse, such as Two-Stacks or DABA"
             )
 
     def check(self) -> None:
-        """agg is the fold of the values; not asked of floats that keep the rounding of old ones."""
+        """Check that agg is the fold of the values, except for floats with remaining rounding."""
         require = self._require_exact if self._keeps_rounding else self._require_same
         require(self.agg, self._fold(self.vals), "agg")

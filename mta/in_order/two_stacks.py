@@ -1,14 +1,14 @@
 """Two-Stacks (DEBS 2017 paper, Figure 1): a queue of two stacks, each entry with an aggregate.
 
-At the end: Two-Stacks Lite, with half of its space.
+This module also has Two-Stacks Lite, which takes half the space.
 
-An entry of either stack carries the aggregate of itself and everything below it:
+An entry of either stack has the aggregate of its value and all values below it:
 
     front F, its top the oldest value        back B, its top the newest value
-    agg reaches from the value to the        agg reaches from the bottom of B to
+    agg extends from the value to the        agg extends from the bottom of B to
     bottom of F                              the value
 
-With Max over 2, 6, 3, 5, 3 (the running example of Figure 4), all inserted, then one evicted:
+This is Max over 2, 6, 3, 5, 3 (the running example of Figure 4), before and after an eviction:
 
 >>> from mta import Monoid
 >>> window = TwoStacks(Monoid(float("-inf"), max))
@@ -27,12 +27,12 @@ from mta.in_order.base import InOrderAggregator
 from mta.in_order.chunked_queue import ChunkedQueue, Pointer
 from mta.monoids.base import AbstractMonoid, Partial
 
-#: A value and the aggregate of it and all below it.
+#: A value, and the aggregate of it and all values below it.
 Entry = tuple[Partial, Partial]
 
 
 class TwoStacks(InOrderAggregator):
-    """Amortised O(1). Combines: query 1, insert 1, evict 1 amortised, n worst. Space: 2n."""
+    """Amortized O(1). Combines: query 1, insert 1, evict 1 amortized, n worst. Space: 2n."""
 
     name = "Two-Stacks"
 
@@ -56,7 +56,7 @@ class TwoStacks(InOrderAggregator):
         self.front.pop()
 
     def _flip(self) -> None:
-        """Move B onto F entry by entry, which turns its order and its aggregates round."""
+        """Move B onto F entry by entry, which reverses its order and its aggregates."""
         agg, combine = self.monoid.identity, self._combine
         for v, _ in reversed(self.back):
             agg = combine(v, agg)
@@ -64,7 +64,7 @@ class TwoStacks(InOrderAggregator):
         self.back.clear()
 
     def check(self) -> None:
-        """Every entry's aggregate is the fold of the values from it to the bottom of its stack."""
+        """Check that each aggregate is the fold from its value to the bottom of the stack."""
         self._require(len(self.front) + len(self.back) == self._size, "F and B are the window")
         vals, aggs = ([entry[i] for entry in reversed(self.front)] for i in (0, 1))
         self._require_suffixes(aggs, vals, "an aggregate of F")
@@ -73,18 +73,18 @@ class TwoStacks(InOrderAggregator):
 
 
 class TwoStacksLite(InOrderAggregator):
-    """Amortised O(1). Combines: query 1, insert 1, evict 1 amortised, n - 1 worst. Space: n + 1.
+    """Amortized O(1). Combines: query 1, insert 1, evict 1 amortized, n - 1 worst. Space: n + 1.
 
     Tangwongsan, Hirzel, Schneider: "In-Order Sliding-Window Aggregation in Worst-Case Constant
-    Time", VLDB Journal 2021; from what is publicly known of it. No entry needs both a value and an
-    aggregate: the front only ever answers with aggregates, the back with the aggregate of all of
-    it. So
+    Time", VLDB Journal 2021; implemented from public descriptions. No entry needs both a value and
+    an aggregate: results use the aggregates of the front, and the aggregate of the whole back. So
+    the queue is
 
         F                    B                   E
-        | aggregate of each  | values as they    |      and beside the queue
-        | up to B            | came              |      agg_b, the fold of B to E
+        | aggregate of each  | values            |      and outside the queue
+        | up to B            |                   |      agg_b, the fold of B to E
 
-    and a flip overwrites the values of the back by their aggregates, from the end to the front.
+    A flip overwrites the values of the back with their aggregates, from the end to the front.
 
     >>> from mta import Monoid
     >>> window = TwoStacksLite(Monoid("", lambda a, b: a + b))
@@ -102,7 +102,7 @@ class TwoStacksLite(InOrderAggregator):
         super().__init__(monoid)
         self._queue = ChunkedQueue(chunk_size=chunk_size)
         (self._items,) = self._queue.columns
-        #: Where the front ends and the back begins.
+        #: Where the front ends and the back starts.
         self.b: Pointer = self._queue.end
         self.agg_b: Partial = monoid.identity
 
@@ -121,7 +121,7 @@ class TwoStacksLite(InOrderAggregator):
         self._queue.pop_front()
 
     def _flip(self) -> None:
-        """Overwrite each value by its aggregate up to the end; n - 1 combines."""
+        """Overwrite each value with its aggregate up to the end; n - 1 combines."""
         items, before, combine = self._items, self._queue.before, self._combine
         p = before(self._queue.end)
         agg = items[p]
@@ -132,13 +132,13 @@ class TwoStacksLite(InOrderAggregator):
         self.agg_b = self.monoid.identity
 
     def entries(self) -> tuple[list[Partial], list[Partial]]:
-        """The aggregates of the front and the values of the back."""
+        """Return the aggregates of the front and the values of the back."""
         front = self._queue.span(self._queue.begin, self.b)
         back = self._queue.span(self.b, self._queue.end)
         return [self._items[p] for p in front], [self._items[p] for p in back]
 
     def check(self) -> None:
-        """The queue holds one partial a value, and agg_b is the fold of the back."""
+        """Check that the queue has a partial per value, and that agg_b is the fold of the back."""
         front, back = self.entries()
         self._require(len(front) + len(back) == self._size, "one entry a value")
         self._require_same(self.agg_b, self._fold(back), "agg_b")

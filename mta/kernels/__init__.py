@@ -1,11 +1,11 @@
-"""Number work without a monoid, by whole columns: the place for compiled code.
+"""Numeric operations on whole columns without monoids; the only package with compiled code.
 
-- ``native``: the compiled kernels, if they are there, and which are in use; in C:
-  ``monoids.h`` (what a partial is, and combine), ``folds.h`` (scans, Two-Stacks, ranges),
-  ``keys.c`` (keys among those of pages), ``ranges.c`` (ranges out of many buffers), ``single.c``
-  (single events), ``times.c`` (searches), ``module.c`` (as Python calls them)
-- ``ranges``: ranges out of many buffers, and short integers
-- ``scans``: a ufunc folded up to each row, and counts
-- ``segments``: columns of many keys, one after the other, handled all at once; searches in times
+- ``native``: the compiled kernels, if they are installed. The C sources are ``monoids.h`` (partials
+  and combine), ``folds.h`` (scans, Two-Stacks, ranges), ``keys.c`` (searches for keys in pages),
+  ``ranges.c`` (ranges of many buffers), ``single.c`` (single events), ``times.c`` (searches in
+  times) and ``module.c`` (the Python interface)
+- ``ranges``: ranges of many buffers, and shortened integers
+- ``scans``: scans with a ufunc, and columns of ones
+- ``segments``: operations on the segments of many keys together, and searches in times
 - ``wavelets``: order statistics of many ranges of a column
 """

@@ -1,4 +1,4 @@
-/* The folds of every kind of monoid: the same text (folds.h), once for each. */
+/* The folds of all kinds of monoids: folds.h is included once per kind. */
 #include "monoids.h"
 
 #define K sum_f8

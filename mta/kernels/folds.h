@@ -1,9 +1,9 @@
 /* The folds of one kind of monoid, K: this file is included once for each (folds.c).
  *
- * scan      the rows folded up to each, from a first partial on, from either side
- * join      each row combined with another, or with the one that there is
- * sweep     Two-Stacks: the folds of a sliding window, between fronts and stops that never go back
- * ranges    the folds of short ranges, out of blocks of 1, 2, 4, ... rows
+ * scan      the folds of a first partial and the rows up to each row, from either side
+ * join      each row combined with another row, or all with the same row
+ * sweep     Two-Stacks: the folds of a sliding window whose fronts and stops never decrease
+ * ranges    the folds of short ranges, from blocks of 1, 2, 4, ... rows
  */
 #define JOIN_(a, b) a##_##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -12,7 +12,7 @@
 #define ROW(rows, i) OF(load)(rows, i, 0)
 #define FULL(columns, i) OF(load)(columns, i, 1)
 
-/* So many rows from the first on; the result at either end is there to begin with. */
+/* Folds ``count`` rows from ``first`` on; the caller has written the result at the starting end. */
 static int OF(scan)(const Columns *rows, int64_t first, int64_t count, const Columns *out,
                     int backwards) {
     int64_t step = backwards ? -1 : 1, at = backwards ? count - 1 : 0;
@@ -33,9 +33,9 @@ static int OF(join)(const Columns *lefts, const Columns *rights, const Columns *
     return 0;
 }
 
-/* The results of so many events: the stack's entry at the front, and what is on the right. */
+/* Writes ``count`` results: each combines the stack's entry at the front with its right side. */
 WIDE static void OF(put)(const Sweep *of, const Columns *rights, int64_t i, int64_t count) {
-    const Sweep s = *of; /* which no result is written over */
+    const Sweep s = *of; /* a copy, as the compiler cannot know that results do not overwrite it */
     for (int64_t j = 0; s.lowered && j < count; j++) {
         P left = FULL(&s.stack, position(&s.fronts, i + j) - s.stack_at);
         P fold = OF(combine)(left, FULL(rights, j));
@@ -47,13 +47,13 @@ WIDE static void OF(put)(const Sweep *of, const Columns *rights, int64_t i, int6
     }
 }
 
-/* Of many results what is on the right comes first, where each waits for the one before it, and
- * then all results, where none does. */
+/* For many results together, this computes first the right sides, which depend on each other, and
+ * then the results, which do not. */
 static int OF(sweep)(Sweep *s) {
     _Alignas(8) char kept[MAX_COLUMNS][8 * MTA_SWEPT];
     const Columns rights = {{kept[0], kept[1], kept[2]}, MTA_SWEPT, {1, 1, 1}}, rows = s->rows;
     const Positions fronts = s->fronts;
-    const int64_t *const stops = s->stops.each; /* else one row more each time */
+    const int64_t *const stops = s->stops.each; /* or NULL: each result has one row more */
     P right = FULL(&s->right, 0);
     int64_t i = 0, at = s->first, to = at, front = s->stack_at, next = front, count;
     while (i < s->out.count) {
@@ -84,7 +84,7 @@ static int OF(sweep)(Sweep *s) {
             break;
         if (!s->turns || next < front || next < 0 || to < next || to < at || to > rows.count)
             return REFUSED;
-        /* The events so far become the stack: its entries are the folds from each to the middle. */
+        /* The events so far become the stack: its entries are their folds to the new middle. */
         s->stack_at = front = next, s->middle = at = to;
         OF(store)(&s->stack, to - next, OF(identity)());
         if (OF(scan)(&rows, next, to - next, &s->stack, 1))
@@ -97,8 +97,8 @@ static int OF(sweep)(Sweep *s) {
     return 0;
 }
 
-/* A range is put together from blocks of 1, 2, 4, ... rows, one for every bit of its length. As
- * many ranges as lie near each other share the folds of the blocks. */
+/* A range consists of blocks of 1, 2, 4, ... rows, one for every set bit of its length. Ranges that
+ * are near each other share the folds of the blocks. */
 static int OF(ranges)(const Columns *rows, const int64_t *starts, const int64_t *lengths,
                       const Columns *out) {
     static const int64_t room = MTA_PAIRED + MTA_LONGEST;

@@ -1,9 +1,9 @@
-/* Keys that are looked for among those of pages: both are in order of their hashes. */
+/* A search for keys in the keys of pages; both are in order of their hashes. */
 #include <string.h>
 
 #include "columns.h"
 
-/* Whether a page has a wanted key at a place. Of a page's columns there are hashes, ends, bytes. */
+/* Whether a page has a wanted key at a place. ``of``: the columns of hashes, ends and bytes. */
 static inline int is_at(const Pages *pages, const Shorts *of, int64_t page, int64_t place,
                         const Wanted *wanted, int64_t key) {
     const char *buffer = pages->views[page].buf;
@@ -22,8 +22,8 @@ static inline int is_at(const Pages *pages, const Shorts *of, int64_t page, int6
         && !memcmp(buffer + of[2].starts[page] + at[0], wanted->bytes + start, at[1] - at[0]);
 }
 
-/* Where each wanted key is in each run that has it, runs side by side: (page << 32) + place. A run
- * has a first page and an end. UNEVEN where hashes are out of order, or another has the same. */
+/* Writes the place of each wanted key in each run that has it: (page << 32) + place. A run has a
+ * first page and an end. UNEVEN if hashes are out of order, or another key has the same hash. */
 int match(const Pages *pages, const Shorts *of, const int64_t *runs, int64_t run_count,
          const Wanted *wanted, int64_t *slots) {
     for (int64_t run = 0; run < run_count; run++) {

@@ -1,19 +1,19 @@
-/* The kernels as Python calls them, from mta/kernels/native.py and mta/windows/native.py alone.
+/* The Python interface of the kernels, for mta/kernels/native.py and mta/windows/native.py only.
  *
- * Columns come as buffers, contiguous ones; their types are checked there, their lengths here.
- * Loops run without the interpreter's lock. Where one is REFUSED, a ValueError is raised. */
+ * Columns are contiguous buffers. Those modules check their types, and this one their lengths.
+ * Loops run without the interpreter's lock. If a loop returns REFUSED, a ValueError is raised. */
 #include "columns.h"
 
-/* Grows with any change of these sources, and in native.py with it. */
+/* Raise this and the REVISION in native.py with any change of the code. */
 #define REVISION 13
 #define MAX_HELD 24
 
-/* A call's arguments, and what is held of them until it ends. */
+/* A call's arguments, and the buffers to release when the call ends. */
 typedef struct {
     PyObject *args;
     const Kind *kind;
     Py_buffer views[MAX_HELD];
-    int count, status; /* how many views there are, and how its loop ended */
+    int count, status; /* the number of views, and the status of the loop */
     Pages pages;
 } Call;
 
@@ -31,7 +31,7 @@ static int require(int holds, const char *what) {
     return holds;
 }
 
-/* One column of items of a size; its length in rows. */
+/* One column of items of a size; ``rows`` is set to its length. */
 static void *column(Call *c, PyObject *given, int size, int writable, int64_t *rows) {
     if (!given || !require(c->count < MAX_HELD, "too many columns"))
         return NULL;
@@ -45,10 +45,10 @@ static void *column(Call *c, PyObject *given, int size, int writable, int64_t *r
         return NULL;
     }
     *rows = view->len / size;
-    return view->buf ? view->buf : (void *)&c->views[0]; /* never read where there are no rows */
+    return view->buf ? view->buf : (void *)&c->views[0]; /* never read if there are no rows */
 }
 
-/* An argument that is a tuple of so many columns, all of one length; or of rows, an item. */
+/* An argument that is a tuple of columns of equal length; with ROWS, some may have one item. */
 enum { FULL, WRITTEN, ROWS };
 static int columns(Call *c, int at, int count, const int *sizes, int use, Columns *found) {
     PyObject *given = PyTuple_GetItem(c->args, at);
@@ -68,12 +68,12 @@ static int columns(Call *c, int at, int count, const int *sizes, int use, Column
     return require(even != 0, "columns of one length are wanted");
 }
 
-/* The columns of the call's kind. */
+/* An argument with the columns of the call's kind. */
 static int of_kind(Call *c, int at, int use, Columns *found) {
     return columns(c, at, c->kind->columns, c->kind->sizes, use, found);
 }
 
-/* Columns of whole numbers: the arguments from ``first`` on. One may be written to. */
+/* Arguments from ``first`` on that are columns of integers; ``written`` is writable. */
 static int numbers(Call *c, int first, int count, int written, int64_t **at, int64_t *rows) {
     for (int i = 0; i < count; i++)
         if (!(at[i] = column(c, PyTuple_GetItem(c->args, first + i), 8, i == written, &rows[i])))
@@ -81,14 +81,14 @@ static int numbers(Call *c, int first, int count, int written, int64_t **at, int
     return 1;
 }
 
-/* The argument at a place as a whole number; false where it is none. */
+/* An argument that is an integer; false otherwise. */
 static int whole(const Call *c, int at, int64_t *found) {
     PyObject *given = PyTuple_GetItem(c->args, at);
     *found = given ? PyLong_AsLongLong(given) : 0;
     return !PyErr_Occurred();
 }
 
-/* The kind of the call: the first argument is its number. */
+/* Sets the kind of the call from its number, which is the first argument. */
 static int kind_of(Call *c) {
     int64_t number;
     int known = whole(c, 0, &number) && require(number >= 0 && number < KIND_COUNT, "no such kind");
@@ -96,7 +96,7 @@ static int kind_of(Call *c) {
     return known;
 }
 
-/* Positions as an array of so many, or as the first of them. */
+/* An argument with ``count`` positions: an array, or the first of consecutive ones. */
 static int positions(Call *c, int at, int64_t count, Positions *found) {
     int64_t rows = count;
     PyObject *given = PyTuple_GetItem(c->args, at);
@@ -109,7 +109,7 @@ static int positions(Call *c, int at, int64_t count, Positions *found) {
     return found->each && require(rows == count, "a position for each row is wanted");
 }
 
-/* True, False where a kernel has overflown or goes unevenly, or an error; lets go of columns. */
+/* Releases the columns; returns True, False after OVERFLOWN or UNEVEN, or an error. */
 static PyObject *told(Call *c) {
     let_go(c);
     require(c->status != REFUSED, "positions out of order or out of range");
@@ -119,7 +119,7 @@ static PyObject *told(Call *c) {
 #define WITHOUT_LOCK(call)                                                                       \
     do { Py_BEGIN_ALLOW_THREADS call; Py_END_ALLOW_THREADS } while (0)
 
-/* Folds up to each row, from a first partial on. */
+/* Folds of a first partial and the rows up to each row. */
 static PyObject *py_scan(PyObject *Py_UNUSED(self), PyObject *args) {
     int64_t backwards;
     Call c = {.args = args};
@@ -200,7 +200,7 @@ static PyObject *py_first_later(PyObject *Py_UNUSED(self), PyObject *args) {
     return told(&c);
 }
 
-/* The buffers of a list, which is the first argument; they are let go of with columns. */
+/* The buffers in the first argument, a list; they are released with the columns. */
 static int pages_of(Call *c) {
     PyObject *given = PyTuple_GetItem(c->args, 0);
     if (!given || !require(PyList_Check(given), "a list of buffers is wanted"))
@@ -217,7 +217,7 @@ static int pages_of(Call *c) {
     return 1;
 }
 
-/* Columns of each page: each has five rows of starts, items, their bytes, bases and units. */
+/* Columns of pages: starts, numbers of items, bytes per item, bases and units of each page. */
 static int shorts(const Pages *pages, const int64_t *rows, int64_t size, int count, Shorts *found) {
     int64_t n = pages->count, holds = size == 5 * n * count;
     for (int each = 0; holds && each < count; each++, found++, rows += 5 * n) {
@@ -231,7 +231,7 @@ static int shorts(const Pages *pages, const int64_t *rows, int64_t size, int cou
     return require(holds != 0, "a column that its buffer does not hold");
 }
 
-/* Ranges of a column's items, or of its numbers as whole ones, into room for so many bytes. */
+/* Ranges of a column: the bytes of its items, or its integers in 8 bytes each. */
 static PyObject *py_gathered(PyObject *Py_UNUSED(self), PyObject *args) {
     PyObject *found = NULL;
     int64_t *at[5], n[5], total, short_ones;
@@ -269,7 +269,7 @@ static PyObject *py_match(PyObject *Py_UNUSED(self), PyObject *args) {
     return told(&c);
 }
 
-/* The result after an event; None where it may not come, and where there is no such block. */
+/* The result after an event; None if it cannot be added, or the block is invalid. */
 static PyObject *py_event(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count) {
     double result = 0;
     if (count == 3 && PyByteArray_Check(args[0]) && PyByteArray_Size(args[0]) == sizeof(Lent)

@@ -1,10 +1,10 @@
-/* The monoids whose partials are one or a few numbers, as mta/monoids/basic.py has them.
+/* The monoids of mta/monoids/basic.py whose partials are one or a few numbers.
  *
- * A kind K has its partial (K_P), how it is read from and written to row i of its columns (which
- * are ``full``, or have steps), the identity, combine and lower; and a *run*: what grows while
- * events are folded in one by one, from the left or, backwards, from the right. A run of most kinds
- * is a partial. All is computed in the order in which numpy does, without fused operations: results
- * are the same to the last bit.
+ * A kind K defines its partial (K_P), load and store for row i of its columns (which are ``full``,
+ * or have steps), identity, combine and lower. It also defines a *run*: the state of a fold that
+ * takes in events one by one, from the left or, backwards, from the right. For most kinds this is a
+ * partial. All operations have the same order as in numpy, and none are fused, so results are
+ * bit-identical.
  */
 #ifndef MTA_MONOIDS_H
 #define MTA_MONOIDS_H
@@ -39,7 +39,7 @@ typedef int64_t I8;
     static inline K##_P K##_value(const K##_run *run) { return *run; }                           \
     static inline int K##_overflown(const K##_run *run) { (void)run; return 0; }
 
-/* p + 0.0 makes -0.0 0.0; a NaN is the greatest and the smallest of all; integers wrap. */
+/* p + 0.0 turns -0.0 into 0.0; NaN is both the maximum and the minimum; integers overflow. */
 ONE_COLUMN(sum_f8, F8, 0.0, a + b, p + 0.0)
 ONE_COLUMN(max_f8, F8, -INFINITY, (a >= b) | (a != a) ? a : b, p + 0.0)
 ONE_COLUMN(min_f8, F8, INFINITY, (a <= b) | (a != a) ? a : b, p + 0.0)
@@ -74,22 +74,22 @@ static inline void moments_store(const Columns *c, int64_t i, moments_P p) {
 }
 static inline moments_P moments_identity(void) { return (moments_P){0.0, 0.0, 0.0}; }
 
-/* numpy's maximum with a number: a NaN stays. */
+/* numpy's maximum with a number: NaN stays NaN. */
 static inline F8 at_least(F8 value, F8 least) { return value <= least ? least : value; }
 
-/* Chan's merge; a weight of exactly 0 or 1 leaves the other side as it is. */
+/* Chan's merge; a weight of exactly 0 or 1 does not change the other side. */
 static inline moments_P moments_combine(moments_P a, moments_P b) {
     F8 n = a.n + b.n, weight = b.n / at_least(n, 1.0), delta = b.mean - a.mean;
     F8 apart = delta * (a.n * weight) * delta;
-    apart = apart >= 0.0 ? apart : 0.0; /* NaN beside an infinite event: then M2 is known */
+    apart = apart >= 0.0 ? apart : 0.0; /* NaN if an event is infinite: then M2 is known */
     return (moments_P){n, a.mean + delta * weight, a.m2 + b.m2 + apart};
 }
 static inline F8 moments_lower(moments_P p, double lost) {
     return sqrt(at_least(p.m2, 0.0) / (p.n - lost));
 }
 
-/* Welford's update as three running sums: the means as distances from the first one. Where M2 is
- * not finite in the end, numpy's way says what it is. */
+/* Welford's update as three running sums, with means as distances from the first mean. If M2 is
+ * not finite at the end, numpy computes the result again. */
 typedef struct { F8 n, origin, distances, after, shown, m2; } moments_run;
 static inline void moments_begin(moments_run *run, moments_P first, moments_P next) {
     F8 origin = first.n == 0.0 ? next.mean : first.mean, distances = (origin - origin) * first.n;
@@ -108,7 +108,7 @@ static inline moments_P moments_value(const moments_run *run) {
     return (moments_P){run->n, run->shown, run->m2};
 }
 static inline int moments_overflown(const moments_run *run) { return !isfinite(run->m2); }
-/* --- those that choose an event: (what decides, what is chosen, whether there is any) --- */
+/* --- monoids that choose an event: (its key, its value, whether there is any event) --- */
 typedef struct { F8 key; uint64_t chosen; uint8_t any; } arg_P;
 #define ARG_EXTREME(K, WORST, BETTER)                                                            \
     typedef arg_P K##_P;                                                                         \

@@ -1,15 +1,15 @@
-"""The compiled kernels, where they were built: loops in C for what numpy takes several passes for.
+"""The compiled kernels, if they are installed: C loops for operations of several passes in numpy.
 
-They serve the monoids whose partials are one or a few numbers (``Kernel``). A fold here returns
-None, or False, where the caller must combine by the monoid itself: without the extension, for other
-columns, and where squares overflow. Of the others callers have the simplest code of numpy's in
-their place (``segments``, ``ranges``), which gives the same.
+They support monoids whose partials are one or a few numbers (``Kernel``). The folds in this module
+return None or False if the caller must use the monoid's methods: without the extension, for other
+types of columns, and if squares overflow. For the other functions, callers have equivalent code in
+numpy (``segments``, ``ranges``).
 
-The environment variable ``MTA_KERNELS`` chooses: ``numpy`` leaves the extension alone, ``native``
-requires it; unless it is set, they are used if they are there.
+The environment variable ``MTA_KERNELS`` chooses the kernels: ``numpy`` ignores the extension, and
+``native`` requires it. By default, the extension is used if it is installed.
 
-``Kernel`` says which kind of loop a monoid takes; rows are an array, or a tuple of them. Types and
-contiguity are seen to here, lengths in C (``module.c``).
+``Kernel`` names the loop for a monoid. Rows are an array, or a tuple of arrays. This module checks
+types and contiguity; C code checks lengths (``module.c``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Rows = Any
 
 _VARIABLE, _CHOICES = "MTA_KERNELS", ("numpy", "native")
 _F8, _I8, _BOOL = np.dtype("f8"), np.dtype("i8"), np.dtype("?")
-#: The types of a kind's columns; None is any number of 8 bytes.
+#: The types of a kind's columns; None is any numeric type of 8 bytes.
 _TYPES: dict[str, tuple[np.dtype | None, ...]] = {
     "sum_f8": (_F8,), "max_f8": (_F8,), "min_f8": (_F8,),
     "sum_i8": (_I8,), "max_i8": (_I8,), "min_i8": (_I8,),
@@ -37,17 +37,17 @@ _TYPES: dict[str, tuple[np.dtype | None, ...]] = {
     "first": (None, _BOOL), "last": (None, _BOOL),
 }  # fmt: skip
 _OF_UFUNCS: dict[np.ufunc, str] = {np.add: "sum", np.maximum: "max", np.minimum: "min"}
-#: That of the C sources that belong to this module; a checkout may hold an older extension.
+#: The revision of the C sources of this module; a checkout may contain an older extension.
 REVISION = 13
-#: Makes room for so many bytes. For large arrays numpy asks the system for huge pages: otherwise
-#: the page faults of new memory take longer than the copy.
+#: Allocates so many bytes. For large arrays, numpy asks the system for huge pages: otherwise the
+#: page faults of new memory take longer than the copy.
 ROOM = partial(np.empty, dtype=np.uint8)
 #: The longest range of ``ranges``, as in ``folds.h``.
 LONGEST = 64
 
 
 def load() -> Any:
-    """The extension, or None. Raises ImportError if it is required and is not there."""
+    """Return the extension, or None. Raises ImportError if it is required but not available."""
     asked = os.environ.get(_VARIABLE, "")
     if asked and asked not in _CHOICES:
         raise ImportError(f"{_VARIABLE} is one of {_CHOICES}, not {asked!r}")
@@ -61,8 +61,8 @@ def load() -> Any:
     except ImportError as error:
         if asked == "native":
             raise ImportError(
-                f"{_VARIABLE}=native, but the compiled kernels are not there ({error}): install "
-                "the package where there is a C compiler, or leave the variable unset"
+                f"{_VARIABLE}=native, but the compiled kernels are missing ({error}): install "
+                "the package with a C compiler, or leave the variable unset"
             ) from error
         return None
 
@@ -73,12 +73,12 @@ def _fits(extension: Any) -> bool:
     return tuple(extension.KINDS) == tuple(_TYPES)
 
 
-#: The extension; None where numpy's way goes.
+#: The extension; None to use numpy.
 compiled: Any = load()
 
 
 def in_use() -> str:
-    """The kernels in use, for people: native or numpy, and why."""
+    """Return the kernels in use as text: native or numpy, and why."""
     if compiled is not None:
         return "native"
     if os.environ.get(_VARIABLE) == "numpy":
@@ -91,7 +91,7 @@ def in_use() -> str:
 
 @contextmanager
 def numpy_alone() -> Iterator[None]:
-    """Leave the compiled kernels alone for a while, to compare; not while others use windows."""
+    """Use only numpy in this context, for comparisons; not while other threads use windows."""
     global compiled
     before, compiled = compiled, None
     try:
@@ -101,22 +101,22 @@ def numpy_alone() -> Iterator[None]:
 
 
 class Kernel(NamedTuple):
-    """Which loop a monoid takes, and how it lowers."""
+    """The loop for a monoid, and how it lowers."""
 
     kind: str
     lost: float | None = None
-    """Degrees of freedom that a deviation loses, else 0; None where C does not know the result."""
+    """The lost degrees of freedom of a deviation, otherwise 0; None if C cannot lower."""
 
     @classmethod
     @lru_cache(maxsize=64)
     def of(cls, ufunc: np.ufunc, dtype: Any, lost: float | None = None) -> Kernel | None:
-        """That of a single column and a ufunc; None where there is none."""
+        """Return the kernel of a ufunc on a single column, or None."""
         kind = f"{_OF_UFUNCS.get(ufunc)}_{np.dtype(dtype).str[1:]}"
         return cls(kind, lost) if kind in _TYPES else None
 
     @property
     def number(self) -> int:
-        """As C knows it."""
+        """Return the number of the kind in C."""
         return _NUMBERS[self.kind]
 
 
@@ -124,10 +124,7 @@ _NUMBERS = {kind: number for number, kind in enumerate(_TYPES)}
 
 
 def scan(kernel: Kernel, rows: Rows, room: Rows, backwards: bool) -> bool:
-    """``rows`` folded up to each, into ``room``, whose first row (or last) is there to begin with.
-
-    False where numpy's way must go.
-    """
+    """Write folds after the first (or before the last) row of ``room``; False to use numpy."""
     given, out = _rows(kernel, rows), _columns(kernel, room, writable=True)
     if given is None or out is None:
         return False
@@ -136,7 +133,7 @@ def scan(kernel: Kernel, rows: Rows, room: Rows, backwards: bool) -> bool:
 
 
 def join(kernel: Kernel, left: Rows, right: Rows) -> Rows | None:
-    """Each row combined with another, or all with one on the right; None where numpy must do it."""
+    """Combine rows in pairs, or all with one row on the right; None if the caller must do it."""
     lefts, rights = _columns(kernel, left), _columns(kernel, right)
     if lefts is None or rights is None or len(rights[0]) not in (1, len(lefts[0])):
         return None
@@ -146,7 +143,7 @@ def join(kernel: Kernel, left: Rows, right: Rows) -> Rows | None:
 
 
 def ranges(kernel: Kernel, rows: Rows, starts: np.ndarray, lengths: np.ndarray) -> Rows | None:
-    """The fold of each range of at most ``LONGEST`` rows."""
+    """Fold ranges of at most ``LONGEST`` rows each; None if the caller must do it."""
     given = _rows(kernel, rows)
     if given is None:
         return None
@@ -156,29 +153,31 @@ def ranges(kernel: Kernel, rows: Rows, starts: np.ndarray, lengths: np.ndarray) 
 
 
 class Sweep(NamedTuple):
-    """What *Two-Stacks* goes over: rows, and between which of them each result is."""
+    """The input of *Two-Stacks*: rows, and the bounds of each result."""
 
     rows: Rows
     stack: Rows
-    """The folds from each position, ``stack_at`` being the first, to the middle."""
+    """The folds from each position to the middle; ``stack_at`` is the first position."""
     stack_at: int
     middle: int
     first: int
     fronts: range | np.ndarray
     stops: range | np.ndarray
-    """Behind the last row of each result; as fronts they never decrease."""
+    """The position after the last row of each result. Stops and fronts never decrease."""
     right: Rows
     """The fold from the middle to the first row, as one row."""
     turns: bool = False
-    """Positions are places in ``rows``, and where the front reaches the middle, the rows from it on
-    become the stack; else no front may be beyond the middle."""
+    """Whether rows become the stack when the front reaches the middle.
+
+    If True, positions are indices of ``rows``. Otherwise, no front may be beyond the middle.
+    """
 
 
 def sweep(kernel: Kernel, over: Sweep, out: Rows, lowered: bool) -> Sweep | None:
-    """Two-Stacks: the fold of rows from each front to its stop, into ``out``.
+    """Write the fold of the rows from each front to its stop into ``out``, by Two-Stacks.
 
-    ``lowered``: results and not partials are wanted. Returns what goes on from the last stop: its
-    ``right`` is the fold from the middle to there. None where numpy's way must go.
+    With ``lowered``, writes results instead of partials. Returns a sweep to continue from the last
+    stop; its ``right`` is the fold from the middle to that stop. None if the caller must use numpy.
     """
     given, stack = _rows(kernel, over.rows), _columns(kernel, over.stack)
     aside = _columns(kernel, over.right)
@@ -187,7 +186,7 @@ def sweep(kernel: Kernel, over: Sweep, out: Rows, lowered: bool) -> Sweep | None
         return None
     aside = tuple([column.copy() for column in aside])
     size = max(map(len, given))
-    if over.turns and len(stack[0]) <= size:  # a stack touches no more of it than it has entries
+    if over.turns and len(stack[0]) <= size:  # only entries that are written take memory
         known, stack = stack, _new(stack, size + 1)
         for column, few in zip(stack, known, strict=True):
             column[: len(few)] = few
@@ -209,9 +208,10 @@ def sweep(kernel: Kernel, over: Sweep, out: Rows, lowered: bool) -> Sweep | None
 def ranks(
     times: np.ndarray, keys: np.ndarray, age: int = 0, room: np.ndarray | None = None
 ) -> range | np.ndarray:
-    """As ``times.searchsorted(keys - age, side="right")``, for keys that never decrease.
+    """Return ``times.searchsorted(keys - age, side="right")``, for keys that never decrease.
 
-    A range where a kernel finds that they grow by one. Also written to ``room``, if given.
+    A kernel returns a range if the result grows by one per key. The result is also written to
+    ``room``, if given.
 
     >>> ranks(np.array([0, 10, 20]), np.array([105, 110, 115]), age=100).tolist()
     [1, 2, 2]
@@ -227,7 +227,7 @@ def ranks(
 def first_later(
     times: np.ndarray, bounds: np.ndarray, segments: np.ndarray, asked: np.ndarray
 ) -> np.ndarray:
-    """As ``segments.first_later``."""
+    """Return the same as ``segments.first_later``, with a kernel."""
     found = np.empty(len(asked), np.int64)
     compiled.first_later(*map(_whole, (times, bounds, segments, asked)), found)
     return found
@@ -241,7 +241,7 @@ def gathered(
     counts: np.ndarray,
     numbers: bool,
 ) -> np.ndarray:
-    """As ``ranges.items_of``, or numbers of 8 bytes each, as ``ranges.numbers_of``; as bytes."""
+    """Return the bytes of ``ranges.items_of``, or of ``ranges.numbers_of`` in 8 bytes each."""
     given = map(_whole, (column, which, firsts, counts))
     found: np.ndarray = compiled.gathered(buffers, *given, numbers, ROOM)
     return found
@@ -255,13 +255,13 @@ def match(
     bounds: np.ndarray,
     keys: np.ndarray,
 ) -> tuple[bool, np.ndarray] | None:
-    """Where wanted keys are in each run, by their hashes and bytes, if these are as they should be.
+    """Find keys by hash and bytes in each run; None without a kernel.
 
-    A row for each of them, and in it for each run ``page << 32 | place``, or -1. A run has the
-    first page and the one after its last; both sides are in order of hashes. ``columns`` has those
-    of hashes, of where keys begin, and of their bytes; wanted keys that are their hashes have no
-    ``bounds``. Of no meaning where the first is False: then hashes are out of order, or another key
-    has that of a wanted one.
+    Returns a row per key with ``page << 32 | place``, or -1, for each run. ``runs`` has the first
+    page of each run and the page after its last. Keys and pages are in order of hashes. ``columns``
+    are the columns of hashes, of bounds of keys, and of their bytes. Keys that are their own hashes
+    have no ``bounds``. If the returned flag is False, hashes are out of order, or another key has
+    the hash of a given one; the rows are then meaningless.
     """
     if compiled is None:
         return None
@@ -274,7 +274,7 @@ def match(
 
 
 def _columns(kernel: Kernel, rows: Rows, writable: bool = False) -> tuple[np.ndarray, ...] | None:
-    """Rows as contiguous columns of a kind; None where they are others, or nothing is compiled."""
+    """Return rows as contiguous columns of a kind; None for other types, or without kernels."""
     if compiled is None:
         return None
     columns = rows if type(rows) is tuple else (rows,)
@@ -295,7 +295,7 @@ def _columns(kernel: Kernel, rows: Rows, writable: bool = False) -> tuple[np.nda
 
 
 def _rows(kernel: Kernel, rows: Rows) -> tuple[np.ndarray, ...] | None:
-    """As ``_columns``; those that repeat one number beside others have it alone."""
+    """Return the same as ``_columns``, but a single item for a column that repeats one item."""
     if type(rows) is tuple and any(column.flags.c_contiguous for column in rows):
         rows = tuple([c if c.flags.c_contiguous or c.strides[0] else c[:1] for c in rows])
     return _columns(kernel, rows)
@@ -310,7 +310,7 @@ def _like(rows: Rows, columns: tuple[np.ndarray, ...]) -> Rows:
 
 
 def _whole(numbers: np.ndarray) -> np.ndarray:
-    """Whole numbers as C takes them."""
+    """Return integers as contiguous int64, which C requires."""
     return np.ascontiguousarray(numbers, np.int64)
 
 

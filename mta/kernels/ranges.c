@@ -1,9 +1,9 @@
-/* Ranges out of many buffers, one after the other: bytes, and whole numbers that are kept short. */
+/* Concatenates ranges of many buffers: bytes, or shortened integers. */
 #include <string.h>
 
 #include "columns.h"
 
-/* How many numbers, or bytes, they are; REFUSED where a range is not in its column. */
+/* The total number of integers or bytes; REFUSED if a range is outside its column. */
 int64_t total_of(const Ranges *r, int numbers) {
     int64_t total = 0;
     for (int64_t i = 0; i < r->count; i++) {
@@ -35,14 +35,14 @@ static inline void each(const unsigned char *where, int64_t count, int width, ui
     }
 }
 
-/* Numbers as what they are, in 8 bytes each, or the bytes of items as they come. */
+/* Writes integers in 8 bytes each, or the unchanged bytes of items. */
 void gather(const Ranges *r, int numbers, unsigned char *into) {
     for (int64_t i = 0; i < r->count; i++) {
         const int64_t page = r->which[i], count = r->counts[i], width = r->column.widths[page];
         const uint64_t base = (uint64_t)r->column.bases[page];
         const uint64_t unit = (uint64_t)r->column.units[page];
         const unsigned char *where = first_of(r, i);
-#if defined(__GNUC__) /* what is far off is on its way before it is needed, up to eight lines */
+#if defined(__GNUC__) /* load a later range into the cache, up to eight lines */
         const int64_t next = i + 16 < r->count ? i + 16 : i;
         const int64_t size = r->counts[next] * r->column.widths[r->which[next]];
         for (int64_t at = 0; at < 512 && at < size; at += 64)

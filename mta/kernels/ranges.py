@@ -1,14 +1,14 @@
-"""Ranges out of many buffers, one after the other: of what they hold, only these are looked at.
+"""Concatenated ranges of many buffers; nothing else in the buffers is read.
 
     buffers   b"hello", b"world"
-    which     1 0         whose the range is
-    firsts    0 2         its first item
+    which     1 0         the buffer of each range
+    firsts    0 2         the first item of each range
     counts    3 2         b"worll"
 
-A *column* of the buffers says for each where its items begin, how many there are, how many bytes
-each has, and of numbers base and unit: five rows. Whole numbers are kept short: as offsets of 0,
-1, 2, 4 or 8 bytes, each ``base + unit * offset``. What lies outside its column, or a column outside
-its buffer, is a ValueError.
+A *column* describes items in each buffer by five rows: where they start, their number, the bytes of
+each item, and for integers a base and a unit. Integers are shortened to offsets of 0, 1, 2, 4 or 8
+bytes; their values are ``base + unit * offset``. A range outside its column, or a column outside
+its buffer, raises ValueError.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WIDTHS = (0, 1, 2, 4, 8)
 def bytes_of(
     buffers: Sequence[Buffer], which: np.ndarray, starts: np.ndarray, lengths: np.ndarray
 ) -> Buffer:
-    """Ranges of bytes.
+    """Return the bytes of some ranges.
 
     >>> bytes(bytes_of([b"hello", b"world"], np.array([1, 0]), np.array([0, 2]), np.array([3, 2])))
     b'worll'
@@ -42,7 +42,7 @@ def items_of(
     firsts: np.ndarray,
     counts: np.ndarray,
 ) -> Buffer:
-    """The bytes of ranges of a column's items."""
+    """Return the bytes of ranges of a column's items."""
     held = list(buffers)
     if native.compiled is not None:
         return native.gathered(held, column, which, firsts, counts, False).data
@@ -52,7 +52,7 @@ def items_of(
 def rows_of(
     columns: Sequence[np.ndarray], which: np.ndarray, starts: np.ndarray, lengths: np.ndarray
 ) -> np.ndarray:
-    """Ranges of rows out of columns of one type.
+    """Return ranges of rows of arrays with one type; may be read-only.
 
     >>> one, other = np.array([1, 2]), np.array([7, 8, 9])
     >>> rows_of([one, other], np.array([1, 0]), np.array([1, 0]), np.array([2, 1])).tolist()
@@ -73,7 +73,7 @@ def numbers_of(
     firsts: np.ndarray,
     counts: np.ndarray,
 ) -> np.ndarray:
-    """Ranges of a column's numbers.
+    """Return ranges of a column's integers; may be read-only.
 
     >>> column, one = np.array([[1], [2], [1], [100], [2]]), np.array([1])
     >>> numbers_of([bytes([9, 3, 5])], column, one - 1, one - 1, one + 1).tolist()
@@ -94,7 +94,7 @@ def numbers_of(
 
 
 def _whole(buffers: Sequence[Buffer | np.ndarray], width: int = 1) -> np.ndarray:
-    """All there is in buffers, or arrays of rows of so many bytes, as a column."""
+    """Return a column of all items of ``width`` bytes in the buffers."""
     column = np.zeros((5, len(buffers)), np.int64)
     column[1] = np.fromiter(map(len, buffers), np.int64, len(buffers))
     column[2] = width
@@ -108,7 +108,7 @@ def _ranges(
     firsts: np.ndarray,
     counts: np.ndarray,
 ) -> Iterator[Buffer]:
-    """The bytes of each range of a column's items. Raises ValueError, as a kernel does."""
+    """Yield the bytes of each range of a column's items. Raises ValueError like a kernel."""
     columns = column[:3].T.tolist()
     for buffer, (start, count, width) in zip(buffers, columns, strict=True):
         if (
@@ -125,9 +125,9 @@ def _ranges(
 
 
 def shortened(numbers: np.ndarray, least: int = 0) -> tuple[int, int, bytes]:
-    r"""Whole numbers as base, unit and offsets, of at least so many bytes each.
+    r"""Return integers as base, unit and offsets of at least ``least`` bytes each.
 
-    Seconds and milliseconds among microseconds are units.
+    The unit is 1,000,000 or 1,000 if all offsets are multiples: seconds and milliseconds in times.
 
     >>> shortened(np.array([7_000_000, 9_000_000]), 1)
     (7000000, 1000000, b'\x00\x02')

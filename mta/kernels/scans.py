@@ -1,11 +1,11 @@
-"""Scans of bare columns: a ufunc folded up to each row, over all rows or within blocks.
+"""Scans of columns: folds with a ufunc up to each row, over all rows or within blocks.
 
     column        1 2 3 | 4 5 6 | 7 8          np.add, blocks of 3
     forwards      1 3 6 | 4 9 15 | 7 15
     backwards     6 5 3 | 15 11 6 | 15 8
 
-A scan goes row by row, so that a processor takes much longer for it than for a whole-column
-operation. Hence no time is spent on scans of which the result is known: counts are sums of ones.
+In a scan, each row depends on the previous one, so a scan takes much longer than other operations
+on a column. Scans of columns of ones are therefore computed as counts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mta.kernels.native import Kernel
 
 
 def accumulate(ufunc: np.ufunc, column: np.ndarray, first: Any, backwards: bool) -> np.ndarray:
-    """``first`` and the rows, folded up to each: n + 1 rows, from whichever side.
+    """Return the folds of ``first`` and the rows up to each row, from either side; n + 1 rows.
 
     >>> accumulate(np.add, np.array([1.0, 2.0, 3.0]), 10.0, backwards=True).tolist()
     [16.0, 15.0, 13.0, 10.0]
@@ -42,7 +42,7 @@ def accumulate(ufunc: np.ufunc, column: np.ndarray, first: Any, backwards: bool)
 def accumulate_blocks(
     ufunc: np.ufunc, column: np.ndarray, size: int, backwards: bool
 ) -> np.ndarray:
-    """The folds within blocks of ``size`` rows, up to each row, or from each row on.
+    """Return the folds within blocks of ``size`` rows, up to each row or from each row on.
 
     >>> accumulate_blocks(np.add, np.array([1, 2, 3, 4, 5]), 3, backwards=False).tolist()
     [1, 3, 6, 4, 9]
@@ -58,35 +58,35 @@ def accumulate_blocks(
 
 # --- counts ---------------------------------------------------------------------------------------
 
-#: The bytes of a one, and of a zero.
+#: The bytes of a one for each type.
 _ONE = {dtype: np.ones(1, dtype).tobytes() for dtype in ("f8", "i8")}
 _ZERO = bytes(8)
 
 
 def ones(value: Any, dtype: Any = "f8") -> Any:
-    """A one for every event: what counts lift to. Read-only; the same item in all rows."""
+    """Return a one for every event, to which counts lift. Read-only, as all rows share an item."""
     if not isinstance(value, np.ndarray):
         return 1
     return np.ndarray(len(value), dtype, _ONE[dtype], strides=(0,))
 
 
 def zeros(count: int, dtype: Any = "f8") -> np.ndarray:
-    """As ``ones``, of zeros."""
+    """Return a column of zeros like that of ``ones``."""
     return np.ndarray(count, dtype, _ZERO, strides=(0,))
 
 
 def are_ones(column: np.ndarray) -> bool:
-    """Whether a column is known to be one of ``ones``."""
+    """Return whether a column was made by ``ones``."""
     return column.strides == (0,) and len(column) > 0 and column[0] == 1
 
 
 def are_zeros(column: np.ndarray) -> bool:
-    """Whether a column is known to be one of ``zeros``."""
+    """Return whether a column was made by ``zeros``."""
     return column.strides == (0,) and len(column) > 0 and column[0] == 0
 
 
 def running_count(column: np.ndarray, first: Any, backwards: bool = False) -> np.ndarray | None:
-    """``first`` plus 0, 1, ... n if the column is one of ``ones``, without adding up; else None."""
+    """Return ``first`` plus 0, 1, ... n if the column was made by ``ones``; otherwise None."""
     if not are_ones(column):
         return None
     count = len(column)
@@ -96,7 +96,7 @@ def running_count(column: np.ndarray, first: Any, backwards: bool = False) -> np
 
 
 def reduce(ufunc: np.ufunc, column: np.ndarray) -> Any:
-    """A column's fold; of ones it is known how many they are."""
+    """Return the fold of a column; the sum of ``ones`` is its length."""
     if ufunc is np.add and are_ones(column):
         return column.dtype.type(len(column))
     return ufunc.reduce(column)

@@ -1,8 +1,8 @@
-"""Columns cut into segments, those of many keys, handled all at once.
+"""Operations on all segments of a column together; each key has a segment.
 
     bounds    0 3 5 9            segment 0 has the rows 0 to 3, segment 1 the rows 3 to 5, ...
 
-No result of one segment depends on another's rows.
+The result of a segment does not depend on the rows of other segments.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 from mta.kernels import native
 
 _DIGIT = 16
-#: Rows of one code side by side from which on such runs are sorted in place of rows.
+#: If runs of rows with one code are at least this long on average, runs are sorted, not rows.
 _LONG_RUN = 4
-#: Numbers and their differences stay below this, so that sums of two do not wrap.
+#: Integers and their differences must stay below this, so that sums of two do not overflow.
 _ROOM = 1 << 62
 
 
 def inverse(order: np.ndarray) -> np.ndarray:
-    """Where each place stands in an order of all places.
+    """Return the inverse of a permutation.
 
     >>> inverse(np.array([2, 0, 1]))
     array([1, 2, 0])
@@ -33,7 +33,7 @@ def inverse(order: np.ndarray) -> np.ndarray:
 
 
 def bounds_of(counts: np.ndarray) -> np.ndarray:
-    """Where segments of so many rows begin, and where the last one ends.
+    """Return where segments of these lengths start, and where the last one ends.
 
     >>> bounds_of(np.array([3, 2, 4])).tolist()
     [0, 3, 5, 9]
@@ -44,7 +44,7 @@ def bounds_of(counts: np.ndarray) -> np.ndarray:
 
 
 def spread(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The rows of some ranges, one after the other; 10 ns per row.
+    """Return the row numbers of some ranges, concatenated; 10 ns per row.
 
     >>> spread(np.array([7, 2]), np.array([2, 3])).tolist()
     [7, 8, 2, 3, 4]
@@ -57,10 +57,9 @@ def spread(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def group(codes: np.ndarray, most: int) -> np.ndarray:
-    """The order that brings rows of one code together, each code's rows in their order.
+    """Return the stable order of rows by code, a number from 0 to below ``most``.
 
-    Codes are from 0 up, below ``most``. A radix sort by 16 bits at a time, which is linear, of rows
-    or of runs of one code.
+    This is a linear radix sort of rows, or of runs with one code, by 16 bits at a time.
 
     >>> group(np.array([1, 0, 1, 0]), 2).tolist()
     [1, 3, 0, 2]
@@ -68,7 +67,7 @@ def group(codes: np.ndarray, most: int) -> np.ndarray:
     if (codes[1:] >= codes[:-1]).all():
         return np.arange(len(codes))
     starts = np.append(0, np.flatnonzero(codes[1:] != codes[:-1]) + 1)
-    if _LONG_RUN * len(starts) <= len(codes):  # as of a table in order of its keys
+    if _LONG_RUN * len(starts) <= len(codes):  # such as a table ordered by keys
         order = group(codes[starts], most)
         return spread(starts[order], np.diff(starts, append=len(codes))[order])
     order = np.argsort((codes & 0xFFFF).astype(np.uint16), kind="stable")
@@ -81,10 +80,10 @@ def group(codes: np.ndarray, most: int) -> np.ndarray:
 
 
 def order_by(codes: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The order of whole numbers by code, then by value, equal ones in their order.
+    """Return the stable order of integers by code (>= 0), then by value.
 
-    Codes are from 0 up. Both are joined in one column, of which numpy's stable sort takes rows that
-    are mostly in order as they are: 2 to 15 ns per row, a tenth of two sorts.
+    Joins both into one integer. numpy's stable sort is fast for rows that are mostly in order: 2 to
+    15 ns per row, a tenth of two sorts.
 
     >>> order_by(np.array([1, 0, 1, 0]), np.array([5, 9, 2, 9])).tolist()
     [1, 3, 2, 0]
@@ -101,14 +100,14 @@ def order_by(codes: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def sort_within(values: np.ndarray, codes: np.ndarray) -> np.ndarray | None:
-    """As ``order_by`` for codes that never decrease; None if all rows are in order already."""
+    """Return ``order_by`` for codes that never decrease; None if all rows are in order."""
     later = values[1:] >= values[:-1]
     later |= codes[1:] != codes[:-1]
     return None if later.all() else order_by(codes, values)
 
 
 def running_max(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """The largest value of each segment up to each row.
+    """Return the maximum of each segment up to each row.
 
     >>> running_max(np.array([5, 7, 6, 1, 3, 2]), np.array([0, 3, 6])).tolist()
     [5, 7, 7, 1, 3, 3]
@@ -128,9 +127,9 @@ def running_max(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
 def first_later(
     times: np.ndarray, bounds: np.ndarray, segments: np.ndarray, asked: np.ndarray
 ) -> np.ndarray:
-    """The first row of a segment whose time is later than is asked; its end where none is.
+    """Return the first row of each segment with a time later than ``asked``, or the segment's end.
 
-    ``times`` never decrease within a segment; ``segments`` never decrease. One search each.
+    ``times`` never decrease within a segment, and ``segments`` never decrease. One search each.
 
     >>> first_later(np.array([1, 5, 9, 2, 4]), np.array([0, 3, 5]),
     ...     np.array([0, 1, 1]), np.array([5, 0, 4])).tolist()
@@ -146,7 +145,7 @@ def first_later(
 
 
 def _runs(codes: np.ndarray) -> Iterator[tuple[int, int, int]]:
-    """Each code, and the rows from the first to after the last that have it."""
+    """Yield each code with its first row and the row after its last."""
     starts = np.flatnonzero(np.diff(codes, prepend=codes[:1] - 1)).tolist()
     for start, stop in pairwise([*starts, len(codes)]):
         yield int(codes[start]), start, stop

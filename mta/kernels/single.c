@@ -1,4 +1,4 @@
-/* Single events of a window, each a call of its own: see mta/windows/native.py. */
+/* Single events of a window, one per call: see mta/windows/native.py. */
 #include "monoids.h"
 
 static F8 joined(F8 operation, F8 a, F8 b) {
@@ -6,7 +6,7 @@ static F8 joined(F8 operation, F8 a, F8 b) {
          : operation > 0 ? max_f8_combine(a, b) : min_f8_combine(a, b);
 }
 
-/* One more, and the result after it; 0 where it may not come, and then all is as it was. */
+/* Adds an event and computes the result after it; 0, without any change, if it cannot. */
 int take_event(Lent *l, F8 value, F8 time, F8 *result) {
     if (!(value == value && time < l->bound
           && (l->last <= time || (l->floor <= time && l->last - l->lateness <= time))
@@ -18,7 +18,7 @@ int take_event(Lent *l, F8 value, F8 time, F8 *result) {
     l->times[count] = time;
     l->last = time > l->last ? time : l->last;
     l->count++;
-    /* The frame comes to what is old enough: the event itself, unless it ends before that one. */
+    /* Events that are old enough enter the frame; the new event too unless the frame ends early. */
     for (int64_t next; l->entered < l->count - l->rows; l->entered++) {
         if (!(l->times[next = (int64_t)l->entered] <= l->last - l->delay))
             break;

@@ -1,14 +1,14 @@
-/* Searches in sorted times, of many keys in order: each goes on where the one before it ended. */
+/* Searches for many sorted keys in sorted times; each continues where the previous one ended. */
 #include "columns.h"
 
-/* How many times are counted before steps grow: without a branch, which none could foresee. */
+/* How many times are compared without a branch, which would be unpredictable, before steps grow. */
 #define NEAR 4
-/* So many searches go on side by side; so many times a key are too many to look at each. */
+/* How many searches run in parallel, and the most times per key for which all are compared. */
 #define LANES 4
 #define MANY 8
 #define LESS(key, age) ((int64_t)((uint64_t)(key) - (uint64_t)(age)))
 
-/* The first place from ``at`` on, before ``stop``, whose time is later than ``key``. */
+/* The first place from ``at`` to ``stop`` whose time is later than ``key``. */
 static int64_t far_later(const int64_t *times, int64_t at, int64_t stop, int64_t key) {
     int64_t step = NEAR;
     while (stop - at > step && times[at + step] <= key) {
@@ -35,10 +35,10 @@ static inline int64_t later(const int64_t *times, int64_t at, int64_t stop, int6
     return near < NEAR ? at + near : far_later(times, at + NEAR, stop, key);
 }
 
-/* How many times are not later than each key less the age. UNEVEN unless they grow by one a key.
+/* Counts the times not later than each key minus the age; UNEVEN unless counts grow by 1 per key.
  *
- * Keys and times are merged: a step passes a time or places a key, and which of both it is takes no
- * branch. Where times are many, or one side has come to its end, each key goes on in long steps. */
+ * Keys and times are merged: each step passes a time or places a key, without a branch. If there
+ * are many times per key, or one side has reached its end, each key is searched in long steps. */
 int ranks(const int64_t *times, int64_t size, const int64_t *keys, int64_t count, int64_t age,
           int64_t *found) {
     int64_t at[LANES], key[LANES], stop[LANES], steps = NEAR, steady = 0;
@@ -70,7 +70,7 @@ int ranks(const int64_t *times, int64_t size, const int64_t *keys, int64_t count
     return steady == count ? 0 : UNEVEN;
 }
 
-/* The first row of a segment whose time is later than is asked; its end where none is. */
+/* The first row of a segment with a time later than ``asked``, or the end of the segment. */
 int first_later(const int64_t *times, int64_t size, const int64_t *bounds, int64_t segments,
                 const int64_t *which, const int64_t *asked, int64_t count, int64_t *found) {
     int64_t at = 0, segment = -1, last = 0, stop = 0;

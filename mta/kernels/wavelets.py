@@ -1,17 +1,16 @@
-"""Order statistics of many ranges of a column at once: a wavelet matrix, level by level.
+"""Order statistics of many ranges of a column together, by a wavelet matrix.
 
-(Claude, Navarro and Ordóñez, The Wavelet Matrix, 2015.) The column is one of small integers,
-the ranks of values. From the highest bit down, its rows are parted by that bit, those with a 0
-first, each part in its order. So a range of rows becomes two ranges, and a running count of zeros
-tells where they are:
+(Claude, Navarro and Ordóñez, The Wavelet Matrix, 2015.) The column has small integers, the ranks of
+values. From the highest bit to the lowest, its rows are stably sorted by that bit. So a range of
+rows becomes two ranges, whose bounds follow from a running count of zeros:
 
-    codes    5 2 7 1 4       bit 2: 1 0 1 0 1       parted: 2 1 | 5 7 4
+    codes    5 2 7 1 4       bit 2: 1 0 1 0 1       sorted: 2 1 | 5 7 4
     [1, 5)     2 7 1 4       two zeros before it ends, none before it begins
                              zeros are [0, 2), the ones [3, 5)
 
-The k-th smallest of the range is among the zeros if there are more than k of them. All ranges take
-a step together, a few operations on whole columns, and a level is dropped once they have passed it:
-so the memory is about ten numbers per row and range, and the time log2(distinct) passes.
+The k-th smallest code of the range is among the zeros if there are more than k of them. All ranges
+take each step together, by a few operations on whole columns, and only one level is in memory. So
+the memory is about ten numbers per row and range, and the time is log2(distinct) passes.
 """
 
 from __future__ import annotations
@@ -22,10 +21,7 @@ import numpy as np
 
 
 def _levels(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray, int]]:
-    """From the highest bit down: the bit, how many zeros are before each row, and how many in all.
-
-    The counts have one row more than the column.
-    """
+    """Yield each bit, the highest first, the zeros before each of n + 1 rows, and all zeros."""
     for bit in reversed(range(int(codes.max(initial=0)).bit_length())):
         ones = (codes >> bit & 1).astype(bool)
         before = np.zeros(len(codes) + 1, np.int64)
@@ -37,7 +33,7 @@ def _levels(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray, int]]:
 def select(
     codes: np.ndarray, starts: np.ndarray, stops: np.ndarray, ranks: np.ndarray
 ) -> np.ndarray:
-    """The ``ranks[i]``-th smallest code, from 0 on, of rows ``starts[i]`` to ``stops[i]``.
+    """Return the ``ranks[i]``-th smallest code, from 0 on, of rows ``starts[i]`` to ``stops[i]``.
 
     >>> codes = np.array([5, 2, 7, 1, 4])
     >>> select(codes, np.array([1, 1]), np.array([5, 5]), np.array([0, 2])).tolist()
@@ -59,7 +55,7 @@ def select(
 def count_below(
     codes: np.ndarray, starts: np.ndarray, stops: np.ndarray, bounds: np.ndarray
 ) -> np.ndarray:
-    """How many codes of each range are less than ``bounds[i]``, which is not negative.
+    """Return how many codes of each range are less than ``bounds[i]``, which is not negative.
 
     >>> codes = np.array([5, 2, 7, 1, 4])
     >>> count_below(codes, np.array([1, 0]), np.array([5, 5]), np.array([4, 8])).tolist()

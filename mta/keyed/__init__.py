@@ -1,23 +1,23 @@
 """Windows of very many keys, stored as columns and evaluated together.
 
-- ``key_types``: the types of keys, and their bytes
-- ``keys``: columns of keys of every library, as distinct keys in order of their hashes
-- ``table``: keys and their events, column by column; the starts of windows, and their results
-- ``kind``: what all windows share, and which events a key retains
+- ``key_types``: the types of keys, and how each type is encoded
+- ``keys``: reads key columns of all libraries as distinct keys, sorted by hash
+- ``table``: keys and their events as columns; where windows start, and their results
+- ``kind``: the settings that all windows share, and which events a key retains
 - ``leaves``: tables as pages, from which the keys of a batch are read
-- ``pages``: the pages above: indexes, and lists of pending deletions
-- ``lsm``: the tables, when they are merged, and which pages are deleted
-- ``snapshot``: everything that is not in pages
-- ``corrections``: events that replace or join others, and retractions
+- ``pages``: the pages above the tables: indexes, and lists of pages to delete
+- ``lsm``: the LSM tree: when tables are merged, and which pages are deleted
+- ``snapshot``: the part of the state that is not in pages
+- ``corrections``: retractions, and events that replace or combine with others
 - ``work``: combines a batch with the stored events of its keys, and computes results
 - ``standalone``: keys with a standalone window
 - ``questions``: rows of a batch that are questions and never become events
-- ``moments``: keys' windows as of any moment, for many keys and moments at once
+- ``moments``: windows as of any moment, for many keys and moments together
 - ``bucket``: adds batches, returns results, and expires idle keys
-- ``changes``: other windows and aggregations for retained events
+- ``changes``: restores snapshots with other windows or aggregations
 - ``coverage``: which results are incomplete after such a change, and until when
 - ``windows``: the public class
-- ``repartitioning``: keys redistributed over other snapshots
+- ``repartitioning``: redistributes keys over other snapshots
 - ``as_of``: windows as of the times of the rows of another table
-- ``rolling``: the same over a data frame
+- ``rolling``: windows over a data frame
 """

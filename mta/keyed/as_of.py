@@ -1,10 +1,10 @@
 """Windows as of the times of other rows: a point-in-time table of aggregates.
 
-    events      key, time, values      in windows, key by key
-    questions   key, time              each is answered by the events of its key up to its time
+    events      key, time, values      each is added to the window of its key
+    questions   key, time              answered from the events of the key up to that time
 
-In memory all events are laid out once, and all questions answered together (``moments``). With a
-store both come in order of time, part by part (``questions``), and only the windows are retained.
+In memory, one pass answers all questions (``moments``). With a store, events and questions are
+processed in order of time, in parts (``questions``), and only the windows are retained.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mta.monoids.base import empties
 
 
 class Events(NamedTuple):
-    """Events in any order: their keys as small integers, values by column, times."""
+    """Events in any order; keys are small integers, and times are in microseconds."""
 
     keys: np.ndarray
     values: dict[str, Any]
@@ -33,11 +33,11 @@ class Events(NamedTuple):
 def answered(
     windows: KeyedWindows, events: Events, keys: np.ndarray, moments: np.ndarray, chunk: int
 ) -> Any:
-    """Return results at moments of keys, in windows that have no events but these.
+    """Return the results of keys at moments, in windows that contain only these events.
 
-    With a store, process ``chunk`` rows at once. Sorts events and questions by key and time, then
-    takes 0.2 us per question and aggregation. Raises UnsupportedOperation if a policy looks at
-    values, and the errors of ``KeyedWindows.extend``.
+    With a store, a batch has ``chunk`` rows. Costs a sort by key and time, then 0.2 us per
+    question and aggregation. Raises UnsupportedOperation if a policy reads values, and the errors
+    of ``KeyedWindows.extend``.
     """
     for policy in windows.bucket.kind.policies.values():
         require_answerable(policy)
@@ -64,7 +64,7 @@ def answered(
 def _in_parts(
     windows: KeyedWindows, events: Events, keys: np.ndarray, moments: np.ndarray, chunk: int
 ) -> Any:
-    """Do the same in parts by time, with events before questions of the same time."""
+    """Return the same results, in parts by time; events precede questions of the same time."""
     every = np.concatenate((events.keys, keys))
     times = np.concatenate((events.times, moments))
     asks = np.arange(len(every)) >= len(events.keys)
@@ -73,7 +73,7 @@ def _in_parts(
     for start in range(0, len(order), chunk):
         rows = order[start : start + chunk]
         is_asked = asks[rows]
-        # The values of a question are ignored, so those of any event will do.
+        # The values of questions are ignored, so use those of the first event.
         of_events = np.where(is_asked, 0, rows)
         values = {name: taken(column, of_events) for name, column in events.values.items()}
         moment, given = times[rows].view("M8[us]"), values or range(len(rows))
@@ -86,12 +86,12 @@ def _in_parts(
 
 
 def taken(column: Any, rows: np.ndarray) -> Any:
-    """Return some rows of a column."""
+    """Return the values of a column at some rows."""
     return [column[row] for row in rows.tolist()] if isinstance(column, list) else column.take(rows)
 
 
 def joined(parts: Sequence[Any], order: np.ndarray) -> Any:
-    """Concatenate results of parts, and put them into another order."""
+    """Concatenate the results of parts, then reorder them."""
     if isinstance(parts[0], dict):
         return {name: joined([part[name] for part in parts], order) for name in parts[0]}
     if any(isinstance(part, np.ma.MaskedArray) for part in parts):
@@ -101,7 +101,7 @@ def joined(parts: Sequence[Any], order: np.ndarray) -> Any:
 
 
 def _places(codes: np.ndarray, keys: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    """Return the place of each requested key, -1 without events; ``codes`` are of ``keys``."""
+    """Return the place of each requested key, or -1; ``codes`` are the places of ``keys``."""
     most = max(int(keys.max(initial=-1)), int(asked.max(initial=-1))) + 1
     place = np.full(most, -1)
     place[keys] = codes
@@ -110,7 +110,7 @@ def _places(codes: np.ndarray, keys: np.ndarray, asked: np.ndarray) -> np.ndarra
 
 
 def by_key_and_time(codes: np.ndarray, times: np.ndarray, most: int) -> np.ndarray:
-    """Return the order by key, then time; ties keep their order. Linear for sorted times."""
+    """Return the order by key, then time; ties keep their order. Linear if times are sorted."""
     if (times[1:] >= times[:-1]).all():
         return group(codes, most)
     order = np.argsort(times, kind="stable")

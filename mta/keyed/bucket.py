@@ -1,12 +1,12 @@
-"""Add batches of events of many keys to their windows, and return all results at once.
+"""Add batches of events of many keys to their windows, and return all results together.
 
-    events in, in any order      -> by key, in order (arrival, or time where events may be late)
-    what is known of these keys  -> one look into the LSM tree
-    both, key by key             -> lanes, evaluated together
-    what the lanes still need    -> stays where it is; the new events alone are written
+    events in, in any order       -> by key, in order of arrival, or of time if events may be late
+    stored events of these keys   -> one lookup in the LSM tree
+    both, key by key              -> lanes, evaluated together
+    stored events still needed    -> stay where they are; only the new events are written
 
-Most keys of most streams have few events: they are vectorized, by columns (``work``). A key that
-has grown beyond ``promote_at`` events gets a standalone window, and so do all keys if nothing can
+Most keys of most streams have few events: these keys are vectorized, by columns (``work``). A key
+with more than ``promote_at`` events gets a standalone window, and so does every key if nothing can
 be vectorized (``standalone``).
 """
 
@@ -38,49 +38,49 @@ from mta.triggers.rules import EveryPeriod
 from mta.windows.engine import by_time
 from mta.windows.settings import OnMissing
 
-#: The default number of bytes in a page of keys.
+#: The default size of a page of keys in bytes, in a local and in a remote store.
 LOCAL_PAGE, REMOTE_PAGE = 1 << 19, 1 << 14
-#: Stands for the time of an event if there is none.
+#: The time of the newest event of a key without events.
 NEVER = int(np.iinfo("i8").min)
 
 
 @dataclass(slots=True)
 class Batch:
-    """Events in order of arrival: the distinct keys, the place of each event's key, its data."""
+    """Rows in order of arrival: distinct keys, the place of each row's key among them, and data."""
 
     keys: Keys
     codes: np.ndarray
     rows: Rows
     times: np.ndarray | None
     invalid: np.ndarray | None = None
-    """Which events have invalid values, without retractions and questions; None if none."""
+    """Which events have invalid values, excluding retractions and questions; None if none has."""
     late_first: bool = False
     """Whether an event that is both invalid and late counts as late."""
     retracts: np.ndarray | None = None
-    """Which rows retract the newest event of their time; None if none does."""
+    """Which rows retract the newest event of their key and time; None if none does."""
     unordered: bool = False
-    """Whether rows of one key and time have no order: then retractions come first, except those
-    that match no event.
+    """Whether rows of one key and time have no order. Retractions then come first, except those
+    that match no stored event, which come last.
     """
     on_missing: OnMissing = "raise"
     """What to do with a retraction that matches no event."""
     ahead: np.ndarray | None = None
     """Which events are dropped because they are ahead of the clock; None if none is."""
     asks: np.ndarray | None = None
-    """Which rows are questions, not events (``mta.keyed.questions``); None if none is."""
+    """Which rows are questions (``mta.keyed.questions``), not events; None if none is."""
 
     def __len__(self) -> int:
         return len(self.codes)
 
 
 class Late(NamedTuple):
-    """The late events of a batch, and the state of their keys at that point."""
+    """The late rows of a batch, and the state of its keys before the batch."""
 
     mask: np.ndarray
     floors: np.ndarray
-    """The time before which each key of the batch accepts nothing."""
+    """The time before which each key of the batch accepts no event."""
     newest: np.ndarray
-    """The time of its newest event; ``NEVER`` for a new key."""
+    """The time of each key's newest event; ``NEVER`` for a new key."""
 
 
 @dataclass(slots=True)
@@ -88,33 +88,33 @@ class Advance:
     """The outcome of a batch."""
 
     line: np.ndarray
-    """The accepted events by place in the batch: key by key, in order."""
+    """The places in the batch of the accepted events, key by key and in order."""
     late: Late | None
-    """The late events; None if there are none."""
+    """The late rows; None if there are none."""
     found: Found
     """The requested results."""
     keys: Keys
-    """The keys of the line."""
+    """The keys of the line, and keys with retractions."""
     bounds: np.ndarray
-    """Where each key's events begin in the line."""
+    """Where each key's events start in the line."""
     before: np.ndarray
-    """How many events of each key had been accepted before the batch."""
+    """The number of events of each key that were accepted before the batch."""
     last: np.ndarray | None
-    """The time of each key's newest event before the batch; for a new key, that of its first."""
+    """The time of each key's newest event before the batch, or of a new key's first event."""
     retracted: np.ndarray
-    """The retractions that matched an event, by place in the batch, like ``line``."""
+    """The places in the batch of the retractions that matched an event."""
     retracted_of: np.ndarray
-    """The place of the key of each."""
+    """The place of the key of each of these retractions."""
     missing: np.ndarray
-    """The retractions that matched no event, by place in the batch."""
+    """The places in the batch of the retractions that matched no event."""
     questions: Questions | None = None
-    """The questions that were answered; None for a batch without any."""
+    """The answered questions; None for a batch without questions."""
     ahead: np.ndarray | None = None
     """The events that were dropped because they are ahead of the clock; None if none is."""
 
 
 class Bucket:
-    """Windows of many keys: their tables in an LSM tree, and the standalone windows."""
+    """Windows of many keys: tables in an LSM tree, and standalone windows."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind, settings = kind, kind.settings
@@ -127,31 +127,25 @@ class Bucket:
         self.tree = LSMTree(layout, pages, settings.allowed_lateness is not None, kind.trimmed)
         self.standalone = StandaloneWindows(kind)
         self.counts = Counts()
-        #: The latest moment at which expired windows had become empty.
+        #: The latest moment at which the windows of an expired key became empty.
         self.expired: int | None = None
-        #: The lateness and ``retain_for`` that applied until now, if larger ones apply from now on.
+        #: The lateness and ``retain_for`` before a restore with larger ones; None otherwise.
         self.spans_until_now: tuple[int, int] | None = None
 
     @property
     def key_kind(self) -> str | None:
-        """Return the kind of the keys (``key_types``); None as long as there are none."""
+        """Return the kind of the keys (``key_types``); None if there are no keys yet."""
         return self.tree.layout.kind or None
 
     @property
     def generation(self) -> int:
-        """Return a number that differs between successive windows of a key.
-
-        A key that starts again has had an event since its last start.
-        """
+        """Return a number that differs between a key's windows: it grows with each event."""
         return ((self.tree.number << 40) + self.counts.inserted) % (1 << 64)
 
     # --- events ---------------------------------------------------------------------------------
 
     def find(self, keys: Keys) -> Table:
-        """Return the stored events of keys. Raises PartialBatch, MissingPage and CorruptPage.
-
-        Raises PartialBatch, MissingPage and CorruptPage.
-        """
+        """Return the stored events of keys. Raises PartialBatch, MissingPage and CorruptPage."""
         if self.standalone.failure is not None:
             self.standalone.raise_failure()
         return self.tree.find(keys)
@@ -159,9 +153,9 @@ class Bucket:
     def advance(self, batch: Batch, want: Want = "each") -> Advance:
         """Add a batch, and return the requested results.
 
-        Raises LateEvent, and the errors of the store and the monoid; then nothing has changed.
-        There is one exception: if standalone windows that changed since the last snapshot had taken
-        in events before the failure, every later call raises PartialBatch.
+        Raises LateEvent, NoSuchEvent, and the errors of the store and the monoid. After an error,
+        nothing has changed, with one exception: if standalone windows that changed since the last
+        snapshot had received events of the batch, every later call raises PartialBatch.
         """
         layout = self.tree.layout
         kind_before = layout.kind
@@ -252,7 +246,7 @@ class Bucket:
                 self.tree.add(table)
 
     def _are_standalone(self, work: Work, marks: np.ndarray) -> np.ndarray:
-        """Return which keys have standalone windows, or need them from now on."""
+        """Return which keys have a standalone window, or need one from now on."""
         if not self.kind.vectorized:
             return np.ones(len(marks), bool)
         found: np.ndarray = marks == STANDALONE
@@ -266,11 +260,7 @@ class Bucket:
         self, batch: Batch, line: np.ndarray, known: Table, at: np.ndarray,
         floors: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Retractions]:  # fmt: skip
-        """Return the events of a line, each key's start, and the retractions that match.
-
-        The last array has the retractions that match no event. Raises NoSuchEvent, unless those are
-        dropped.
-        """
+        """Return events, each key's start, and retractions with and without a match."""
         assert batch.times is not None and batch.retracts is not None
         takes = batch.retracts[line]
         newest = known.newest()
@@ -307,7 +297,7 @@ class Bucket:
         return line[events], bounds, line[good], line[resolved.missing], taken
 
     def _existing(self, window: AnyWindow, clock: int, time: int) -> int:
-        """Return how many events of a time can be retracted from a standalone window."""
+        """Return how many events at a time can be retracted from a standalone window."""
         events = by_time(window.engine.structure, FingerTreeLog)
         if not all(policy.positional for policy in self.kind.policies.values()):
             return events.count_at(time)
@@ -320,19 +310,16 @@ class Bucket:
         assert batch.times is not None and batch.retracts is not None
         place = int(rows.min())
         return NoSuchEvent(
-            f"{len(rows)} of {int(batch.retracts.sum())} retractions find no event to take out, "
+            f"{len(rows)} of {int(batch.retracts.sum())} retractions match no event, "
             f"the first at index {place}: key {batch.keys.at(int(batch.codes[place]))!r}, time "
-            f"{clock(int(batch.times[place]))}; it never came, was taken out before, or has left; "
-            'nothing was changed; correct them, or choose on_missing="drop"'
+            f"{clock(int(batch.times[place]))}; the event never arrived, was retracted already, or "
+            'has left; nothing was changed; correct them, or choose on_missing="drop"'
         )
 
     def _ordered(
         self, batch: Batch, newest: np.ndarray, floors: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray, Late | None, np.ndarray | None]:
-        """Return the accepted events by key, the start of each key, the late events, and the times.
-
-        The times are those of the accepted events, in their order.
-        """
+        """Return accepted events by key, each key's start, late events, and their times."""
         count = len(batch.keys)
         line = _events_of(batch, count)
         codes = batch.codes if len(line) == len(batch) else batch.codes[line]
@@ -367,10 +354,7 @@ class Bucket:
     def _questions(
         self, batch: Batch, known: Table, at: np.ndarray, newest: np.ndarray, late: Late | None
     ) -> tuple[Questions, Late | None]:
-        """Return the questions that are answered, and all late rows, including questions.
-
-        Raises LateEvent, unless late rows are dropped.
-        """
+        """Return the questions to answer, and late rows including questions. Raises LateEvent."""
         assert batch.times is not None and batch.asks is not None
         retention, rows = self.kind.retention, questions_among(batch.asks, batch.codes, batch.times)
         codes, times = batch.codes[rows], batch.times[rows]
@@ -392,8 +376,8 @@ class Bucket:
         key = int(batch.codes[place])
         return LateEvent(
             f"the question at index {place}, of the key {batch.keys.at(key)!r}, is as of "
-            f"{clock(int(batch.times[place]))}, before {clock(int(floors[key]))}, since when "
-            "events are retained for it; nothing was inserted; retain them for longer by "
+            f"{clock(int(batch.times[place]))}, but events of this key are retained only from "
+            f"{clock(int(floors[key]))} on; nothing was inserted; set a longer "
             'retain_for, or choose on_late="drop"'
         )
 
@@ -422,11 +406,10 @@ class Bucket:
     ) -> np.ndarray:
         """Return the time before which each key accepts nothing, ``least`` for no limit.
 
-        That is its cutoff or horizon (``retention``), at a distance from its newest event. A key
-        that is new, or whose events all arrived after some keys were expired, may have been one of
-        the expired keys, and its earlier events are lost. So it accepts nothing before the moment
-        at which the last expired window was empty. This does not depend on how its events are
-        stored.
+        This time is the cutoff or horizon of the key (``retention``). A key that is new, or whose
+        events all arrived after some keys were expired, may itself have been expired, and then its
+        earlier events are lost. So this key accepts nothing before the moment at which the last
+        expired window was empty. This rule does not depend on how the events of the key are stored.
         """
         begin = least if self.expired is None else max(least, self.expired)
         floors = np.full(len(at), begin)
@@ -443,10 +426,7 @@ class Bucket:
         return floors
 
     def _first_time(self, known: Table, place: int) -> int:
-        """Return the time of a key's first event; ``NEVER`` if events of it have left.
-
-        An event that has left is at the key's cutoff or before it.
-        """
+        """Return the time of a key's first event; ``NEVER`` if any events of the key have left."""
         assert known.times is not None
         if known.left[place]:
             return NEVER
@@ -459,7 +439,7 @@ class Bucket:
         return events.time_at(0) if events.back else first
 
     def _note_previous_spans(self) -> None:
-        """Note up to when shorter spans applied; reads every page, but only once."""
+        """Note until when shorter spans applied. Reads every page, but only once."""
         if self.spans_until_now is None:
             return
         newest = [int(table.newest().max()) for table in self.tree.everything()]
@@ -482,7 +462,7 @@ class Bucket:
         if last != NEVER and floor == last - (lateness or 0):
             shown = f", last {clock(last)}"
         elif floor == self.expired:
-            old = f"older than {clock(floor)}, when keys expired, perhaps including theirs"
+            old = f"older than {clock(floor)}, when their keys may have expired"
             remedy = "send events sooner, or increase the delay of the watermark in Spark"
         elif last != NEVER:
             old = f"older than {clock(floor)}, before which no event is retained"
@@ -495,7 +475,7 @@ class Bucket:
     # --- snapshots ------------------------------------------------------------------------------
 
     def write(self, inline: int) -> None:
-        """Write the new events, unless they weigh less than ``inline``, before a snapshot.
+        """Write the new events before a snapshot, unless they have at most ``inline`` bytes.
 
         Deletes the pages that no restorable snapshot needs. If the store fails, nothing is lost.
         """
@@ -512,7 +492,7 @@ class Bucket:
             self._delete(entry)
 
     def retain(self) -> None:
-        """Note that a snapshot was taken: its pages are retained while it can be restored."""
+        """Note that a snapshot was taken: retain its pages while it can be restored."""
         if self.standalone.open:
             self.standalone.retain()
         self.tree.pending.age(self.kind.settings.retain)
@@ -522,7 +502,7 @@ class Bucket:
     def expire(self, until: int, end_of: Callable[[int], int]) -> Table:
         """Expire the keys whose newest event is at ``until`` or before; return their stored events.
 
-        ``end_of`` maps the newest event to the time until which its window may hold other events.
+        ``end_of`` maps the time of a newest event to the moment at which the window is empty.
         """
         if self.standalone.failure is not None:
             self.standalone.raise_failure()
@@ -541,7 +521,7 @@ class Bucket:
         return gone
 
     def due(self, gone: Table, trigger: EveryPeriod) -> Found:
-        """Return the results of expired keys up to the boundary where their windows are empty."""
+        """Return the results of expired keys up to the boundary at which windows are empty."""
         kind, newest = self.kind, gone.newest()
         ends = trigger.boundary(newest + (kind.longest or 0))
         of, moments = trigger.spread(*trigger.between(newest, ends + 1, kind.longest))
@@ -556,17 +536,14 @@ class Bucket:
 
     @property
     def is_deleting(self) -> bool:
-        """Return whether pages of expired or deleted windows still have to be deleted."""
+        """Return whether pages of expired or deleted windows are still pending deletion."""
         entries = self.tree.pending.all()
         return bool(entries and not self.counts.keys) or any(
             isinstance(entry, bytes) or entry.level == LIST for entry in entries
         )
 
     def earliest(self) -> int | None:
-        """Return a lower bound on the time of each key's newest event; None without keys.
-
-        No store call.
-        """
+        """Return a lower bound on the newest time of each key, if any, without a store call."""
         return self.tree.earliest() if self.counts.keys else None
 
     def _delete(self, entry: Entry) -> None:
@@ -580,7 +557,6 @@ class Bucket:
         self.tree.pages.delete(entry)
 
     def delete_pages(self) -> None:
-        """Delete every page."""
         for table in self.tree.everything():
             for place in table.standalone.tolist():
                 self.standalone.window(table, place).delete_pages()
@@ -590,7 +566,7 @@ class Bucket:
 
 
 def _events_of(batch: Batch, count: int) -> np.ndarray:
-    """Return the rows of a batch that are events, by key, without those ahead of the clock."""
+    """Return the rows of a batch that are events, by key, without events ahead of the clock."""
     line = group(batch.codes, count)
     for others in (batch.asks, batch.ahead):
         if others is not None:
@@ -599,7 +575,7 @@ def _events_of(batch: Batch, count: int) -> np.ndarray:
 
 
 def _in_order(times: np.ndarray, sizes: np.ndarray, floors: np.ndarray) -> bool:
-    """Whether the events of each key are in order, and none comes before the key's floor."""
+    """Return whether each key's events are in order, and none is before the key's floor."""
     some = np.flatnonzero(sizes)
     first = bounds_of(sizes)[some]
     later = times[1:] >= times[:-1]
@@ -608,7 +584,7 @@ def _in_order(times: np.ndarray, sizes: np.ndarray, floors: np.ndarray) -> bool:
 
 
 def _newest(known: Table, at: np.ndarray) -> np.ndarray:
-    """Return the time of each known key's newest event, by place; ``NEVER`` without one."""
+    """Return the time of the newest event of the key at each place; ``NEVER`` without an event."""
     if known.times is None:
         return np.full(len(at), NEVER)
     found: np.ndarray = np.append(known.newest(), NEVER)[at]
@@ -616,10 +592,7 @@ def _newest(known: Table, at: np.ndarray) -> np.ndarray:
 
 
 def _touched(bounds: np.ndarray, taken: Retractions | None, asked: Asked | None) -> np.ndarray:
-    """Return the places of keys with new events or retractions.
-
-    Retractions and questions refer to these places from now on.
-    """
+    """Return the places of keys with events or retractions; renumber ``taken`` and ``asked``."""
     is_touched = np.diff(bounds) > 0
     if taken is None:
         touched = np.flatnonzero(is_touched)

@@ -1,26 +1,26 @@
 """Restore windows of many keys with other windows or other aggregations.
 
 A vectorized key is stored as its events, column by column, without aggregates. So an aggregation
-that reads stored columns continues exactly from the retained events. A restore with other windows
-or aggregations *carries over* the whole snapshot once:
+of stored columns continues exactly from the retained events. A restore with other windows or
+aggregations *carries over* the whole snapshot once:
 
-    tables of the snapshot -> what its windows held -> today's columns -> one run, with new pages
+    tables of the snapshot -> the events of its windows -> current columns -> one run, new pages
     standalone windows -> their events, in order -> vectorized again, or standalone windows
 
-- Each key keeps exactly what its previous windows held (late events to come included,
-  ``retention``). Other stored events may have gaps, because a merge has trimmed newer tables but
-  not yet an older one.
-- A column that was not stored has no values in older events. It is stored with *marks* from now on
-  (``mta.monoids.missing_columns``), and aggregations that read it start empty.
-- A window that is not within a previous one may miss events that left.
-- The pages of standalone windows by count have no times. With a policy that looks at times, such a
-  key starts again.
+- Each key retains exactly the events that its previous windows retained, including those that late
+  events may need (``Retention``). Other stored events may have gaps, because a merge has trimmed
+  newer tables but not yet an older table.
+- A column that was not stored has no values in older events. From now on it is stored with *marks*
+  (``mta.monoids.missing_columns``), and aggregations that read the column start empty.
+- A window that no previous window contained may miss events that have left.
+- Pages of standalone windows by count have no times. If a policy needs times, the keys of these
+  windows start again.
 
 ``coverage`` reports what a window misses, and when it is complete.
 
-It reads and writes all retained events. Earlier pages stay as long as the snapshots that name them.
-Names of new standalone windows have the number of the change in them, since their pages may have
-the content and the place of old ones, which are deleted later.
+A carry-over reads and writes all retained events. Earlier pages stay as long as the snapshots that
+name them. The name of a new standalone window includes the number of the change, because its pages
+may have the content and place of old pages, which are deleted later.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ _NUMBERS = re.compile(r"Array\('[<|][biuf]\d'\)")
 
 
 def with_marks(monoid: AbstractMonoid, snapshot: KeyedSnapshot) -> AbstractMonoid:
-    """Return a monoid that matches the events as a snapshot stores them."""
+    """Return a monoid that reads events with the columns that a snapshot stores."""
     marked = {name for name, _ in snapshot.columns if name.startswith("\0")}
     return _marked(monoid, lambda column: mark_of(column) in marked)
 
 
 def stored_after(monoid: AbstractMonoid, columns: Columns) -> AbstractMonoid:
-    """Return a monoid that stores events like earlier ones with some other columns."""
+    """Return the monoid with marks for columns that may be missing from events with ``columns``."""
     marked = {name for name, _ in columns}
 
     def is_missing(column: tuple[str, str]) -> bool:
@@ -93,7 +93,7 @@ def stored_after(monoid: AbstractMonoid, columns: Columns) -> AbstractMonoid:
 def require_observed(
     reader: AbstractMonoid, policies: Mapping[str, AbstractPolicy], columns: Columns
 ) -> None:
-    """Raises SnapshotMismatch if a policy looks at a column that some events do not have."""
+    """Raise SnapshotMismatch if a policy reads a column that some events do not have."""
     observed = [names for policy in policies.values() for _, names, _ in policy.observers]
     looked_at = {name for names in observed for name in column_names(names)}
     stored = columns_of(reader)
@@ -101,13 +101,13 @@ def require_observed(
         is_missing = _origin(column, columns) is None or (mark_of(column), repr(MARKS)) in stored
         if column[0] in looked_at and is_missing:
             raise SnapshotMismatch(
-                f"a policy looks at {column[0]!r}, which the snapshot's events are stored without: "
+                f"a policy reads {column[0]!r}, which the events of the snapshot do not have: "
                 "restore it with another policy"
             )
 
 
 def _origin(column: tuple[str, str], columns: Columns) -> tuple[str, str] | None:
-    """Return the stored column that provides one: itself, without nulls, or of another kind."""
+    """Return the stored column to read a column from: the same, or one of another kind."""
     if column in columns:
         return column
     name, kind = column
@@ -119,7 +119,7 @@ def _origin(column: tuple[str, str], columns: Columns) -> tuple[str, str] | None
 
 
 def without_nulls(kind: str) -> str:
-    """Return the kind of a column without nulls."""
+    """Return the kind of the same column without nulls."""
     return kind.removeprefix("Nullable(").removesuffix(")") if "Nullable(" in kind else kind
 
 
@@ -131,7 +131,7 @@ def _marked(
 
 
 def schemas_of(columns: Columns, like: AbstractMonoid | None = None) -> list[Schema]:
-    """Return the columns of pages. Raises SnapshotMismatch for an unknown kind."""
+    """Return the schemas of stored columns. Raises SnapshotMismatch for an unknown kind."""
     known: dict[str, Schema] = {}
     if like is not None:
         own = like.stored.values() if isinstance(like, Product) else [like.inputs]
@@ -152,8 +152,8 @@ def schemas_of(columns: Columns, like: AbstractMonoid | None = None) -> list[Sch
             found.append(Objects())
         else:
             raise SnapshotMismatch(
-                f"the snapshot stores {name!r} as {kind}, which only its writer can read: restore "
-                "it with what it was made with"
+                f"the snapshot stores {name!r} as {kind}, which only the aggregation that wrote it "
+                "can read: restore the snapshot with that aggregation"
             )
     return found
 
@@ -164,25 +164,25 @@ def are_bare(columns: Columns) -> bool:
 
 
 def schema_of(columns: Columns, like: AbstractMonoid | None = None) -> Schema:
-    """Return the schema of events in pages. Raises SnapshotMismatch for an unknown kind."""
+    """Return the schema of stored events. Raises SnapshotMismatch for an unknown kind."""
     schemas = schemas_of(columns, like)
     return schemas[0] if are_bare(columns) else Record(schemas)
 
 
-# --- what a snapshot holds ----------------------------------------------------------------------
+# --- reading a snapshot -------------------------------------------------------------------------
 
 
 @dataclass
 class Source:
-    """The keys of a snapshot with the events that their windows held, as columns; read-only."""
+    """The keys of a snapshot with the events that their windows retained; read-only."""
 
     unread: UnreadSnapshot
     store: PageStore
     like: AbstractMonoid
-    """Reads some of the columns."""
+    """Provides the schemas of some of the columns."""
     on_duplicate: OnDuplicate
     """What to do with an event at the time of an existing event of its key."""
-    #: The time of the newest event.
+    #: The time of the newest event that ``tables`` has read.
     newest: int | None = None
     snapshots: list[bytes] = field(default_factory=list)
 
@@ -195,7 +195,7 @@ class Source:
         self.is_record = isinstance(schema, Record)
         self.schemas = schema.schemas if isinstance(schema, Record) else (schema,)
         found = {name: policy_of(text, mark) for name, text, mark in snapshot.policies}
-        #: The windows, if all of them depend on counts and times only.
+        #: The windows that depend on counts and times only.
         self.policies = {name: policy for name, policy in found.items() if policy is not None}
         self._retention = Retention(
             self.policies, snapshot.lateness, self.on_duplicate, snapshot.retain_for
@@ -212,11 +212,11 @@ class Source:
         return len(self.policies) == len(self.snapshot.policies)
 
     def _trimmed(self, table: Table) -> Table:
-        """Return a table without events that no previous window needs: they may have gaps."""
+        """Return a table without the events that no previous window needs, which may have gaps."""
         return self._retention.trimmed(table) if self._are_known else table
 
     def tables(self) -> Iterator[Table]:
-        """Yield all keys in order, range by range; reads every page once or twice."""
+        """Yield all keys in order, range by range. Reads every page once or twice."""
         for table in self._tree.everything():
             some = np.flatnonzero((table.marks != STANDALONE) & (table.left > 0))
             clocks = None
@@ -230,10 +230,7 @@ class Source:
             yield table
 
     def events(self, snapshot: bytes, left: int, last: int | None) -> tuple[int, list[Leaf]]:
-        """Return the events of a standalone window, and how many of its key came before them.
-
-        Pages are read while the leaves are iterated. ``last`` is the key's clock.
-        """
+        """Return a standalone window's events, and how many precede them; ``last`` is its clock."""
         self.snapshots.append(snapshot)
         events = restore_opaque(snapshot, self.store, self.schemas)
         clocks = None if last is None else np.array([last])
@@ -249,7 +246,7 @@ class Source:
         return left + sum(leaf.count for leaf in leaves)
 
     def _needed(self, leaves: list[Leaf], clocks: np.ndarray | None) -> list[Leaf]:
-        """Return leaves without events that no previous window needs, as if vectorized."""
+        """Return leaves without the events that no previous window needs."""
         if not self._are_known or not leaves:
             return leaves
         first = leaves[0].first + int(self._retention.needed(_lane(leaves), clocks)[0])
@@ -287,7 +284,7 @@ class Source:
         return read_column(found[origin], schema)
 
     def origin_of_marks(self, name: str) -> tuple[str, str] | None:
-        """Return the stored column from which the column of some marks is read."""
+        """Return the stored column from which a column of marks is read."""
         _, column, kind = name.split("\0", 2)
         return _origin((column, kind), self.columns)
 
@@ -301,10 +298,10 @@ class Source:
 
 
 def carry(source: Source, bucket: Bucket) -> None:
-    """Carry over everything in a snapshot into a bucket.
+    """Add everything in a snapshot to a bucket, as one run.
 
-    Writes one run. If a store call fails, nothing has changed except for pages that no snapshot
-    names; another attempt writes the same pages.
+    If a store call fails, nothing has changed except for pages that no snapshot names, and a
+    second attempt writes the same pages.
     """
     tree, snapshot = bucket.tree, source.snapshot
     assert tree.pages is not None
@@ -327,7 +324,7 @@ def carry(source: Source, bucket: Bucket) -> None:
 
 
 def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
-    """Return the keys of a table as the windows of a bucket store them."""
+    """Return the keys of a table as a bucket stores them."""
     kind, schema = bucket.kind, bucket.tree.layout.schema
     columns = columns_of(kind.reader)
     plain = table.take(np.flatnonzero(table.marks != STANDALONE))
@@ -365,7 +362,7 @@ def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
 
 
 def _fits(bucket: Bucket, clock: int | None, leaves: Sequence[Leaf]) -> bool:
-    """Return whether a key can be vectorized: it has few events, and the newest is at its clock."""
+    """Return whether a key can be vectorized: few events, the newest of them at its clock."""
     kind, times = bucket.kind, leaves[-1].times if leaves else None
     if (
         not kind.vectorized
@@ -383,14 +380,14 @@ def _lane(leaves: Sequence[Leaf]) -> Lanes:
 
 
 class _Standalone:
-    """Standalone windows that receive events, and their entries among the keys."""
+    """Starts standalone windows with events, and collects their entries among the keys."""
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
         self.tables: list[Table] = []
 
     def add(self, keys: Keys, left: int, last: int | None, leaves: Sequence[Leaf]) -> None:
-        """Add the window of a key, after ``left`` events that are not in it."""
+        """Add the window of a key; ``left`` events of the key precede the first event in it."""
         bucket, schema = self._bucket, self._bucket.tree.layout.schema
         events = sum(leaf.count for leaf in leaves)
         window: AnyWindow = bucket.standalone.begin(keys.packed(0), events, bucket.generation)
@@ -399,7 +396,7 @@ class _Standalone:
             times = None if leaf.times is None else leaf.times.view("M8[us]")
             window.extend(rows, times, "last")
         if bucket.kind.settings.allowed_lateness is not None:
-            window.engine.intake.advance(last)  # later than the newest event if that was retracted
+            window.engine.intake.advance(last)  # after a retraction, later than the newest event
             if isinstance(window, Window):
                 window.engine.pass_to(last)
         times = None if not bucket.tree.layout.timed else np.array([last], "<i8")
@@ -410,14 +407,14 @@ class _Standalone:
 
 
 def pending_after(source: Source) -> list[Entry]:
-    """What no snapshot needs any more that is made after all of a source was carried over."""
+    """Return the pages and windows that snapshots after a carry-over no longer need."""
     return [*(run.pages() for run in source.snapshot.runs), *source.snapshots]
 
 
 def starts_after(
     source: Source, monoid: AbstractMonoid, policies: Mapping[str, AbstractPolicy]
 ) -> dict[str, Start]:
-    """Return what the new windows and columns miss if everything comes from a snapshot."""
+    """Return what the new windows and columns miss after a carry-over."""
     found, starts = dict[str, Start](), source.snapshot.starts
     for name, policy in policies.items():
         same = [n for n, _, mark in source.snapshot.policies if mark == policy.fingerprint]
@@ -434,37 +431,36 @@ def starts_after(
     return found
 
 
-# --- saying what differs ------------------------------------------------------------------------
+# --- differences --------------------------------------------------------------------------------
 
 
 def require_suitable(found: KeyedSnapshot, wanted: KeyedSnapshot, monoid: AbstractMonoid) -> None:
-    """Raises SnapshotMismatch if the events of a snapshot do not suit some windows.
-
-    ``wanted`` describes what these windows would write themselves.
-    """
+    """Raise SnapshotMismatch if ``found`` does not suit windows that would write ``wanted``."""
     why = None
     named = isinstance(monoid, Product) and all(name for name, _ in found.columns)
     if found.monoid[1] != wanted.monoid[1] and found.columns != columns_of(monoid) and not named:
-        why = "the monoids read other values: give a Product of columns that are stored"
+        why = "the monoid reads other values: give a Product of stored columns"
     if (found.lateness is None) != (wanted.lateness is None):
-        why = "events are in the order in which they came, or in that of their times: " + (
-            "leave out allowed_lateness" if found.lateness is None else "set allowed_lateness"
+        why = "its events are in order of " + (
+            "arrival: leave out allowed_lateness"
+            if found.lateness is None
+            else "time: set allowed_lateness"
         )
     if found.timed != wanted.timed:
-        why = "events have times or have none: " + (
-            "set timed=True, as they have" if found.timed else "take windows by count alone"
+        why = "its events have " + (
+            "times: set timed=True" if found.timed else "no times: take windows by count alone"
         )
     for name, read in columns_of(monoid):
         if (name, f"Nullable({read})") in found.columns and (name, read) not in found.columns:
-            why = f"as its events may have nulls in {name!r}: set nulls='skip'"
+            why = f"its events may have nulls in {name!r}: set nulls='skip'"
     if why is not None:
-        titles = "the snapshot has", "asked for"
+        titles = "the snapshot has", "requested"
         shown = side_by_side(_described(found), _described(wanted), titles)
-        raise SnapshotMismatch(f"the snapshot does not match these windows, {why}\n{shown}")
+        raise SnapshotMismatch(f"the snapshot does not match these windows, as {why}\n{shown}")
 
 
 def _described(snapshot: KeyedSnapshot) -> list[tuple[str, str]]:
-    """Describe the windows of a snapshot, line by line."""
+    """Return a name and a text for each setting of a snapshot."""
     lateness = "in order" if snapshot.lateness is None else f"{snapshot.lateness / 1e6} s"
     return [
         ("monoid", snapshot.monoid[0]),
@@ -478,7 +474,7 @@ def _described(snapshot: KeyedSnapshot) -> list[tuple[str, str]]:
 def side_by_side(
     old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]], titles: tuple[str, str]
 ) -> str:
-    """Format what was and what is requested, line by line, with an asterisk where lines differ.
+    """Format two descriptions side by side, with an asterisk before lines that differ.
 
     >>> print(side_by_side([("window", "3")], [("window", "5")], ("saved", "asked")))
                 saved  asked

@@ -1,4 +1,4 @@
-"""Retractions, replacements and combinations of events at their times, for many keys at once.
+"""Retractions, replacements and combinations of events at the same time, for many keys together.
 
 The rows of a batch are processed by key and time, and rows of one time in order of arrival:
 
@@ -7,16 +7,16 @@ The rows of a batch are processed by key and time, and rows of one time in order
     result    a  1x 5y 9u         with on_duplicate="append"
               a  1x 9u            with "replace" and "combine"
 
-Retractions of stored events, and events that replace or combine with others, are computed over
-whole columns (``correct``): the union of stored and new events loses the rows that are no longer
-valid, and the corrected keys are written again completely, which hides their entries in older
-tables. An event that another one of the same batch replaces has a result too: that of the window up
-to its time, as of its arrival.
+Retractions, replacements and combinations of stored events are computed over whole columns
+(``correct``): rows that are no longer valid are removed from the union of stored and new events.
+The corrected keys are then written again completely, which hides their entries in older tables. An
+event that another event of the same batch replaces has a result too: the result of its window as of
+its arrival.
 
-Two kinds of keys are standalone for this batch (``Retractions.alone``): keys with a retraction of
-an event of the same batch; and keys that lose their newest event without an equally new one,
-because only a standalone window knows up to when events were evicted. Such a key is vectorized
-again once an equally new event has arrived.
+Two kinds of keys are standalone for this batch: keys with a retraction of an event of the same
+batch (``Retractions.alone``), and keys that lose their newest event without an equally new one
+(``receding``), because only a standalone window knows up to when events were evicted. A key of the
+second kind is vectorized again once an equally new event has arrived.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from mta.keyed.table import ALL, Lanes, Table, folds
 from mta.logs.base import OnDuplicate
 from mta.monoids.base import AbstractMonoid, empties
 
-#: Returns the number of events at times of keys, for arrays of places and times.
+#: Returns how many events keys have at some times, for arrays of places of keys and of times.
 Existing = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -42,12 +42,12 @@ class Retractions:
     """The retractions of a batch that match an event, in order of key and time."""
 
     of: np.ndarray
-    """The place of the key of each."""
+    """The place of the key of each retraction."""
     times: np.ndarray
     slots: np.ndarray
-    """How many events of the batch, over all keys, come before each."""
+    """How many events of the batch, over all keys, precede each retraction."""
     floors: np.ndarray
-    """The time from which on results of the key of each may be requested, as events may be late."""
+    """For each retraction, the time before which no result of its key is requested."""
     alone: np.ndarray
     """The places of keys with a retraction of an event of the same batch."""
 
@@ -57,11 +57,11 @@ class Resolved:
     """Which retractions match an event."""
 
     order: np.ndarray | None
-    """The order of the rows of the batch; None if it does not change."""
+    """The new order of the rows of the batch; None if they keep their order."""
     missing: np.ndarray
-    """Rows, in their new order, that are retractions without a match."""
+    """Which rows, in their new order, are retractions without a match."""
     own: np.ndarray
-    """Rows, in their new order, that retract an event of the same batch."""
+    """Which rows, in their new order, retract an event of the same batch."""
 
 
 def resolve(
@@ -75,8 +75,8 @@ def resolve(
     """Resolve the retractions of a batch, whose rows are in order of key, time and arrival.
 
     ``put_off`` says that rows of one key and time have no order: retractions without another match
-    retract events of the batch itself. Costs one step for each row of the longest run of rows of
-    one key and time.
+    retract events of the batch itself. Costs one step per row of the longest run of rows of one key
+    and time.
     """
     if not len(codes):
         return Resolved(None, np.zeros(0, bool), np.zeros(0, bool))
@@ -97,7 +97,7 @@ def resolve(
 def _simulate(
     first: np.ndarray, lengths: np.ndarray, before: np.ndarray, retracts: np.ndarray, beside: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Simulate runs of rows of one key and time, row by row and all runs at once."""
+    """Simulate runs of rows of one key and time, row by row and all runs together."""
     missing, own = np.zeros(len(retracts), bool), np.zeros(len(retracts), bool)
     previous, fresh = before.copy(), np.zeros_like(before)
     for step in range(int(lengths.max(initial=0))):
@@ -151,19 +151,19 @@ def receding(known: Table, at: np.ndarray, new: Table, taken: Retractions) -> np
 
 @dataclass(slots=True)
 class Corrected:
-    """Lanes after a batch, and the positions of its events in them."""
+    """Lanes after a batch, and the rows of its events in these lanes."""
 
     lanes: Table
     newest: np.ndarray
     """The row of each new event, or of the event that replaced it."""
     passed: np.ndarray
-    """Which of these are replaced or retracted by the end of the batch."""
+    """Which new events are replaced or retracted by the end of the batch."""
     states: Rows
-    """The values at the time of each of these on its arrival; input rows."""
+    """The values of these events, or of their combinations, on arrival; input rows."""
     first: np.ndarray
     """The first row of each lane that is new, or that follows a removed row."""
     touched: np.ndarray
-    """The lanes that have lost rows or have changed values."""
+    """The lanes with removed rows or changed values."""
 
 
 def correct(
@@ -174,11 +174,11 @@ def correct(
     on_duplicate: OnDuplicate,
     monoid: AbstractMonoid,
 ) -> Corrected:
-    """Return the union of stored and new events after replacements and retractions.
+    """Apply replacements and retractions to the union of stored and new events.
 
-    ``newest`` are the rows of the new events, which follow the stored events of their times. ``of``
-    and ``moments`` are the lanes and times of retractions of stored events. Costs a few searches
-    per retraction, and about 50 ns per row.
+    ``newest`` are the rows of the new events, each after the stored events of its time. ``of`` and
+    ``moments`` are the lanes and times of retractions of stored events. Costs a few searches per
+    retraction, and about 50 ns per row.
     """
     assert union.times is not None
     count, schema = union.events, union.schema
@@ -222,7 +222,7 @@ def correct(
 def _joined(
     rows: Rows, alive: np.ndarray, again: np.ndarray, union: Table, monoid: AbstractMonoid
 ) -> Rows:
-    """Return all values, with each combined event as the combination of its parts."""
+    """Return all values; each part of a combined event combines all parts up to itself."""
     schema, count = union.schema, len(alive)
     heads = np.concatenate(([True], ~again))
     fronts = np.maximum.accumulate(np.where(heads, np.arange(count), 0))
@@ -244,7 +244,7 @@ def folds_with(
     rows: np.ndarray,
     states: Rows,
 ) -> Rows:
-    """Return the outputs of windows that end with some rows, with other values in those rows."""
+    """Return the outputs of windows that end with some rows, whose values ``states`` replaces."""
     times = None if lanes.times is None else lanes.times[rows]
     starts, stops = lanes.frame_at(policy, of, rows, times)
     schema, size = monoid.partials, len(rows)

@@ -1,12 +1,12 @@
 """Which results are incomplete after windows or aggregations were changed, and until when.
 
-A ``Start`` describes what a change has lost: every missing event is at or before a moment, and a
-number of each key's events, right before the oldest one that the key still accepts, are complete.
-From these follows when each result is complete (``Incomplete``):
+A ``Start`` describes what a change has lost. Every missing event is at or before its ``moment``.
+None of the last ``known`` events before the oldest event that a key still accepts is missing. Both
+numbers determine when each result is complete (``Incomplete``):
 
     TimeWindow(60)                  from a moment on
-    CountWindow(9)                  after so many events of a key
-    TimeWindow(60) | CountWindow(9) after either, as the window is the shorter one of the two
+    CountWindow(9)                  after a number of events of a key
+    TimeWindow(60) | CountWindow(9) after either, because the window is the shorter of the two
     TimeWindow(60) & CountWindow(9) after both
 """
 
@@ -30,17 +30,17 @@ from mta.monoids.product import Product, column_names
 
 
 class Losses:
-    """The events that keys have lost since windows before a change held them."""
+    """The events of their previous windows that keys have lost."""
 
     def __init__(self, retention: Retention, starts: Mapping[str, Start]) -> None:
         self._retention, self._starts = retention, starts
-        #: What any key may miss that previous windows did not hold; None if nothing.
+        #: What any key may miss because no previous window retained it; None if nothing.
         self._start: Start | None = None
-        #: What keys miss whose events were all discarded; None if there are none.
+        #: What keys with discarded events miss; None if there are no such keys.
         self._given_up: Start | None = None
 
     def add(self, start: Start) -> None:
-        """Note what some key misses."""
+        """Note what a key misses."""
         self._start = _both(self._start, start)
 
     def give_up(self, clock: int | None) -> None:
@@ -49,7 +49,7 @@ class Losses:
         self._given_up = _both(self._given_up, Start(clock, 0))
 
     def note(self, lanes: Lanes, clocks: np.ndarray | None) -> None:
-        """Note the events that keys have, all of which have lost earlier ones."""
+        """Note the retained events of keys that have all lost earlier events."""
         known = int((self._retention.known(lanes, clocks) - lanes.bounds[:-1]).min())
         if clocks is None:
             self.add(Start(None, known))
@@ -68,7 +68,7 @@ class Losses:
         self.add(Start(int(gone.max()), known))
 
     def of(self, policy: AbstractPolicy, others: Sequence[str]) -> Start | None:
-        """Return what a window misses; ``others`` are previous windows with that policy."""
+        """Return what a window misses; ``others`` are previous windows with the same policy."""
         policies = self._retention.policies
         wider = {*others, *(n for n, held in policies.items() if covers(held, policy))}
         if wider <= self._starts.keys() and self._start is not None:
@@ -81,7 +81,7 @@ class Losses:
 
 
 def _both(one: Start | None, other: Start) -> Start:
-    """Return what is missing if either may be."""
+    """Return a start that covers two losses."""
     if one is None:
         return other
     moments = [m for m in (one.moment, other.moment) if m is not None]
@@ -89,7 +89,7 @@ def _both(one: Start | None, other: Start) -> Start:
 
 
 def add_start(starts: dict[str, Start], name: str, start: Start) -> None:
-    """Add to a window or column what ``start`` says is missing."""
+    """Add a loss to what a window or column misses."""
     starts[name] = _both(starts.get(name), start)
 
 
@@ -110,12 +110,12 @@ def incomplete(
 def incomplete_after(
     window: str, aggregation: str, policy: AbstractPolicy, starts: Sequence[Start]
 ) -> Incomplete | None:
-    """Return a result that misses everything in some starts; None if it is complete."""
+    """Return a result with the losses of all ``starts``; None if it is complete."""
     return _incomplete(window, aggregation, [whole_after(policy, *start) for start in starts])
 
 
 def later(one: Incomplete, other: Incomplete) -> Incomplete:
-    """Return the same result for the keys of both: when both are complete."""
+    """Join two descriptions of a result, which is complete once both are."""
     found = _incomplete(one.window, one.aggregation, [_wholes(one), _wholes(other)])
     assert found is not None
     return found
@@ -124,7 +124,7 @@ def later(one: Incomplete, other: Incomplete) -> Incomplete:
 def _incomplete(
     window: str, aggregation: str, sides: Sequence[Sequence[Whole]]
 ) -> Incomplete | None:
-    """Return a result that is complete once all sides are; each side has alternative conditions."""
+    """Return a result that is complete once each side meets one of its conditions."""
     wholes = reduce(all_of, sides, [AT_ONCE])
     if AT_ONCE in wholes:
         return None
@@ -150,7 +150,7 @@ def _wholes(found: Incomplete) -> list[Whole]:
 
 
 def _reads(monoid: AbstractMonoid) -> Iterator[tuple[str, Columns]]:
-    """Return each aggregation, and the columns that it reads."""
+    """Yield each aggregation with the columns that it reads."""
     if not isinstance(monoid, Product):
         yield "", []
         return

@@ -2,25 +2,25 @@
 
     kind                    Python type                    bytes
     "int"                   int                            8, little-endian, signed
-    "bool"                  bool                           as "int": 0 or 1
+    "bool"                  bool                           like "int": 0 or 1
     "float"                 float                          the bits of the double; -0.0 is 0.0
-    "date"                  date                           as "int": days since 1970
-    "datetime"              datetime without a zone        as "int": microseconds since 1970
-    "datetime with zone"    datetime with a zone           as "int": microseconds since 1970 in UTC
-    "duration"              timedelta                      as "int": microseconds
-    "time"                  time of day without a zone     as "int": microseconds since midnight
+    "date"                  date                           like "int": days since 1970
+    "datetime"              datetime without a zone        like "int": microseconds since 1970
+    "datetime with zone"    datetime with a zone           like "int": microseconds since 1970, UTC
+    "duration"              timedelta                      like "int": microseconds
+    "time"                  time of day without a zone     like "int": microseconds since midnight
     "text"                  str                            UTF-8
-    "bytes"                 bytes                          as they are
-    "decimal"               Decimal                        its digits as ASCII, as "-12.5"; no
+    "bytes"                 bytes                          unchanged
+    "decimal"               Decimal                        ASCII digits, such as "-12.5", without
                                                            zeros at the end of the fraction
     "uuid"                  UUID                           16
-    "tuple"                 tuple of the others            msgpack array
+    "tuple"                 tuple of the other types       msgpack array
 
-In a tuple, integers, booleans, floats, text and bytes have msgpack's types. The other types are
-extensions, whose codes are in ``EXTENSIONS`` and whose bodies are the bytes above.
+In a tuple, integers, booleans, floats, text and bytes have msgpack's own types. The other types are
+extensions: ``EXTENSIONS`` has their codes, and their bodies are the bytes above.
 
 Keys of different kinds are never equal, although True, 1 and 1.0 are equal in Python. All keys of
-one set of windows are of the same kind. A NaN is a null, and a null cannot be a key.
+one set of windows are of the same kind. A NaN counts as null, and a null cannot be a key.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from mta.columns.reading import is_missing, plain
 from mta.errors import CorruptPage, InvalidTime, UnsuitableKey
 from mta.times import to_times
 
-#: The most bytes of a key, so that several always fit into a page.
+#: The maximum size of a key in bytes, so that several keys always fit into a page.
 MAX_KEY_BYTES = 1024
 ZONED = "datetime with zone"
 _MICRO = timedelta(microseconds=1)
@@ -53,10 +53,10 @@ _RANGE = _FIRST // _MICRO, _LAST // _MICRO
 
 
 class WholeType(NamedTuple):
-    """A type whose keys are integers of 64 bits."""
+    """A type whose keys are 64-bit integers."""
 
     dtype: str | None
-    """The type of a column of keys, whose bits are the numbers; None for objects."""
+    """The dtype of a column of keys with the same bits; None if the keys are objects."""
     pack: Callable[[Any], int]
     unpack: Callable[[int], Any]
 
@@ -103,7 +103,7 @@ def _day(days: int) -> date:
 
 
 def _digits(value: Decimal) -> bytes:
-    """Return the digits of a decimal, which are the same for equal decimals."""
+    """Return the digits of a decimal; equal decimals have equal digits."""
     if not value.is_finite() or abs(value.adjusted()) > MAX_KEY_BYTES:
         raise ValueError
     text = f"{value:f}"
@@ -120,7 +120,7 @@ BYTES: dict[str, BytesType] = {
     "tuple": BytesType(lambda value: _of_parts(value), lambda raw: _to_parts(raw)),
 }
 KINDS = (*WHOLE, *BYTES)
-#: The kind of the keys of each type; datetimes with a zone have another one.
+#: The kind of the keys of each type; datetimes with a zone are of another kind.
 _KIND_OF: dict[type, str] = {
     int: "int", bool: "bool", float: "float", date: "date", datetime: "datetime",
     timedelta: "duration", time: "time", str: "text", bytes: "bytes", Decimal: "decimal",
@@ -132,7 +132,7 @@ EXTENSIONS = {
     "date": 1, "datetime": 2, ZONED: 3, "duration": 4, "time": 5, "decimal": 6, "uuid": 7,
 }  # fmt: skip
 _EXTENDED = {code: kind for kind, code in EXTENSIONS.items()}
-#: What unpacking raises for bytes that ``packed_keys`` does not produce.
+#: The errors of unpacking bytes that ``packed_keys`` did not produce.
 _MALFORMED = (ValueError, TypeError, ArithmeticError, msgpack.UnpackException)
 ALLOWED = (
     "keys are integers, text, bytes, booleans, floats, decimals, dates, datetimes, durations, "
@@ -141,7 +141,7 @@ ALLOWED = (
 
 
 def kind_of(value: Any) -> str | None:
-    """Return the kind of a key as ``as_key`` returns it; None if it is not a valid key."""
+    """Return the kind of a key that ``as_key`` returned; None if it is not a valid key."""
     kind = _KIND_OF.get(type(value))
     if type(value) is datetime and value.utcoffset() is not None:
         return ZONED
@@ -151,10 +151,7 @@ def kind_of(value: Any) -> str | None:
 
 
 def as_key(value: Any) -> Any:
-    """Convert a scalar of numpy, pandas or Arrow exactly to a Python value.
-
-    Raises UnsuitableKey for a time finer than a microsecond.
-    """
+    """Convert numpy, pandas and Arrow scalars exactly. Raises UnsuitableKey for nanoseconds."""
     if type(value) in _KIND_OF and type(value) is not tuple:
         return value
     if type(value) is tuple:
@@ -173,10 +170,7 @@ def as_key(value: Any) -> Any:
 
 
 def of_moments(column: np.ndarray) -> tuple[str, np.ndarray]:
-    """Convert an array of datetime64 or timedelta64 to kind and integers. Raises UnsuitableKey.
-
-    Raises UnsuitableKey.
-    """
+    """Convert an array of datetime64 or timedelta64 to kind and integers. Raises UnsuitableKey."""
     unit = np.datetime_data(column.dtype)[0]
     if np.isnat(column).any():
         raise null_key()
@@ -190,17 +184,14 @@ def of_moments(column: np.ndarray) -> tuple[str, np.ndarray]:
     try:
         whole = to_times(column)
     except InvalidTime as error:
-        raise UnsuitableKey(f"keys are datetimes, of which {error}") from None
+        raise UnsuitableKey(f"some keys are invalid datetimes: {error}") from None
     if len(whole) and not _RANGE[0] <= int(whole.min()) <= int(whole.max()) <= _RANGE[1]:
         raise UnsuitableKey("some keys are datetimes beyond the years 1 to 9999")
     return ("date", whole // _DAY) if unit in "YMWD" else ("datetime", whole)
 
 
 def packed_keys(kind: str, values: Sequence[Any]) -> Any:
-    """Convert values of one kind to an array of integers or a list of bytes.
-
-    Raises UnsuitableKey for an invalid key.
-    """
+    """Convert values of one kind to an integer array or a list of bytes. Raises UnsuitableKey."""
     try:
         if kind in WHOLE:
             return np.array(list(map(WHOLE[kind].pack, values)), "<i8")
@@ -212,9 +203,9 @@ def packed_keys(kind: str, values: Sequence[Any]) -> Any:
 
 
 def parts_of(kind: str, packed: Any) -> list[Any]:
-    """Return keys of one kind as msgpack writes them in a tuple. Raises UnsuitableKey."""
+    """Return keys of one kind as msgpack writes them inside a tuple. Raises UnsuitableKey."""
     if kind == "tuple":
-        raise UnsuitableKey(f"a key is a tuple that has a tuple within: {ALLOWED}")
+        raise UnsuitableKey(f"a key that is a tuple cannot contain another tuple: {ALLOWED}")
     if kind not in _NATIVE:
         bodies = packed.view("V8").tolist() if kind in WHOLE else packed
         return [msgpack.ExtType(EXTENSIONS[kind], body) for body in bodies]
@@ -225,17 +216,17 @@ def parts_of(kind: str, packed: Any) -> list[Any]:
 
 
 def unpacked(kind: str, packed: bytes) -> Any:
-    """Convert a key's bytes to its public value. Raises CorruptPage for bytes not of the kind."""
+    """Convert a key's bytes to its public value. Raises CorruptPage for invalid bytes."""
     try:
         if kind in WHOLE:
             return WHOLE[kind].unpack(int.from_bytes(packed, "little", signed=True))
         return BYTES[kind].unpack(packed)
     except _MALFORMED as error:
-        raise CorruptPage(f"the bytes of a key are no {kind}: {error!r}") from error
+        raise CorruptPage(f"the bytes of a key are not a valid {kind}: {error!r}") from error
 
 
 def text_of(key: Any) -> str:
-    """Return a key as text; the parts of a tuple have commas between.
+    """Return a key as text; the parts of a tuple are separated by commas.
 
     >>> text_of(("north", 7)), text_of(b"meter")
     ('north, 7', 'meter')
@@ -246,7 +237,7 @@ def text_of(key: Any) -> str:
 
 
 def column_of(kind: str, whole: np.ndarray) -> np.ndarray:
-    """Convert integers of a kind to public keys: an array of the type, or of objects."""
+    """Convert integers of a kind to public keys: an array of its dtype, or of objects."""
     dtype = WHOLE[kind].dtype
     if kind == "bool":
         return np.asarray(whole != 0)
@@ -258,7 +249,7 @@ def column_of(kind: str, whole: np.ndarray) -> np.ndarray:
 
 
 def null_key() -> UnsuitableKey:
-    """Return the error for a null or a NaN among keys."""
+    """Return the error for a key that is null or NaN."""
     return UnsuitableKey("some keys are null: drop these rows, or give them a key")
 
 
@@ -294,9 +285,9 @@ def _odd(kind: str, values: Sequence[Any]) -> UnsuitableKey:
             packed = one.pack(value)
         except (ValueError, OverflowError, TypeError):
             return UnsuitableKey(
-                f"the key {value!r:.60} is none: text is what UTF-8 can write, integers have 64 "
-                "bits, decimals are finite, and a tuple has at least one part, of the types of "
-                "keys, and no tuples within"
+                f"the key {value!r:.60} is invalid: text must be valid UTF-8, integers must fit 64 "
+                "bits, decimals must be finite, and a tuple needs at least one part, and only "
+                "parts that are valid keys and not tuples"
             )
         if isinstance(packed, int) and not _INTS.min <= packed <= _INTS.max:
             return UnsuitableKey(f"the key {value} does not fit 64 bits with a sign")

@@ -1,11 +1,11 @@
-"""The keys of windows: columns as distinct keys in order, and a code for each event.
+"""Reads key columns as distinct keys in order, and a code for each event.
 
-All keys of one set of windows are of one kind (``mta.keyed.key_types``). Internally a key is its
-bytes and their hash: for kinds whose keys are integers of 64 bits a one-to-one mix of the bits, and
-for the others xxh3_64.
+All keys of one set of windows are of one kind (``mta.keyed.key_types``). Internally, a key is its
+bytes and their hash. The hash is a one-to-one mix of the bits for kinds whose keys are 64-bit
+integers, and xxh3_64 for the other kinds.
 
-Keys are ordered by hash and then by bytes. So keys of equal hash are adjacent. A lookup compares
-the bytes of all keys at once, and goes key by key only where hashes collide.
+Keys are ordered by hash and then by bytes, so keys with equal hashes are adjacent. A lookup
+compares the bytes of all keys together, and goes key by key only where hashes collide.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from mta.keyed.key_types import (
     unpacked,
 )
 
-#: The hash of a key's bytes; tests use a narrower one, so that hashes collide.
+#: The hash of a key's bytes. Tests replace it with a narrower hash to provoke collisions.
 hash_of: Callable[[bytes], int] = xxhash.xxh3_64_intdigest
-#: The bounds of a single integer, and the bits of one.
+#: The bounds of a single integer key, and a mask of its bits.
 _WORD, _WORD_BITS = np.array([0, 8]), (1 << 64) - 1
 
 
@@ -56,7 +56,7 @@ class Keys:
 
     @classmethod
     def none(cls, kind: str) -> Keys:
-        """Return no keys, of a kind."""
+        """Return an empty set of keys of a kind."""
         return cls(kind, np.zeros(0, "u8"), np.zeros(0, "u1"), np.zeros(1, np.int64))
 
     def __len__(self) -> int:
@@ -64,11 +64,11 @@ class Keys:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether keys are integers, no two of which have one hash."""
+        """Return whether keys are integers, which have distinct hashes."""
         return self.kind in WHOLE
 
     def take(self, places: np.ndarray) -> Keys:
-        """Return the keys at some places; in order if the places increase."""
+        """Return the keys at some places; they are in order if the places increase."""
         if self.is_whole:
             blob = self.blob.view("<i8")[places].view("u1")
             return Keys(self.kind, self.hashes[places], blob, _bounds_of_whole(len(places)))
@@ -78,7 +78,7 @@ class Keys:
         return Keys(self.kind, self.hashes[places], blob, bounds_of(lengths))
 
     def bytes_at(self, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Return ranges of the bytes of all keys."""
+        """Return ranges of the blob, concatenated."""
         nothing = np.zeros(len(starts), np.int64)
         return np.frombuffer(bytes_of([self.blob.data], nothing, starts, lengths), "u1")
 
@@ -105,7 +105,7 @@ class Keys:
         return found
 
     def find(self, wanted: Keys) -> np.ndarray:
-        """Return the place of each wanted key here, -1 for missing ones."""
+        """Return the place of each wanted key in these keys, -1 for a missing key."""
         if not len(self) or not len(wanted):
             return np.full(len(wanted), -1)
         if self.same_as(wanted):
@@ -128,7 +128,7 @@ class Keys:
         )
 
     def _find_one(self, place: int, wanted: Keys, at: int) -> int:
-        """Return the place of a key among those of its hash, the first of which is at ``place``."""
+        """Return the place of a key; ``place`` is the first key with the same hash."""
         packed = wanted.packed(at)
         while place < len(self) and self.hashes[place] == wanted.hashes[at]:
             if self.packed(place) == packed:
@@ -138,12 +138,12 @@ class Keys:
 
 
 def _bounds_of_whole(count: int) -> np.ndarray:
-    """Return where each of some integer keys begins, and where the last one ends, in bytes."""
+    """Return the bounds of ``count`` integer keys in their blob."""
     return np.arange(0, 8 * count + 1, 8)
 
 
 def same_bytes(one: Keys, places: np.ndarray, other: Keys, others: np.ndarray) -> np.ndarray:
-    """Return whether pairs of keys with equal hashes have the same bytes."""
+    """Return which pairs of keys with equal hashes have the same bytes."""
     if one.is_whole:  # integers are hashed one to one
         return np.ones(len(places), bool)
     starts, begins = one.bounds[places], other.bounds[others]
@@ -159,10 +159,10 @@ def same_bytes(one: Keys, places: np.ndarray, other: Keys, others: np.ndarray) -
 
 
 def merged(parts: Sequence[Keys]) -> tuple[Keys, np.ndarray, np.ndarray]:
-    """Return the distinct keys of several sets, and for each key of each set where it is.
+    """Return the distinct keys of several sets, the order of all keys, and their places.
 
-    That is its position in all sets, one after the other, and its place among the distinct keys, in
-    the order of keys and sets.
+    The order has positions in the concatenated sets, by key and then by set. The places are those
+    among the distinct keys, in the same order.
     """
     kind = parts[0].kind
     hashes = np.concatenate([part.hashes for part in parts])
@@ -175,10 +175,7 @@ def merged(parts: Sequence[Keys]) -> tuple[Keys, np.ndarray, np.ndarray]:
 
 
 def distinct_of(every: Keys, order: np.ndarray) -> tuple[Keys, np.ndarray, np.ndarray]:
-    """Return keys in an order of their hashes as ``merged`` does, with equal keys as one.
-
-    Equal keys stay in that order.
-    """
+    """Do the same as ``merged`` for concatenated keys; ``order`` sorts by hash; ties keep it."""
     hashes = every.hashes
     lined = hashes[order]
     first = np.ones(len(order), bool)
@@ -192,7 +189,7 @@ def distinct_of(every: Keys, order: np.ndarray) -> tuple[Keys, np.ndarray, np.nd
 
 
 def range_of(hashes: np.ndarray, low: int, high: int | None) -> tuple[int, int]:
-    """Return where hashes from ``low`` on start in sorted hashes, and where those from ``high`` do.
+    """Return the range of sorted hashes from ``low`` on, and before ``high`` if given.
 
     >>> range_of(np.array([3, 5, 5, 9], "u8"), 4, 9)
     (1, 3)
@@ -203,14 +200,14 @@ def range_of(hashes: np.ndarray, low: int, high: int | None) -> tuple[int, int]:
     return start, int(np.searchsorted(hashes, np.uint64(high), side="left"))
 
 
-# --- what users hand in ---------------------------------------------------------------------------
+# --- arguments ------------------------------------------------------------------------------------
 
 
 def read_keys(given: Any, kind: str | None) -> tuple[Keys, np.ndarray]:
-    """Return the distinct keys of a column, and for each event the place of its key among them.
+    """Return the distinct keys of a column, and the place of each event's key among them.
 
-    The column is a list, a numpy, pandas, polars or Arrow column, or a tuple of columns for keys of
-    several parts. ``kind`` is that of the existing keys. Raises UnsuitableKey.
+    The column is a list, a numpy, pandas, polars or Arrow column, or a tuple of columns for keys
+    with several parts. ``kind`` is the kind of the existing keys, if any. Raises UnsuitableKey.
     """
     found = distinct_keys(given)
     keys, order = _in_order(_kind_of(found, kind), found.packed)
@@ -218,7 +215,7 @@ def read_keys(given: Any, kind: str | None) -> tuple[Keys, np.ndarray]:
 
 
 def read_key(given: Any, kind: str | None) -> Keys:
-    """One key. Raises UnsuitableKey."""
+    """Read one key. Raises UnsuitableKey."""
     if kind is not None and _KINDS.get(type(given)) == kind:
         return _one(kind, packed_keys(kind, [given])[0])
     found = distinct_keys([given])
@@ -243,22 +240,19 @@ def of_packed(kind: str, packed: Sequence[bytes]) -> Keys:
 
 
 def _kind_of(found: Distinct, kind: str | None) -> str:
-    """Return the kind of distinct keys, the same as that of earlier keys. Raises UnsuitableKey.
-
-    Raises UnsuitableKey.
-    """
+    """Return the kind of distinct keys; it must be ``kind`` if given. Raises UnsuitableKey."""
     if found.kind is None or kind in (None, found.kind):
         return found.kind or kind or "int"
     odd = found.packed[0]
     odd = unpacked(found.kind, odd.tobytes() if found.kind in WHOLE else odd)
     raise UnsuitableKey(
-        f"the key {odd!r:.60} is not of the kind of those before it ({kind}): 1 and '1' are two "
-        "keys, so convert the column first"
+        f"the key {odd!r:.60} is not of the same kind as earlier keys ({kind}): 1 and '1' are "
+        "different keys, so convert the column first"
     )
 
 
 def _in_order(kind: str, packed: Any) -> tuple[Keys, np.ndarray]:
-    """Return distinct integers or bytes as keys in order, and the earlier position of each."""
+    """Return distinct integers or bytes as keys in order, and the previous position of each."""
     if len(packed) == 1:
         return _one(kind, packed[0]), np.zeros(1, np.int64)
     if kind in WHOLE:
@@ -273,7 +267,7 @@ def _in_order(kind: str, packed: Any) -> tuple[Keys, np.ndarray]:
 
 
 def _one(kind: str, packed: Any) -> Keys:
-    """Return a single key: servers read one at a time, for which columns cost too much."""
+    """Return a single key. Servers read single keys, for which columns cost too much."""
     if kind in WHOLE:
         raw = int(packed).to_bytes(8, "little", signed=True)
         hashes = np.array([mixed(int(packed) & _WORD_BITS)], "u8")
@@ -299,7 +293,7 @@ def _hashed(kind: str, blob: np.ndarray, bounds: np.ndarray) -> Keys:
     if len(lengths) and int(lengths.min()) == longest:
         found.hashes[:] = _hashes(blob[bounds[0] : bounds[-1]], len(lengths))
     elif len(lengths):
-        # Keys of one length are extracted together.
+        # Keys of equal length are hashed together.
         by_length = np.argsort(lengths, kind="stable")
         lined = lengths[by_length]
         cuts = [0, *(np.flatnonzero(np.diff(lined)) + 1).tolist(), len(lined)]
@@ -318,17 +312,14 @@ def _hashes(raw: np.ndarray, count: int) -> np.ndarray:
 
 
 def mixed(words: Any) -> Any:
-    """Return the hashes of integers, one to one: the finisher of splitmix64.
-
-    ``words`` are unsigned: an array, or one Python integer.
-    """
+    """Hash unsigned integers, an array or a single one, one to one: the finisher of splitmix64."""
     words = ((words ^ (words >> 30)) * 0xBF58476D1CE4E5B9) & _WORD_BITS
     words = ((words ^ (words >> 27)) * 0x94D049BB133111EB) & _WORD_BITS
     return words ^ (words >> 31)
 
 
 def ints_of_hashes(hashes: np.ndarray) -> np.ndarray:
-    """Return the integers of some hashes."""
+    """Return the integers that have these hashes."""
     words = hashes ^ (hashes >> np.uint64(31)) ^ (hashes >> np.uint64(62))
     words = words * np.uint64(0x319642B2D24D8EC3)  # the inverse of the multiplications in ``mixed``
     words = (words ^ (words >> np.uint64(27)) ^ (words >> np.uint64(54))) * np.uint64(
@@ -343,12 +334,12 @@ _INTS = np.iinfo("i8")
 
 
 class Distinct(NamedTuple):
-    """The distinct keys of a column in any order, and for each row the place of its key."""
+    """The distinct keys of a column in any order, and the place of each row's key among them."""
 
     kind: str | None
     """None if there are no rows."""
     packed: Any
-    """Whole numbers of the kind as an array, or bytes as a list."""
+    """The keys as an array of integers, or as a list of bytes."""
     codes: np.ndarray
 
 
@@ -356,31 +347,22 @@ _NOTHING = Distinct(None, [], np.zeros(0, np.int64))
 
 
 def distinct_keys(given: Any) -> Distinct:
-    """Return the distinct keys of a column, or of a tuple of columns for keys of several parts.
-
-    Raises UnsuitableKey.
-    """
+    """Return the distinct keys of a column, or of a tuple of columns. Raises UnsuitableKey."""
     if not isinstance(given, tuple):
         return _distinct(given)
     columns = [_distinct(column) for column in given]
     if len({len(column.codes) for column in columns}) != 1:
-        raise UnsuitableKey("a tuple of columns has at least one, and all are of one length")
+        raise UnsuitableKey("a tuple of columns needs at least one column, all of equal length")
     return _joined(columns)
 
 
 def codes_of(columns: Sequence[Any]) -> np.ndarray:
-    """Return a number for each row of some columns, equal for equal keys.
-
-    Raises UnsuitableKey.
-    """
+    """Return a number for each row of some columns, equal for equal keys. Raises UnsuitableKey."""
     return _joint([_distinct(column).codes for column in columns])
 
 
 def common_codes(one: Any, other: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return a number for each row of two columns, equal for equal keys in either.
-
-    Raises UnsuitableKey, also for columns whose keys have different types.
-    """
+    """Return a number for each row of two columns, equal for equal keys. Raises UnsuitableKey."""
     found, others = _distinct(one), _distinct(other)
     if not len(found.codes) or not len(others.codes):
         return found.codes, others.codes + len(found.packed)
@@ -427,7 +409,7 @@ def _distinct(column: Any) -> Distinct:
 
 
 def _joined(columns: list[Distinct]) -> Distinct:
-    """Return several columns as keys of several parts."""
+    """Return several columns as tuple keys."""
     codes = _joint([column.codes for column in columns])
     if not len(codes):
         return Distinct("tuple", [], codes)
@@ -466,7 +448,7 @@ def _of_pandas(column: Any) -> Distinct:
         return _again(_of_array(numbers, zone is not None), codes)
     values = distinct.tolist()
     kinds = {value.__class__ for value in values}
-    # pandas treats 1 and True as one value, and cuts text at a zero.
+    # pandas treats 1 and True as one value, and cuts text at a NUL character.
     certain = kinds == {bytes} or (kinds == {str} and "\0" not in "".join(column))
     return _again(_of_objects(values), codes) if certain else _of_objects(column.tolist())
 
@@ -480,12 +462,12 @@ def _of_polars(column: Any) -> Distinct:
     if name == "Time":
         return _of_clock(column.to_physical().to_numpy(), 1000)
     if name.startswith(_POLARS):
-        with suppress(ModuleNotFoundError):  # without pyarrow, as objects
+        with suppress(ModuleNotFoundError):  # without pyarrow, read them as objects
             return _of_arrow(column.to_arrow())
     return _of_objects(column.to_list())
 
 
-#: The types that polars shares with Arrow; its objects become addresses there.
+#: The polars types that Arrow has too; polars objects would become addresses in Arrow.
 _POLARS = (
     *(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)),
     "String", "Binary", "Categorical", "Enum", "Decimal",
@@ -515,14 +497,14 @@ def _of_arrow(column: Any) -> Distinct:
     return _of_encoded(encoded, name)
 
 
-#: Arrow's types whose bytes are those of keys.
+#: The Arrow types whose values have the bytes of keys.
 _OF_BYTES = {
     "string": "text", "large_string": "text", "binary": "bytes", "large_binary": "bytes",
 }  # fmt: skip
 
 
 def _of_encoded(encoded: Any, name: str) -> Distinct:
-    """Return a column of a type that Arrow has encoded: its dictionary has each value once."""
+    """Return the keys of an Arrow column that is encoded: its dictionary has each value once."""
     if hasattr(encoded, "chunks"):
         encoded = encoded.unify_dictionaries().combine_chunks()
         if hasattr(encoded, "chunks"):  # in some versions
@@ -536,15 +518,12 @@ def _of_encoded(encoded: Any, name: str) -> Distinct:
     return _again(_of_objects(encoded.dictionary.to_pylist()), codes)
 
 
-#: For each unit, a ratio to microseconds.
+#: For each unit, how many units equal how many microseconds.
 _UNITS = {"[s]": (1, 1_000_000), "[ms]": (1, 1000), "[us]": (1, 1), "[ns]": (1000, 1)}
 
 
 def _of_dictionaries(column: Any) -> Distinct:
-    """Return a column with different dictionaries in its chunks.
-
-    They are concatenated: unified by Arrow they may be too long for its type of indices.
-    """
+    """Return the keys of chunks; a unified dictionary may be too long for Arrow's indices."""
     chunks = column.chunks if hasattr(column, "chunks") else [column]
     parts = [_of_dictionary(c.dictionary, _as_numpy(c.indices)) for c in chunks if len(c)]
     if len(parts) == 1:
@@ -560,7 +539,7 @@ def _of_dictionaries(column: Any) -> Distinct:
 
 
 def _of_dictionary(values: Any, codes: np.ndarray) -> Distinct:
-    """Return rows by their places among values, which may have duplicates and unused values."""
+    """Return the keys of rows, given as indices into values, some of which may be duplicates."""
     if len(codes) and int(codes.min()) < 0:
         raise null_key()
     used, places = np.unique(codes, return_inverse=True)
@@ -594,7 +573,7 @@ def _of_array(column: np.ndarray, has_zone: bool = False) -> Distinct:
         if np.isnan(doubles).any():
             raise null_key()
         if (doubles != column).any():
-            raise UnsuitableKey(f"some keys of {column.dtype} are no doubles: convert the column")
+            raise UnsuitableKey(f"some keys of {column.dtype} are not doubles: convert the column")
         return _of_whole("float", (doubles + 0.0).view("i8"))
     if kind in "mM":
         found, whole = of_moments(column)
@@ -603,7 +582,7 @@ def _of_array(column: np.ndarray, has_zone: bool = False) -> Distinct:
 
 
 def _of_clock(whole: np.ndarray, units: int, micros: int = 1) -> Distinct:
-    """Return times of day, in units of a given ratio to microseconds."""
+    """Return the keys of times of day, of which ``units`` units equal ``micros`` microseconds."""
     found, rest = np.divmod(whole.astype("i8") * micros, units)
     if rest.any():
         raise UnsuitableKey("some keys are finer than a microsecond; round them first")
@@ -611,7 +590,7 @@ def _of_clock(whole: np.ndarray, units: int, micros: int = 1) -> Distinct:
 
 
 def _of_whole(kind: str | None, column: np.ndarray) -> Distinct:
-    """Return whole numbers of a kind."""
+    """Return the keys of a column of integers."""
     if not len(column):
         return _NOTHING
     least, most = int(column.min()), int(column.max())
@@ -628,7 +607,7 @@ def _of_whole(kind: str | None, column: np.ndarray) -> Distinct:
 
 
 def _of_bytes(kind: str | None, packed: list[bytes]) -> Distinct:
-    """Return keys of a kind as bytes."""
+    """Return the keys of a list of bytes."""
     places: dict[bytes, int] = {}
     codes = [places.setdefault(key, len(places)) for key in packed]
     return Distinct(kind, list(places), np.array(codes, np.int64))
@@ -644,7 +623,7 @@ def _of_objects(values: list[Any]) -> Distinct:
     if kind in WHOLE:
         return _of_whole(kind, packed_keys(kind, values))
     if kind == "text" or kind == "bytes":
-        # Equal objects are equal keys: only distinct ones are packed.
+        # Equal objects are equal keys, so only distinct objects are packed.
         places: dict[Any, int] = {}
         codes = np.array([places.setdefault(v, len(places)) for v in values], np.int64)
         return Distinct(kind, packed_keys(kind, list(places)), codes)
@@ -656,7 +635,7 @@ def _of_objects(values: list[Any]) -> Distinct:
 
 #: Types whose values are keys without a conversion.
 _SIMPLE = frozenset({int, str, bytes, bool, float})
-#: Those among them that are never missing, and the kinds of their keys.
+#: The simple types whose values are never missing, and the kinds of their keys.
 _KINDS = {int: "int", str: "text", bytes: "bytes", bool: "bool"}
 
 
@@ -682,16 +661,16 @@ def _kind_of_all(values: list[Any]) -> str:
 
 
 def _require_unequal(values: list[Any], codes: np.ndarray) -> None:
-    """Raise UnsuitableKey for tuples that are equal in Python but different keys: 1 and True."""
+    """Raise UnsuitableKey for different keys that are equal in Python, such as (1,) and (True,)."""
     first: dict[Any, int] = {}
     for value, code in zip(values, codes.tolist(), strict=True):
         if first.setdefault(value, code) != code:
             raise UnsuitableKey(
-                f"the key {value!r:.60} equals another one whose parts are of other types: 1, 1.0 "
+                f"the key {value!r:.60} equals another key with parts of other types: 1, 1.0 "
                 "and True are different keys, so convert the parts first"
             )
 
 
 def _again(found: Distinct, codes: np.ndarray) -> Distinct:
-    """Return the keys of rows, each of which has one of the rows of ``found``."""
+    """Return ``found`` with new rows: ``codes`` has a row of ``found`` for each."""
     return found._replace(codes=found.codes[codes])

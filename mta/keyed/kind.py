@@ -1,19 +1,19 @@
 """The common settings of a set of windows, and which events of a key are retained and accepted.
 
-    clock    the time of the newest event that the key ever accepted, retracted ones included
-    cutoff   the time before which the key accepts no event: its clock less the lateness
-    horizon  the time from which on windows are answered: its clock less the lateness, or less
-             ``retain_for`` where that is longer
-    needed   the oldest event in the window at the clock, or in the window at the horizon
+    clock    the time of the newest event that the key ever accepted, even if retracted
+    cutoff   the time before which the key accepts no event: its clock minus the lateness
+    horizon  the time from which on windows can be queried: its clock minus the lateness, or minus
+             ``retain_for`` if that is longer
+    needed   the oldest event in the window at the clock or in the window at the horizon
 
 If a frame ends before the newest event, later events are retained for later frames. Everything
-before ``needed`` has left: no result contains it, no event replaces it, no retraction finds it.
-This applies to a vectorized key (``needed``), to a standalone one (``needed_in``), and while a
+before ``needed`` has left: no result contains it, no event replaces it, and no retraction matches
+it. This applies to vectorized keys (``needed``), to standalone keys (``needed_in``), and while a
 snapshot is carried over to other windows.
 
-A restore with a larger lateness does not bring back events that had left before it. So a key's
-cutoff is also that of its clock at that time with the lateness of that time (``Earlier``), and so
-is its horizon.
+A restore with a larger lateness does not bring back events that had left earlier. So the cutoff of
+a key is never before its last cutoff with the smaller lateness (``Earlier``), and the same is true
+of its horizon.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from mta.windows.settings import Settings
 from stores import PageStore
 
 Columns = list[tuple[str, str]]
-#: The number of restores with a larger lateness that are remembered individually.
+#: The number of restores with a larger lateness that are noted one by one.
 _MOST_EARLIER = 8
 
 
@@ -50,7 +50,7 @@ class Earlier(NamedTuple):
 
 
 class Span:
-    """How far before their clocks keys retain events, and shorter spans until some moments."""
+    """How far before their clocks keys retain events, and shorter spans that applied earlier."""
 
     def __init__(self, length: int, earlier: Iterable[tuple[int, int]] = ()) -> None:
         self.length, self.earlier = length, [Earlier(*each) for each in earlier]
@@ -66,13 +66,13 @@ class Span:
             self.earlier = [both, *rest]
 
     def join(self, others: Iterable[tuple[int, int]]) -> None:
-        """Note what another span has noted."""
+        """Add the notes of another span."""
         for each in others:
             if each not in self.earlier:
                 self.note(*each)
 
     def cutoffs(self, clocks: np.ndarray) -> np.ndarray:
-        """Return the cutoff of each clock, or an earlier one if a shorter span applied then."""
+        """Return the cutoff of each clock, never before its last cutoff under a shorter span."""
         found: np.ndarray = clocks - self.length
         for length, until in self.earlier:
             found = np.maximum(found, np.minimum(clocks, until) - length)
@@ -80,9 +80,9 @@ class Span:
 
 
 class Retention:
-    """What keys retain for some windows with a lateness, which is None for events in order.
+    """Which events keys retain, for windows, late events and questions; spans in microseconds.
 
-    It also includes what they retain for questions about earlier moments.
+    A lateness of None means that events come in order.
     """
 
     def __init__(
@@ -93,31 +93,28 @@ class Retention:
         retain_for: int = 0,
     ) -> None:
         self.policies, self.lateness, self.retain_for = policies, lateness, retain_for
-        #: Whether an event is compared with an existing one of its key and time.
+        #: Whether an event is compared with existing events of its key and time.
         self._replaces = on_duplicate != "append"
-        #: How late events may be, and how old the moments are that can be queried.
+        #: How late events may be, and how far back windows can be queried.
         self.late, self.asked = Span(lateness or 0), Span(max(lateness or 0, retain_for))
-        #: Whether complete windows at the horizon are retained; otherwise they are complete only
-        #: with a late event there, which replaces the oldest one in a window by count.
+        #: Whether windows at the horizon are retained completely. Otherwise a window by count may
+        #: miss its oldest event there, which a late event would replace.
         self.answers = retain_for > 0 or not any(map(_counts, policies.values()))
 
     def read(self, late: Iterable[tuple[int, int]], asked: Iterable[tuple[int, int]]) -> None:
-        """Note the shorter spans of a snapshot that applied before."""
+        """Replace the noted shorter spans by those of a snapshot."""
         self.late, self.asked = Span(self.late.length, late), Span(self.asked.length, asked)
 
     def cutoffs(self, clocks: np.ndarray) -> np.ndarray:
-        """Return the time before which keys accept no event, by their clocks."""
+        """Return the time before which each key accepts no event, given its clock."""
         return self.late.cutoffs(clocks)
 
     def horizons(self, clocks: np.ndarray) -> np.ndarray:
-        """Return the time from which on windows of keys are complete, by their clocks."""
+        """Return the time from which on windows of each key are complete, given its clock."""
         return self.asked.cutoffs(clocks) if self.answers else clocks
 
     def needed(self, lanes: Lanes, clocks: np.ndarray | None = None) -> np.ndarray:
-        """Return the first row of each lane that has not left.
-
-        ``clocks`` are the keys' clocks; by default, those of their newest events.
-        """
+        """Return each lane's first row that has not left; ``clocks`` default to newest times."""
         bounds, ends = lanes.bounds, lanes.bounds[1:]
         keys, last = np.arange(len(ends)), np.maximum(ends - 1, bounds[:-1])
         if lanes.times is None or not len(lanes.times):
@@ -134,10 +131,7 @@ class Retention:
         return np.where(bounds[:-1] < ends, np.minimum.reduce(found), ends)
 
     def known(self, lanes: Lanes, clocks: np.ndarray | None) -> np.ndarray:
-        """Return the row at which the oldest event that each key accepts would be inserted.
-
-        Events before it are older than any later event.
-        """
+        """Return the first row of each lane at which an event may still be inserted."""
         if lanes.times is None or clocks is None or self.lateness is None:
             return lanes.bounds[1:]
         keys = np.arange(len(lanes.bounds) - 1)
@@ -150,7 +144,7 @@ class Retention:
         return table.without_oldest(self.needed(Lanes(table.bounds, table.times)))
 
     def needed_in(self, events: FingerTreeLog, clock: int) -> int:
-        """Return the position of the first event that has not left, in a standalone window."""
+        """Return the position of the first event of a standalone window that has not left."""
         found = events.back
         moments, late = [clock, int(self.asked.cutoffs(np.array([clock]))[0])], not self.answers
         ends = [events.back, events.first_after(moments[1] - (late and self._replaces)) + late]
@@ -161,30 +155,30 @@ class Retention:
 
 
 def _counts(policy: AbstractPolicy) -> bool:
-    """Return whether a window's bound depends on the number of events."""
+    """Return whether the start of a window depends on the number of events."""
     if isinstance(policy, Both):
         return _counts(policy.one) or _counts(policy.other)
     return isinstance(policy, CountWindow)
 
 
 def _cut(policy: AbstractPolicy, events: FingerTreeLog, end: int, moment: int) -> int:
-    """Return the first position of the window that ends before a position, and at a moment."""
+    """Return the first position of the window at ``moment`` that ends before position ``end``."""
     return policy.cut(Positions(lambda: end, events.first_after), moment)
 
 
 @dataclass(slots=True)
 class Kind:
-    """The common settings of all windows of a set."""
+    """The settings that all windows of a set share."""
 
     monoid: AbstractMonoid
     policies: Mapping[str, AbstractPolicy]
-    """By name; a single policy has the name ""."""
+    """By name; the name of a single policy is ""."""
     settings: Settings
     timed: bool
     name: str
     store: PageStore | None
     changes: int = 0
-    """How often windows or monoid were changed; in the names of standalone windows."""
+    """How often windows or monoid were changed; part of the names of standalone windows."""
     vectorized: bool = field(init=False)
     reader: AbstractMonoid = field(init=False)
     """Reads the columns of events, including those for policies."""
@@ -202,17 +196,17 @@ class Kind:
 
     @property
     def corrects(self) -> bool:
-        """Return whether an event replaces another one of its time, or combines with it."""
+        """Return whether an event replaces or combines with an existing event of its time."""
         return self.settings.on_duplicate != "append"
 
     @property
     def single(self) -> AbstractPolicy | None:
-        """Return the only policy without a name, if there is one."""
+        """Return the policy if there is only one, without a name; else None."""
         return self.policies.get("") if len(self.policies) == 1 else None
 
     @property
     def longest(self) -> int | None:
-        """Return how long after its newest event time has emptied all windows of a key."""
+        """Return how many microseconds after a key's newest event all windows by time are empty."""
         found = [policy.lifetime for policy in self.policies.values()]
         return max((lifetime for lifetime in found if lifetime is not None), default=None)
 
@@ -227,7 +221,7 @@ def columns_of(monoid: AbstractMonoid) -> Columns:
 
 
 def as_stored(own: AbstractMonoid, stored: AbstractMonoid, rows: Rows, count: int) -> Rows:
-    """Return rows as a monoid reads them, with marks for the columns that are stored with marks."""
+    """Return rows of ``own`` with the columns of ``stored``; columns of marks are all True."""
     if own is stored or not isinstance(own, Product):
         return rows
     found = dict(zip(columns_of(own), rows, strict=True))

@@ -1,4 +1,4 @@
-"""The format of tables in pages. Only the requested parts of pages are decoded, many pages at once.
+"""The format of tables in pages, and a reader that decodes only the requested parts of many pages.
 
     page    = head column ...              numbers are "<i8"
     head    = "mta-keys" version run keys events columns size, [base, unit, bytes] ..., label
@@ -10,16 +10,17 @@
 
     columns, keys in order of hash and bytes:
         hashes       "<u8"; integer keys are computed from them
-        key ends     numbers: where each key's bytes begin, and the end; none for integers
+        key ends     numbers: where each key's bytes start, and where the last key's bytes end; none
+                     for integers
         keys         the bytes of all keys; none for integers
         marks        numbers: 0 more events, 1 all events, 2 a snapshot, 3 expired
-        left         numbers: events that came before these and have left
-        ends         numbers: where each key's events begin, and the last one's end
+        left         numbers: how many earlier events of each key have left
+        ends         numbers: where each key's events start, and where the last key's events end
         times        numbers: microseconds since 1970; none if the windows store no times
-        snapshot ends  numbers: where each key's snapshot begins, and the last one's end
+        snapshot ends  numbers: where each key's snapshot starts, and where the last one ends
         snapshots      the bytes of all snapshots
         values ...   the columns of the values, as in a page of events (``mta.pages.page``); a
-                     column of bits tells which values of the previous column are not null, and is
+                     column of bits says which values of the previous column are not null, and is
                      empty if no value is null
 
     numbers = offsets of 0, 1, 2, 4 or 8 bytes, the fewest that suffice: base + unit * offset
@@ -27,9 +28,9 @@
     name    = xxh3_128 of the page's bytes
     key     = window "/0/" run "/" name in hexadecimal
 
-A batch of random keys touches nearly all pages of a run, but only a few keys of each page. So
-Python code runs once for all pages together. This code reads all hashes of a page. It extracts only
-the wanted keys' parts of the other columns, directly from the pages (``mta.kernels.ranges``).
+A batch of random keys touches nearly all pages of a run, but only a few keys of each page. So the
+Python code runs once for all pages together. It reads the hashes of all keys. From the other
+columns it extracts only the parts of wanted keys, directly from the pages (``mta.kernels.ranges``).
 """
 
 from __future__ import annotations
@@ -56,25 +57,25 @@ _HASHES, _KEY_ENDS, _KEY_BYTES, _MARKS, _LEFT, _ENDS, _TIMES = range(7)
 _SNAPSHOT_ENDS, _SNAPSHOTS, _VALUES = 7, 8, 9
 #: The columns of numbers.
 _NUMBERS = [_HASHES, _KEY_ENDS, _MARKS, _LEFT, _ENDS, _TIMES, _SNAPSHOT_ENDS]
-#: How many numbers of a head precede those of its columns, and the most columns.
+#: How many numbers precede those of the columns in a head, and the maximum number of columns.
 _FIXED, _MOST_COLUMNS = 6, 1 << 16
-#: The most events in a page if an event has no bytes.
+#: The maximum number of events in a page if events have no bytes.
 _MOST_OF_NOTHING = 1 << 26
-#: The most events of a key that have left, so that the sum over all runs fits into an integer of C.
+#: The maximum number of events of a key that have left, so that sums over all runs fit 64 bits.
 _MOST_LEFT = 1 << 56
-#: The bits for the place in its page in a result of ``native.meet``.
+#: A mask of the bits that are the place in a page, for results of ``native.match``.
 _PLACE = (1 << 32) - 1
-#: Which sizes a number of a column may have; the last item stands for all larger sizes.
+#: Which widths in bytes the numbers of a column may have; the last item stands for larger widths.
 _IS_WIDTH = np.isin(np.arange(10), (0, 1, 2, 4, 8))
 
 
 @dataclass(slots=True)
 class TableLayout:
-    """The layout of the pages of some windows."""
+    """The layout of the pages of a set of windows."""
 
     window: str
     kind: str
-    """The kind of the keys; "" as long as there are none."""
+    """The kind of the keys; "" if there are no keys yet."""
     schema: Schema
     timed: bool
 
@@ -107,15 +108,14 @@ def encode(layout: TableLayout, run: int, table: Table) -> bytes:
 
 
 def is_leaf(page: Buffer) -> bool:
-    """Return whether a page is one of these, of any version."""
+    """Return whether a page is a page of tables, of any version."""
     return page[: len(MAGIC)] == MAGIC
 
 
 class Leaves:
-    """Pages of tables, as stored.
+    """Pages of tables, as stored; ``runs`` has the run number of each page.
 
-    ``runs`` has the run number of each. Raises CorruptPage for a damaged page; what it says of a
-    key is checked when that is read.
+    Raises CorruptPage for a damaged page. The data of a key is checked when it is read.
     """
 
     def __init__(self, layout: TableLayout, runs: Sequence[int], pages: Sequence[Buffer]) -> None:
@@ -126,7 +126,7 @@ class Leaves:
         self._read_label(label)
         if words[:, 1].tolist() != list(runs):
             raise CorruptPage(f"it is the page of {layout.window!r}, 0/{int(words[0, 1])}")
-        #: How many keys, and how many events, each page has.
+        #: The numbers of keys and of events of each page.
         self.counts, self._events = words[:, 2], words[:, 3]
         heads = words[:, _FIXED:].reshape(len(pages), -1, 3)
         # One row per column, with one number per page.
@@ -135,9 +135,9 @@ class Leaves:
             raise CorruptPage("its columns are longer than the page")
         ends = size + np.cumsum(self._sizes, axis=0)
         if (ends[-1] != lengths).any() or (words[:, 2:4] < 0).any():
-            raise CorruptPage("its columns have other lengths than it declares")
+            raise CorruptPage("the lengths of its columns differ from those in its head")
         items = self._items()
-        #: Each column in the form that ``mta.kernels.ranges`` needs.
+        #: Each column in the form that ``mta.kernels.ranges`` expects.
         self._columns = np.stack((ends - self._sizes, *items, bases, units), axis=1)
 
     def _heads(self, lengths: np.ndarray) -> tuple[int, np.ndarray]:
@@ -174,10 +174,7 @@ class Leaves:
         self._kinds: list[str] = kinds
 
     def _items(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the number of items in each column, and the bytes of each. Raises CorruptPage.
-
-        Raises CorruptPage.
-        """
+        """Return the number of items in each column, and the bytes per item. Raises CorruptPage."""
         keys, events, sizes = self.counts, self._events, self._sizes
         ints = self._layout.kind in WHOLE
         if len(sizes) != _VALUES + len(self._kinds):
@@ -196,7 +193,7 @@ class Leaves:
             counts[whole] = events
             counted += whole
             if ((sizes[bits] != 0) & (sizes[bits] != -(-events // 8))).any():
-                raise CorruptPage("it has another number of nulls than of events")
+                raise CorruptPage("its null bits do not match its number of events")
         widths = sizes // np.maximum(counts, 1)
         numbers = widths[_NUMBERS]
         if (
@@ -220,10 +217,10 @@ class Leaves:
     # --- finding --------------------------------------------------------------------------------
 
     def find(self, keys: Keys, runs: Sequence[tuple[int, int]], late: bool) -> Table:
-        """Return what runs, the oldest first, say of some keys; nothing for unknown keys.
+        """Return the entries of some keys in runs, the oldest run first; nothing for unknown keys.
 
-        ``runs`` has the first page of each and the one after its last. About 10 ns per key that is
-        in these pages, and 200 ns per key found. For ``late`` see ``join``.
+        ``runs`` has the first page of each run, and the page after its last. ``late`` is as in
+        ``join``. Costs about 10 ns per key in these pages, and 200 ns per key found.
         """
         wanted, of, places = self._matches(keys, runs)
         first_of = np.append(True, wanted[1:] != wanted[:-1])[: len(wanted)]
@@ -265,7 +262,7 @@ class Leaves:
 
     @staticmethod
     def _spans(bounds: np.ndarray, runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Return where the keys of each run start and end among those of all pages."""
+        """Return the range of each run among the keys of all pages."""
         return [(int(bounds[first]), int(bounds[last])) for first, last in runs]
 
     def _keys(self, hashes: np.ndarray, pages: np.ndarray, places: np.ndarray) -> Keys:
@@ -278,10 +275,10 @@ class Leaves:
         blob = np.frombuffer(self._bytes(_KEY_BYTES, pages, begins, sizes), "u1")
         return Keys(kind, hashes, blob, bounds_of(sizes))
 
-    # --- all there is ---------------------------------------------------------------------------
+    # --- whole pages ----------------------------------------------------------------------------
 
     def table(self) -> Table:
-        """Return the table in these pages, each of which has later keys than the one before it."""
+        """Return the table in these pages, whose keys increase from page to page."""
         of, places = self._entries()
         keys = self._keys(_in_order(self._hashes()), of, places)
         found = self._table(keys, np.arange(len(keys)), of, places, late=False)
@@ -291,9 +288,9 @@ class Leaves:
     def between(
         self, runs: Sequence[tuple[int, int]], low: int, high: int | None, late: bool
     ) -> Table:
-        """Return what runs say of all keys with hashes from ``low`` on, before ``high`` if given.
+        """Return the entries of all keys with hashes from ``low`` on, and before ``high`` if given.
 
-        For ``runs`` and ``late`` see ``find``. About 150 ns per key and run.
+        ``runs`` and ``late`` are as in ``find``. Costs about 150 ns per key and run.
         """
         hashes, bounds = self._hashes(), bounds_of(self.counts)
         chosen = []
@@ -310,24 +307,24 @@ class Leaves:
         return found
 
     def _require_all_events(self) -> None:
-        """Raises CorruptPage if the keys of a page have fewer or more events than its head says."""
+        """Raise CorruptPage if the keys of a page do not have as many events as its head says."""
         pages = np.arange(len(self._pages))
         once, nothing = np.ones_like(pages), np.zeros_like(pages)
         begin = self._numbers(_ENDS, pages, nothing, once)
         if begin.any() or (self._numbers(_ENDS, pages, self.counts, once) != self._events).any():
-            raise CorruptPage("its keys have other events than it declares")
+            raise CorruptPage("its keys do not have as many events as its head says")
 
     def _entries(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the page of each key of each page, and its place there."""
+        """Return the page of each key of all pages, and its place there."""
         pages = np.arange(len(self._pages))
         return np.repeat(pages, self.counts), spread(self.counts * 0, self.counts)
 
-    # --- taking out -----------------------------------------------------------------------------
+    # --- extracting -----------------------------------------------------------------------------
 
     def _table(
         self, keys: Keys, numbers: np.ndarray, pages: np.ndarray, places: np.ndarray, late: bool
     ) -> Table:
-        """Return entries of keys in order of key and age as a table; see ``join`` for the rules."""
+        """Return entries, by key and age, as a table; ``join`` has the rules."""
         layout, count = self._layout, len(keys)
         marks = self._of_keys(_MARKS, pages, places)[0]
         found, marked, snapshots = np.zeros(count, "u1"), np.flatnonzero(marks), []
@@ -361,13 +358,13 @@ class Leaves:
     def _numbers(
         self, column: int, pages: np.ndarray, firsts: np.ndarray, counts: np.ndarray
     ) -> np.ndarray:
-        """Return some numbers of a column of each page."""
+        """Return ranges of numbers of a column of each page."""
         return numbers_of(self._pages, self._columns[column], pages, firsts, counts)
 
     def _of_keys(
         self, column: int, pages: np.ndarray, places: np.ndarray, count: int = 1
     ) -> list[np.ndarray]:
-        """Return ``count`` numbers of each key, from a column with ``count - 1`` extra ones."""
+        """Return ``count`` numbers in a row per key; the column has ``count - 1`` extra ones."""
         _, _, widths, bases, _ = self._columns[column]
         if not widths.any():
             return [bases[pages]] * count
@@ -377,7 +374,7 @@ class Leaves:
     def _ranges(
         self, column: int, pages: np.ndarray, places: np.ndarray, most: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the start and the length of each key's items. Raises CorruptPage."""
+        """Return the first item and the number of items of each key. Raises CorruptPage."""
         begins, ends = self._of_keys(column, pages, places, 2)
         if (begins < 0).any() or (ends < begins).any():
             raise CorruptPage("the events of a key end before they begin")
@@ -388,7 +385,7 @@ class Leaves:
     def _bytes(
         self, column: int, pages: np.ndarray, firsts: np.ndarray, counts: np.ndarray
     ) -> Buffer:
-        """Return the bytes of some items of a column of each page."""
+        """Return the bytes of ranges of items of a column of each page."""
         return items_of(self._pages, self._columns[column], pages, firsts, counts)
 
     def _window_snapshots(self, pages: np.ndarray, places: np.ndarray) -> list[bytes]:
@@ -409,21 +406,18 @@ class Leaves:
                     continue
                 width = int(self._columns[at][2].max())
                 if (self._sizes[at] != width * self._events).any():
-                    raise CorruptPage("it has another number of values than of events")
+                    raise CorruptPage("its number of values does not match its number of events")
                 payloads.append((kind, self._bytes(at, pages, starts, counts)))
         return loaded(schema, iter(payloads), int(counts.sum()))
 
     def _bits(self) -> list[int]:
-        """Return the columns that are bits."""
+        """Return which columns are bits."""
         return [at for at, kind in enumerate(self._kinds, _VALUES) if kind == Nullable.BITS]
 
     def _bits_of(
         self, column: int, pages: np.ndarray, starts: np.ndarray, counts: np.ndarray
     ) -> bytes:
-        """Return some bits of a column of each page as one column; 1 for pages without bits.
-
-        All bits of pages that have any are unpacked.
-        """
+        """Return ranges of bits from pages as one column; 1 for pages without bits."""
         sizes = self._sizes[column]
         if not sizes[pages].any():
             return b""
@@ -440,7 +434,7 @@ class Leaves:
         return np.packbits(rows_of(masks, which, starts, counts), bitorder="little").tobytes()
 
     def _packed_rows(self, pages: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> Rows:
-        """Return rows that include objects: those of a page are unpacked together."""
+        """Return rows that include objects; the objects of a page are unpacked together."""
         schema = self._layout.schema
         if not len(pages):
             return schema.new(0)
@@ -463,7 +457,7 @@ def _in_order(hashes: np.ndarray) -> np.ndarray:
 
 
 def loaded(schema: Schema, payloads: Iterator[Payload], count: int) -> Rows:
-    """Return columns as rows, which must be the expected number. Raises CorruptPage."""
+    """Return columns as rows. Raises CorruptPage unless there are ``count`` rows and no others."""
     rows = schema.load(payloads, count)
     if next(payloads, None) is not None:
         raise CorruptPage("it has too many columns")

@@ -1,27 +1,27 @@
-"""The tables of some windows: how keys are found in them, and when they are merged.
+"""The LSM tree of keyed windows: how keys are found in its tables, and when tables are merged.
 
-The events of a batch form a table, a *run*. A key's events are spread over runs, each with later
-events than the ones before. Runs are merged as in a log-structured merge tree, by a rule that
-depends on their weights (in bytes) only, so that a replay merges in the same way:
+The events of a batch form a table, a *run*. The events of a key are spread over runs, each of which
+has later events than the runs before it. Runs are merged as in a log-structured merge tree. The
+rule depends only on the weights of runs in bytes, so a replay merges in the same way:
 
-- once all newer runs weigh as much as the oldest one, all are merged into the *base*. So old events
-  take at most as much space as those in windows, and an event is written into a base about once
-  while it is in a window;
-- otherwise, once 4 adjacent runs have weights of one order (powers of 4), these are merged.
+- once all newer runs together weigh as much as the oldest run, all are merged into the *base*. So
+  events that have left take at most as much space as those in windows, and an event is written into
+  a base about once while it is in a window;
+- otherwise, once 4 adjacent runs have weights of the same order (powers of 4), these are merged.
 
-So an event is written about log4(base / batch) + 2 times. With more runs side by side, each batch
-would collect a key's events from more of them: with 16, a batch of random keys takes a tenth
-longer. A merge drops events that no window needs. It processes ranges of hashes, so it needs only a
-few megabytes of memory.
+So an event is written about log4(base / batch) + 2 times. With more adjacent runs, a batch would
+collect the events of a key from more places: with 16 runs, a batch of random keys takes 10% longer.
+A merge drops events that no window needs. It processes one range of hashes after another, so it
+needs only a few megabytes of memory.
 
-In a store a run is pages (``pages``): tables in order, and above them indexes, of which the top is
-in the snapshot. Finding keys takes one ``get_many`` per level for all runs together. The inputs of
-a merge are deleted ``retain`` snapshots later (``PendingDeletions``).
+In a store, a run consists of pages (``pages``): tables in order, and indexes above them. The
+snapshot has the top index. A lookup takes one ``get_many`` per level for all runs together. The
+inputs of a merge are deleted ``retain`` snapshots later (``PendingDeletions``).
 
-An index says for each page since when one of its keys may be idle. If a read of the page finds that
-most keys have newer events elsewhere, a new index is written with the next time at which a read is
-worthwhile. So no page is read for this more often than it has keys that become idle or move
-elsewhere.
+For each page, an index has the earliest time at which one of its keys may become idle. If a read of
+the page at that time finds that keys have newer events elsewhere, a new index is written with the
+next such time. So at most one of these reads takes place for each key of the page that becomes idle
+or gets events elsewhere.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ from mta.monoids.base import same_value
 from mta.pages.page import key_of, keys_of, name_of
 from stores import PageStore
 
-#: The number of runs of one order that are merged, as a power of two; the weight of the first
-#: order.
+#: The number of runs of one order that are merged, as a power of 2, and the weight in bytes of
+#: the first order.
 _ORDER_BITS, _FIRST_ORDER = 2, 1 << 16
-#: Pages below an index page; entries in the top of a run, which is in the snapshot.
+#: The number of pages below an index page, and of entries in the top index of a run.
 FANOUT, TOP = 256, 8
-#: How many pages of a run a merge reads or writes at once, and about how many bytes.
+#: How many pages of a run, and about how many bytes, a merge reads or writes together.
 _AT_ONCE, _BYTES_AT_ONCE = 256, 1 << 22
-#: With more runs than this, all are merged, so that a snapshot stays small.
+#: With more runs than this, all runs are merged, so that a snapshot stays small.
 _MOST_RUNS = 96
 _NEVER = int(np.iinfo("i8").max)
 T = TypeVar("T")
@@ -83,7 +83,7 @@ class Run:
     top: Index
 
     def pages(self) -> PendingPages:
-        """All pages of the run, to be deleted."""
+        """Return all pages of the run, for their deletion."""
         return PendingPages(self.number, self.height, self.top.names.tolist())
 
 
@@ -93,29 +93,28 @@ class Reached:
 
     level: int
     index: Index
-    """The index that names them, and their neighbours."""
+    """The index that names these pages and their neighbors."""
     places: np.ndarray
-    """Where the index names them."""
+    """The places of these pages in the index."""
     parts: list[Index]
-    """The content of each; empty for tables, which are read on lookup."""
+    """The content of each page; empty for tables, which are read on lookup."""
 
     @property
     def names(self) -> list[bytes]:
-        """Their names."""
         names: list[bytes] = self.index.names[self.places].tolist()
         return names
 
 
 @dataclass(slots=True)
 class PageSize:
-    """The bytes of a page of keys, and of the pages that stay in memory after a read."""
+    """The size of a page of keys, and of the page cache, in bytes."""
 
     bytes: int
     cached: int
 
 
 class RunPages:
-    """Writes runs as pages and reads them; the most recently read ones stay in memory."""
+    """Writes and reads runs as pages; the most recently read pages stay in memory."""
 
     def __init__(self, store: PageStore, layout: TableLayout, size: PageSize) -> None:
         self.store, self.layout, self.size = store, layout, size
@@ -125,10 +124,7 @@ class RunPages:
         self.written: list[Entry] = []
 
     def write(self, number: int, tables: Iterable[Table]) -> Run | None:
-        """Write tables as a run, with one ``put_many`` for each table and each level.
-
-        Returns None if they are empty.
-        """
+        """Write tables as a run, if any; one ``put_many`` per table and per level."""
         found: list[Index] = []
         weight = keys = events = 0
         for table in tables:
@@ -172,9 +168,9 @@ class RunPages:
         return names
 
     def see(self, places: Sequence[Place], see: Callable[[list[Buffer]], T]) -> T:
-        """Return what ``see`` makes of pages, whose bytes are valid only during the call.
+        """Return what ``see`` returns for pages, whose bytes are valid only during the call.
 
-        One ``view_many`` for those that are not in memory. Raises MissingPage and CorruptPage.
+        One ``view_many`` for pages that are not in memory. Raises MissingPage and CorruptPage.
         """
         missing = [place for place in places if place[2] not in self._cache]
         if not missing:
@@ -203,7 +199,7 @@ class RunPages:
         return self._cache[name]
 
     def _keep(self, fresh: Mapping[bytes, Buffer]) -> None:
-        """Keep the most recently read pages, unless the store has them in memory."""
+        """Cache the pages that were read, unless the store has them in memory."""
         if not self.size.cached:
             return
         for name, page in fresh.items():
@@ -216,9 +212,9 @@ class RunPages:
     def tables_of(
         self, runs: Sequence[tuple[int, Sequence[bytes]]]
     ) -> list[tuple[Table, np.ndarray]]:
-        """Return the tables of each run, in order, as one, and the number of keys in each.
+        """Return the tables of each run as one table, and the number of keys in each.
 
-        One ``view_many`` for all of them. Raises MissingPage and CorruptPage.
+        One ``view_many`` for all runs. Raises MissingPage and CorruptPage.
         """
         places = [(0, number, name) for number, names in runs for name in names]
         spans = [*pairwise(bounds_of(np.array([len(names) for _, names in runs])).tolist())]
@@ -238,16 +234,13 @@ class RunPages:
     def of_keys(
         self, runs: Sequence[tuple[int, Sequence[bytes]]], keys: Keys, late: bool
     ) -> list[Table]:
-        """Return what tables of runs say of keys. Raises MissingPage and CorruptPage.
-
-        One ``view_many`` for all of them.
-        """
+        """Return entries of keys in runs; one ``view_many``. Raises MissingPage and CorruptPage."""
         return self._looked_into(runs, lambda leaves, spans: leaves.find(keys, spans, late))
 
     def between(
         self, runs: Sequence[tuple[int, Sequence[bytes]]], low: int, high: int | None, late: bool
     ) -> list[Table]:
-        """Do the same as ``of_keys`` for all keys in a range of hashes."""
+        """Return the entries of all keys in a range of hashes, as ``of_keys`` does."""
         return self._looked_into(runs, lambda leaves, spans: leaves.between(spans, low, high, late))
 
     def _looked_into(
@@ -255,7 +248,7 @@ class RunPages:
         runs: Sequence[tuple[int, Sequence[bytes]]],
         look: Callable[[Leaves, Sequence[tuple[int, int]]], Table],
     ) -> list[Table]:
-        """Return what ``look`` finds in the tables of runs, oldest first; empty without tables."""
+        """Return what ``look`` finds in the tables of runs, oldest first; [] without tables."""
         places = [(0, number, name) for number, names in runs for name in names]
         ends = bounds_of(np.array([len(names) for _, names in runs])).tolist()
         spans = [(start, stop) for start, stop in pairwise(ends) if start < stop]
@@ -272,7 +265,7 @@ class RunPages:
         places: Sequence[Place],
         found: Sequence[Buffer],
     ) -> T:
-        """Return what is read of some pages; the error for a damaged one names it."""
+        """Return what ``read`` returns for pages; the error for a damaged page names that page."""
         errors = (ValueError, TypeError)
         try:
             return read(places, found)
@@ -285,7 +278,7 @@ class RunPages:
             raise pages.damaged(self.layout, *places[0], error) from error
 
     def index(self, level: int, number: int, names: Sequence[bytes]) -> Index:
-        """Return indexes concatenated to one. Raises MissingPage and CorruptPage."""
+        """Return the concatenation of some indexes. Raises MissingPage and CorruptPage."""
         return _chained(self.indexes([(level, number, name) for name in names]))
 
     def indexes(self, places: Sequence[Place]) -> list[Index]:
@@ -295,11 +288,11 @@ class RunPages:
         return found
 
     def _loaded(self, places: Sequence[Place]) -> list[Any]:
-        """What pages of level 1 and above hold."""
+        """Return the contents of pages of level 1 and above."""
         return self.see(places, lambda found: self.decoded(places, found))
 
     def decoded(self, places: Sequence[Place], found: Sequence[Buffer]) -> list[Any]:
-        """What these pages of level 1 and above hold. Raises CorruptPage."""
+        """Return the contents of pages of level 1 and above. Raises CorruptPage."""
 
         def load(places: Sequence[Place], found: Sequence[Buffer]) -> list[Any]:
             pairs = zip(places, found, strict=True)
@@ -323,7 +316,7 @@ class RunPages:
         return [each for content in lists if isinstance(content, list) for each in content]
 
     def keys(self, entry: PendingPages) -> Iterator[str]:
-        """Return the store keys of pages and of those below; one ``get_many`` per level."""
+        """Yield the store keys of pages and of those below; one ``get_many`` per level."""
         level, names = entry.level, entry.names
         while True:
             for name in names:
@@ -334,14 +327,14 @@ class RunPages:
             level -= 1
 
     def delete(self, entry: PendingPages) -> None:
-        """Delete pages, the topmost last; one store call per level, and one to find them."""
+        """Delete pages, the topmost last; two calls per level: one finds, and one deletes pages."""
         levels = [(entry.level, entry.names)]
         if entry.below and entry.level != LIST:
             for level in range(entry.level, 0, -1):
                 try:
                     below = self.index(level, entry.number, levels[-1][1])
                 except (MissingPage, CorruptPage):
-                    break  # deleted before a crash; what a damaged page names nobody knows
+                    break  # deleted before a crash, or damaged, so that the names are unknown
                 levels.append((level - 1, below.names.tolist()))
         for level, names in reversed(levels):
             keys = [key_of(self.layout.window, level, entry.number, name) for name in names]
@@ -350,7 +343,7 @@ class RunPages:
 
 @dataclass(slots=True)
 class PendingDeletions:
-    """Entries since the last snapshot, and groups by the number of snapshots they must outlive."""
+    """Entries to delete: fresh ones, and groups with the number of snapshots to wait for."""
 
     fresh: list[Entry] = field(default_factory=list)
     groups: list[tuple[int, list[Entry]]] = field(default_factory=list)
@@ -368,7 +361,7 @@ class PendingDeletions:
 
     @property
     def is_heavy(self) -> bool:
-        """Return whether they are too large for a snapshot."""
+        """Return whether the entries are too large for a snapshot."""
         return sum(map(weight_of, self.all())) > pages.ROOM
 
     def age(self, retain: int) -> None:
@@ -382,9 +375,9 @@ class PendingDeletions:
 
 
 class LSMTree:
-    """The runs of some windows, the oldest first.
+    """The runs of some windows, the oldest first, and the memtable.
 
-    ``late`` says that events may be late, and ``trim`` is applied in a merge.
+    ``late`` says that events may be late. Merges apply ``trim`` to tables.
     """
 
     def __init__(
@@ -394,8 +387,7 @@ class LSMTree:
         self.layout, self.pages = layout, run_pages
         self._trim, self._late = trim, late
         self.runs: list[Run] = []
-        #: The events since the last snapshot, the oldest first; before them those in the snapshot
-        #: itself.
+        #: The events of the last snapshot's memtable, then the events since, the oldest first.
         self.memtable: list[Table] = []
         self.pending = PendingDeletions()
         #: The number of the newest run ever written.
@@ -411,10 +403,7 @@ class LSMTree:
     # --- finding --------------------------------------------------------------------------------
 
     def find(self, keys: Keys) -> Table:
-        """Return the stored events of some keys; one ``view_many`` per level.
-
-        Raises MissingPage and CorruptPage.
-        """
+        """Return stored events. One ``view_many`` per level. Raises MissingPage and CorruptPage."""
         reached = self._reach(lambda index: index.holding(keys.hashes))
         found = []
         if reached:
@@ -429,10 +418,7 @@ class LSMTree:
         return join(found, self._late) if found else self._nothing()
 
     def _reach(self, choose: Callable[[Index], np.ndarray]) -> list[tuple[Run, list[Reached]]]:
-        """Return the chosen pages of each run, level by level down to the names of the tables.
-
-        One ``view_many`` per level for all runs together.
-        """
+        """Return the chosen pages of each run, level by level. One ``view_many`` per level."""
         found: list[tuple[Run, list[Reached]]] = [(run, []) for run in self.runs]
         open_ = [(run, levels, run.height, run.top) for run, levels in found]
         while open_:
@@ -457,16 +443,16 @@ class LSMTree:
                     open_.append((run, levels, level - 1, _chained(parts)))
         return [(run, levels) for run, levels in found if levels and not levels[-1].level]
 
-    # --- all there is ---------------------------------------------------------------------------
+    # --- all tables -----------------------------------------------------------------------------
 
     def everything(self) -> Iterator[Table]:
-        """Yield all keys with their events in order; reads every page once or twice."""
+        """Yield all keys with their events in order. Reads every page once or twice."""
         yield from self._merged(self.runs, self.memtable, whole=True)
 
     def _merged(
         self, runs: Sequence[Run], memtable: Sequence[Table], whole: bool
     ) -> Iterator[Table]:
-        """Merge runs and tables, trimmed; ``whole`` if no older one has any of their keys."""
+        """Merge and trim runs and tables; ``whole`` if no older run has any of their keys."""
         leaves = [self._leaves(run) for run in runs]
         firsts = np.sort(np.concatenate([np.zeros(0, "u8"), *(i.firsts for i in leaves)]))
         step = _AT_ONCE if self.pages is None else pages_at_once(self.pages.size.bytes)
@@ -504,10 +490,10 @@ class LSMTree:
             self.memtable[-2:] = [self._trim(join(pair, self._late))]
 
     def settle(self, inline: int) -> None:
-        """Write the memtable as a run, unless it is small, and merge the runs that are due.
+        """Write the memtable as a run if it exceeds ``inline`` bytes, and merge runs that are due.
 
-        If a store call fails, the state in memory is as before, and the unnamed pages are marked
-        for deletion; earlier merges remain.
+        If a store call fails, the state in memory does not change, except for merges that were
+        complete, and pages that no run names become pending deletions.
         """
         assert self.pages is not None
         if self.memtable:
@@ -526,7 +512,7 @@ class LSMTree:
 
     def _made(self, tables: Iterable[Table]) -> list[Run]:
         assert self.pages is not None
-        self.number += 1  # also after a failure, so that no other run has pages under its keys
+        self.number += 1  # even if the write fails, so that no other run has pages under its keys
         with self._deleted_on_failure():
             run = self.pages.write(self.number, tables)
         return [] if run is None else [run]
@@ -543,7 +529,7 @@ class LSMTree:
             raise
 
     def _listed(self, entries: Sequence[Entry]) -> PendingPages:
-        """Write entries as pages of a list, and return the entry that stands for them."""
+        """Write entries as pages of a list, and return the entry for these pages."""
         assert self.pages is not None
         names = self.pages.put(LIST, self.number, parts_of(entries))
         listed = [PendingPages(self.number, LIST, [name]) for name in names]
@@ -554,16 +540,15 @@ class LSMTree:
         return Table.bare(layout.schema, Keys.none(layout.kind), layout.timed, 0)
 
     def all_pages(self) -> list[PendingPages]:
-        """The pages of every run."""
         return [run.pages() for run in self.runs]
 
     def drop_all(self) -> None:
-        """Drop all tables, as no key is left."""
+        """Drop all tables because there are no keys any more."""
         self.pending.fresh += self.all_pages()
         self.runs, self.memtable = [], []
 
     def clear(self) -> None:
-        """Drop all tables, as all pages are deleted."""
+        """Drop all tables and pending deletions because all pages were deleted."""
         self.runs, self.memtable, self.pending = [], [], PendingDeletions()
 
     # --- idle keys --------------------------------------------------------------------------------
@@ -571,9 +556,9 @@ class LSMTree:
     def idle(self, until: int) -> Table:
         """Return the stored events of the keys whose newest event is at ``until`` or before.
 
-        The caller must expire these. Reads the tables that hold an event which was once its key's
-        newest and is that old, and writes their indexes again; one ``get_many`` per level, and one
-        ``put_many``. If a store call fails, nothing has changed.
+        The caller must expire these keys. Reads the tables with an event that is that old and was
+        once the newest of its key, and writes new indexes for them: one ``get_many`` per level, and
+        one ``put_many`` per run and level of indexes. If a store call fails, nothing has changed.
         """
         reached = self._reach(lambda index: _due(index, until))
         looked = []
@@ -598,7 +583,7 @@ class LSMTree:
     def _renewed(
         self, run: Run, levels: list[Reached], table: Table, counts: np.ndarray, until: int
     ) -> tuple[Run, Index, list[Entry]]:
-        """Return the new top of a run after such a read, and the pages that it no longer names."""
+        """Return a run, its new top index after such a read, and the pages it no longer names."""
         assert self.pages is not None
         newest = _newest_of(table)
         newest[newest <= until] = _NEVER
@@ -617,10 +602,7 @@ class LSMTree:
         return run, index, old
 
     def earliest(self) -> int | None:
-        """Return a lower bound on the time of each key's newest event, if any. No store call.
-
-        No store call.
-        """
+        """Return a lower bound on the newest time of each key, if any, without a store call."""
         found = [run.top.earliest for run in self.runs if run.top.oldest is not None]
         for table in self.memtable:
             if table.times is not None:
@@ -649,7 +631,7 @@ def count_to_merge(weights: Sequence[int]) -> int:
         return len(weights)
     orders = [_order(weight) for weight in weights]
     same = 0
-    # A run that is lighter than its order is merged along with those after it.
+    # A run of a lower order than the newest one is merged along with its neighbors.
     for order in reversed(orders):
         if order > orders[-1]:
             break
@@ -658,7 +640,7 @@ def count_to_merge(weights: Sequence[int]) -> int:
 
 
 def pages_at_once(page_bytes: int) -> int:
-    """Return how many pages of this size a merge reads at once."""
+    """Return how many pages of this size a merge reads together."""
     return min(_AT_ONCE, max(8, _BYTES_AT_ONCE // page_bytes))
 
 
@@ -677,7 +659,7 @@ def _cuts(table: Table, weights: np.ndarray, page: int) -> list[int]:
 
 
 def _newest_of(table: Table) -> np.ndarray:
-    """Return the time of each key's newest event, the largest for keys that never become idle."""
+    """Return the newest time of each key, or the maximum for an expired key: it is never idle."""
     newest = table.newest()
     newest[table.marks == EXPIRED] = _NEVER
     return newest

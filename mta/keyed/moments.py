@@ -1,12 +1,12 @@
-"""Windows of keys as of any moment: the results of many requests at once.
+"""Windows of keys as of any moment: the results of many requests together.
 
     requests   a 09:30, a 11:00, b 10:00      sorted by key and moment
-    rows       the last event of the key that is no later, by one search each
-    fronts     where the window at that moment begins, by one search each
+    rows       the last event of the key at or before the moment, with one search each
+    starts     the start of the window at that moment, with one search each
     results    the folds of all ranges together (``work.results_at``)
 
-Standalone windows answer one by one (``mta.windows.moments``, which explains when a window at a
-moment is complete). ``KeyedWindows`` and published windows both use these functions.
+Standalone windows answer requests one by one. ``mta.windows.moments`` explains when a window at a
+moment is complete. ``KeyedWindows`` and published windows both use these functions.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def paired(codes: np.ndarray, at: Any, unit: TimeUnit | None) -> tuple[np.ndarra
 
 
 def gone_of(keys: Any, misses: np.ndarray, moments: np.ndarray) -> EventsGone:
-    """Return the error for the first request that misses events, of several keys or of one."""
+    """Return the error for the first request that misses events; one key may apply to all."""
     place = int(np.argmax(misses))
     key = next(islice(keys, place if len(keys) > 1 else 0, None))
     return gone(f"of the key {key!r} ", int(moments[place]))
@@ -73,10 +73,10 @@ def first_rows(
     rows: np.ndarray,
     moments: np.ndarray,
 ) -> np.ndarray:
-    """Return the first row of windows that end with some rows, as far as the rows determine it.
+    """Return the first row of windows that end with some rows.
 
-    ``of`` is the lane of each, and never decreases. ``UNKNOWN`` if earlier events may have been in
-    the window.
+    ``of`` is the lane of each window, and never decreases. The first row is ``UNKNOWN`` if events
+    that have left may have been in the window.
     """
     if isinstance(policy, Both):
         sides = policy.one, policy.other
@@ -104,15 +104,15 @@ def answers(
 ) -> Answers:
     """Return the results of requests, each for a key at a moment or as of its newest event.
 
-    ``table`` has the stored events of the keys, and ``window_of`` returns a standalone window of
-    one of them; ``monoid`` converts the results. ``expired`` is the latest moment at which the
-    windows of an expired key had become empty: a key without earlier events may be one. Raises
-    InvalidTime if events have no times, and UnsupportedOperation if a policy that looks at values
-    is asked for an earlier moment.
+    ``table`` has the stored events of the keys, ``window_of`` returns the standalone window of a
+    key, and ``monoid`` converts the results. ``expired`` is the latest moment at which the windows
+    of an expired key became empty; a key without earlier events may have been expired. Raises
+    InvalidTime if events have no times, and UnsupportedOperation if a policy that reads values is
+    asked for an earlier moment.
     """
     if moments is not None and not kind.timed:
-        raise InvalidTime("these windows count events and keep no times: leave out at=, or have "
-                          "them made with timed=True")  # fmt: skip
+        raise InvalidTime("these windows store no times: leave out at=, or create them with "
+                          "timed=True")  # fmt: skip
     count = len(codes)
     found = Answers([empties(monoid, count) for _ in kind.policies], np.zeros(count, bool))
     if not len(table):
@@ -144,9 +144,9 @@ def _expired(
     table: Table, places: np.ndarray, moments: np.ndarray, expired: int,
     window_of: Callable[[Table, int], AnyWindow],
 ) -> np.ndarray:  # fmt: skip
-    """Return which requests may miss events because their key has been expired.
+    """Return which requests may miss events because their key was expired.
 
-    A key with an event from before the moment, or that has lost some, was not expired.
+    A key was not expired if it has an event from before ``expired``, or if events of it have left.
     """
     found: np.ndarray = moments < expired
     for row in np.flatnonzero(found & (places >= 0)).tolist():
@@ -165,7 +165,7 @@ def _expired(
 def in_lanes(
     kind: Kind, monoid: AbstractMonoid, table: Table, of: np.ndarray, moments: np.ndarray | None
 ) -> tuple[list[Rows], np.ndarray]:
-    """Return the results of requests for keys with events in a table; ``of`` are their places."""
+    """Return the results of keys at places ``of`` in a table, and which miss events."""
     outputs, misses = monoid.outputs, np.zeros(len(of), bool)
     order = _in_order(of, moments)
     of = of[order]
@@ -185,7 +185,7 @@ def in_lanes(
 
 
 def _in_order(of: np.ndarray, moments: np.ndarray | None) -> np.ndarray:
-    """Return the order by lane, and by moment if there are any."""
+    """Return the order by lane, then by moment if there are any."""
     if moments is None:
         return np.argsort(of, kind="stable")
     return order_by(of, moments)

@@ -11,7 +11,7 @@
 
     of an index:
         firsts    "<u8" hash of the first key of each page
-        names     "name" 16-byte digests of the pages, one after the other
+        names     "name" 16-byte digests of the pages, concatenated
         oldest    "<i8" for each page, a time before which none of its keys becomes idle; only if
                   the windows store times
 
@@ -20,13 +20,13 @@
 
     entry   = bytes, the snapshot of a window
             | [number, level, below, names]: pages of a run; ``below`` says whether the pages below
-              them are deleted too, ``names`` has the digests one after the other
+              them are deleted too; ``names`` has their digests, concatenated
 
     name    = xxh3_128 of the page's bytes
     key     = window "/" level "/" run "/" name in hexadecimal
 
-The pages of level 0 are tables (``mta.keyed.leaves``). Pages contain the number of their run, so no
-two runs share a page. The pages that are deleted with a run belong to no other run.
+The pages of level 0 are tables (``mta.keyed.leaves``). Every page contains the number of its run.
+So no two runs share a page, and the pages that are deleted with a run belong to no other run.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ from mta.pages.page import NAME_BYTES, damage, key_of, name_of
 
 MAGIC = "mta-keys"
 VERSION = 1
-#: The most levels of a run: more would mean over 2^40 pages.
+#: The maximum number of levels of a run: more would mean over 2^40 pages.
 MAX_HEIGHT = 6
 _U8, _I8 = Array("<u8"), Array("<i8")
-#: The type of digests in an array; ``tolist`` makes bytes of them.
+#: The type of digests in an array; ``tolist`` converts them to bytes.
 NAMES = np.dtype((np.void, NAME_BYTES))
 
 #: The level of pages that list pending deletions, higher than any run.
 LIST = 15
-#: The largest weight of groups in a snapshot, and of a page of a list, in bytes.
+#: The maximum size in bytes of the pending deletions in a snapshot, and of a page of a list.
 ROOM, _LIST_BYTES = 1 << 13, 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
 class PendingPages:
-    """Pages of one level of a run, and with ``below`` all pages that they name."""
+    """Pages of one level of a run; with ``below``, also all pages below them."""
 
     number: int
     level: int
@@ -75,13 +75,13 @@ Entry = PendingPages | bytes
 
 
 def digests(names: Sequence[bytes]) -> np.ndarray:
-    """Digests as an array."""
+    """Return digests as an array."""
     return np.frombuffer(b"".join(names), NAMES)
 
 
 @dataclass(slots=True)
 class Index:
-    """Pages of one level, in order: their first hashes, names, and oldest newest events."""
+    """Pages of one level, in order: first hashes, names, and times before which no key is idle."""
 
     firsts: np.ndarray
     names: np.ndarray
@@ -92,13 +92,12 @@ class Index:
         return len(self.names)
 
     def cut(self, start: int, stop: int) -> Index:
-        """Return the entries from ``start`` to ``stop``."""
         oldest = None if self.oldest is None else self.oldest[start:stop]
         return Index(self.firsts[start:stop], self.names[start:stop], oldest)
 
     @property
     def earliest(self) -> int:
-        """Return since when it is worthwhile to look for idle keys."""
+        """Return a time before which no key of these pages is idle."""
         assert self.oldest is not None
         return int(self.oldest.min())
 
@@ -115,8 +114,8 @@ class Index:
         return Index(self.firsts, found, moments)
 
     def holding(self, hashes: np.ndarray) -> np.ndarray:
-        """Which pages may hold keys of some hashes, which never decrease; each once."""
-        if len(hashes) < len(self):  # a search for each of the fewer
+        """Return each page that may have keys with some hashes, which never decrease."""
+        if len(hashes) < len(self):  # search for the shorter list in the longer one
             found = np.searchsorted(self.firsts, hashes, "right") - 1
             found = found[found >= 0]
             return found[np.diff(found, prepend=-1) > 0]
@@ -124,12 +123,11 @@ class Index:
         return np.flatnonzero(np.diff(first, append=len(hashes)))
 
     def between(self, low: int, high: int | None) -> np.ndarray:
-        """The names of the pages that may hold keys of hashes from ``low`` on, before ``high``."""
+        """Return the names of pages that may have keys from hash ``low`` on, before ``high``."""
         start, stop = range_of(self.firsts, low, high)
         return self.names[max(0, start - 1) : stop]
 
     def dump(self) -> list[Payload]:
-        """As columns."""
         columns: list[Payload] = [*_U8.dump(self.firsts), ("name", self.names.tobytes())]
         return columns if self.oldest is None else columns + _I8.dump(self.oldest)
 
@@ -139,7 +137,7 @@ class Index:
         firsts = _U8.load(payloads, count)
         kind, data = next_payload(payloads)
         if kind != "name" or len(data) != count * NAME_BYTES:
-            raise CorruptPage("its names are not those of its pages")
+            raise CorruptPage("its names have the wrong kind or length")
         if (firsts[1:] < firsts[:-1]).any():
             raise CorruptPage("its pages are out of order")
         names = np.frombuffer(data, NAMES)
@@ -150,10 +148,7 @@ Content = Index | list[Entry]
 
 
 def encode(layout: TableLayout, level: int, run: int, content: Table | Content) -> bytes:
-    """Encode a table, an index or a list as a page.
-
-    Raises NotPageable for values that are not plain data.
-    """
+    """Encode a table, an index or a list. Raises NotPageable for values that are not plain data."""
     if isinstance(content, Table):
         return leaves.encode(layout, run, content)
     fields = [MAGIC, VERSION, layout.window, level, run, *dump(content)]
@@ -169,7 +164,7 @@ def dump(content: Content) -> tuple[int, list[Payload]]:
 
 
 def require_whole(layout: TableLayout, level: int, run: int, name: bytes, page: Buffer) -> None:
-    """Raises CorruptPage if a page does not match its name."""
+    """Raise CorruptPage if a page does not match its name."""
     if name_of(page) != name:
         error = CorruptPage("its bytes do not match its name")
         raise damaged(layout, level, run, name, error) from error
@@ -189,7 +184,7 @@ def decode(layout: TableLayout, level: int, run: int, name: bytes, page: bytes) 
 def damaged(
     layout: TableLayout, level: int, run: int, name: bytes, error: Exception
 ) -> CorruptPage:
-    """The error for a page that is not what it should be."""
+    """Return the error for a damaged page."""
     return damage(key_of(layout.window, level, run, name), error)
 
 
@@ -252,7 +247,7 @@ def dump_entries(entries: Sequence[Entry]) -> list[Any]:
 
 
 def load_entries(entries: Any, most: int) -> list[Entry]:
-    """Return entries from plain data, of runs up to a height. Raises CorruptPage."""
+    """Return entries from plain data; ``most`` is the maximum level. Raises CorruptPage."""
     if not isinstance(entries, list):
         raise CorruptPage("the pending deletions are not a list")
     return [_entry(entry, most) for entry in entries]
@@ -271,5 +266,5 @@ def _entry(entry: Any, most: int) -> Entry:
 
 
 def weight_of(entry: Entry) -> int:
-    """Return about how many bytes an entry takes in a snapshot."""
+    """Return the approximate size of an entry in a snapshot, in bytes."""
     return len(entry) + 5 if isinstance(entry, bytes) else NAME_BYTES * len(entry.names) + 20

@@ -1,14 +1,14 @@
 """Rows of a batch that are questions: they are answered, and never become events.
 
-    key a     event 1, event 5, question 5, question 7, event 9      in order of time, at equal
-                                                                     times events first
+    key a     event 1, event 5, question 5, question 7, event 9      in order of time; at equal
+                                                                     times, events come first
 
-A question is answered as of its own time, from the events of its key that arrived before its batch
-or with it. A question older than the horizon of its key is late (``Retention.horizons``), as an
-event older than the cutoff is. This does not depend on which events are actually stored.
+A question is answered as of its time, from the events of its key that arrived before its batch or
+in it. A question before the horizon of its key is late (``Retention.horizons``), just as an event
+before the cutoff is. This does not depend on which events are actually stored.
 
 For vectorized keys, questions are answered from the stored events of their keys and those of the
-batch. A standalone window adds its events up to each question, and then answers it.
+batch. A standalone window adds its events up to each question, and then answers the question.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Questions:
     """The questions of a batch that are not late, by key and time."""
 
     at: np.ndarray
-    """The place of each in the batch."""
+    """The place of each question in the batch."""
     of: np.ndarray
-    """The place of its key."""
+    """The place of the key of each question."""
     times: np.ndarray
     outputs: list[Rows]
-    """For each window, the answer to each."""
+    """For each window, one answer per question."""
 
     def __len__(self) -> int:
         return len(self.at)
@@ -55,8 +55,8 @@ def answer(
 ) -> Asked | None:  # fmt: skip
     """Answer the questions of a batch; return those that standalone windows answer later.
 
-    ``new`` has the batch's events of all its keys, and ``at`` the place of each key among the known
-    ones, -1 for others.
+    ``new`` has the events of all keys of the batch, and ``at`` the place of each key in ``known``,
+    or -1.
     """
     marks = np.append(known.marks, np.uint8(0))[at]
     at = np.where(marks == EXPIRED, -1, at)

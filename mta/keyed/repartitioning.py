@@ -3,12 +3,12 @@
     given    0: a b c     1: d e          by the hash of a key modulo 2
     made     0: a d       1: b e     2: c               ... modulo 3
 
-This needs no aggregation. Tables are read, split by key and written as new runs, with numbers that
+No aggregation is needed. Tables are read, split by key, and written as new runs, with numbers that
 no earlier run has. Standalone windows keep their snapshots and their pages, which the caller copies
-if the store is another one. The source does not change.
+if the target is another store. The source does not change.
 
-It reads every table once or twice, and writes the retained events about once; at most ``_HELD``
-bytes wait in memory to be written together. A second attempt writes the same pages.
+Every table is read once or twice, and the retained events are written about once. At most ``_HELD``
+bytes are buffered in memory. A second attempt writes the same pages.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from mta.keyed.snapshot import Counts, KeyedSnapshot, UnreadSnapshot
 from mta.keyed.table import Table
 from stores import PageStore
 
-#: The bytes of tables that wait to be written; of a page of keys; of cached pages.
+#: The size in bytes of buffered tables, of a page of keys, and of the page cache.
 _HELD, _PAGE, _CACHED = 1 << 26, 1 << 14, 1 << 20
-#: Smaller tables stay in the snapshot.
+#: Tables of fewer bytes stay in the snapshot.
 _INLINE = 1 << 12
 
 
@@ -44,12 +44,12 @@ def repartition(
     place: Callable[[Any], int],
     copy_pages: Callable[[bytes], None],
 ) -> dict[int, bytes]:
-    """Return new snapshots by their numbers, with all keys of the given ones.
+    """Return new snapshots by number, which together have all keys of the given snapshots.
 
-    ``into`` says which snapshots may get keys of one, ``place`` which of several gets a key;
-    ``copy_pages`` is called with the snapshot of each standalone window. All pages are durable at
-    the end. Raises CorruptSnapshot, MissingPage, CorruptPage, and SnapshotMismatch if snapshots to
-    be merged are not of the same windows.
+    ``into`` returns the new snapshots that may get keys of a given one, and ``place`` returns which
+    of these gets a key. ``copy_pages`` is called with the snapshot of each standalone window. All
+    pages are durable at the end. Raises CorruptSnapshot, MissingPage, CorruptPage, and
+    SnapshotMismatch if snapshots to be merged are not of the same windows.
     """
     found = {number: UnreadSnapshot.decode(data) for number, data in sorted(snapshots.items())}
     latest = max((unread.snapshot.number for unread in found.values()), default=0)
@@ -82,7 +82,7 @@ def repartition(
 def _parts(
     table: Table, targets: Sequence[int], place: Callable[[Any], int]
 ) -> Iterator[tuple[int, Table]]:
-    """Return the part of a table for each of some snapshots."""
+    """Yield the part of a table for each target that gets keys."""
     if len(targets) == 1:
         yield targets[0], table
         return
@@ -92,7 +92,7 @@ def _parts(
 
 
 class _Made:
-    """A snapshot under construction: what all its keys share, and their tables."""
+    """A snapshot under construction: the settings that its keys share, and their tables."""
 
     def __init__(
         self, like: KeyedSnapshot, layout: TableLayout, target: PageStore, number: int
@@ -106,12 +106,12 @@ class _Made:
         self._tree.number = number
 
     def join(self, snapshot: KeyedSnapshot, first: bool) -> None:
-        """Add what a snapshot says of all its keys, and its counts if it is the ``first``."""
+        """Add what applies to all keys of a snapshot, and its counts if it is the ``first``."""
         own = self._snapshot
         if _alike(snapshot) != _alike(own):
             raise SnapshotMismatch(
                 "some of these windows were changed, and others have had no rows since the change: "
-                "add rows to each first, or do not join them"
+                "add rows to each first, or do not merge them"
             )
         late, asked = Span(0, own.earlier), Span(0, own.earlier_asked)
         late.join(snapshot.earlier)
@@ -134,7 +134,7 @@ class _Made:
         self._tree.add(table)
 
     def settle(self, inline: int) -> None:
-        """Write the waiting tables, unless they are small."""
+        """Write the buffered tables if they exceed ``inline`` bytes."""
         self._tree.settle(inline)
         for entry in self._tree.pending.fresh:
             if isinstance(entry, PendingPages):  # written and merged here, so no snapshot names it
@@ -142,7 +142,7 @@ class _Made:
         self._tree.pending = PendingDeletions()
 
     def encode(self) -> bytes:
-        """Return the snapshot."""
+        """Return the snapshot as bytes."""
         self.settle(_INLINE)
         tree = self._tree
         self._snapshot.number, self._snapshot.runs = tree.number, tree.runs

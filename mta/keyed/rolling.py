@@ -3,7 +3,7 @@
     peaks = {"peak": ("kw", Max())}
     rolling(meters, by="meter", on="time", window="1 hour", aggregations=peaks)
 
-returns ``meters``, a pandas, polars or Arrow table, with a column ``peak``: for each row the
+returns ``meters``, a pandas, polars or Arrow table, with a new column ``peak``: for each row, the
 largest ``kw`` of its meter in the hour up to its time.
 """
 
@@ -59,10 +59,10 @@ from mta.windows.settings import Nan, Nulls
 from stores import StoreLike
 
 _Frame = TypeVar("_Frame")
-#: The number of rows that are vectorized at once if the windows are in a store.
+#: The maximum number of rows in a batch if the windows are in a store.
 _CHUNK = 1 << 20
 
-#: The name of the column of row numbers, which no public name starts with.
+#: The name of the column of row numbers; no public name starts with a zero byte.
 _ROW = "\0row"
 
 Size = AbstractPolicy | Duration | int
@@ -85,41 +85,41 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
     """Return a pandas, polars or Arrow table with a column for each aggregation, in row order.
 
     The result of a row covers the window of its key that ends with the row. Rows may be in any
-    order of time; those of one time count in their order. Extremes, first and last values have the
-    type of their column: datetimes with their unit and zone, decimals with their precision and
-    scale. A sum of integers or booleans has 64 bits, one of decimals 38 digits.
+    order of time; rows of one time count in row order. Minima, maxima, first and last values keep
+    the type of their column, with unit and zone of datetimes, and precision and scale of decimals.
+    A sum of integers or booleans has 64 bits, and a sum of decimals has 38 digits.
 
-    ``at``, another table of the same library with the columns ``by`` and ``on``, asks questions:
-    its rows come back with the aggregates as of their own times. Each is of the events of its key
-    with times up to that of the row, those of that time included; the rows of ``frame`` are the
-    events. So no result knows of a later event: a point-in-time training set. A key without events
-    has the result of none. Needs ``on``, and windows by count, time or calendar.
+    ``at`` is another table of the same library, with the columns ``by`` and ``on``, whose rows are
+    questions. These rows are returned with aggregates as of their own times: over the events of
+    their key (the rows of ``frame``) up to and including that time. No aggregate includes a later
+    event, so the table can serve as a point-in-time training set. A key without events has the
+    result of an empty window. Needs ``on``, and windows by count, time or calendar.
 
-    Sorts by time, then takes 0.1 to 1 us per row and aggregation, for text more. Raises
-    UnsuitableKey, InvalidValue (a NaN, a column that is missing or cannot be aggregated
-    so), ResultOutOfRange, InvalidTime, and what a store raises.
+    Sorts by time, then takes 0.1 to 1 us per row and aggregation, more for text. Raises
+    UnsuitableKey, InvalidValue (a NaN, a missing column, or a column of a type that the aggregation
+    does not read), ResultOutOfRange, InvalidTime, and the errors of the store.
 
     Args:
         frame: The table.
-        window: A frame, a duration ("24 hours"), a number of rows, or several of these by name;
-            then columns are called ``aggregation_window``. With ``ties="peers"`` of a frame by
-            time, rows of one key and time have the result of the last of them.
-        aggregations: By name of the new column a pair of column and aggregation, as for
+        window: A frame, a duration ("24 hours"), a number of rows, or a mapping of names to these;
+            new columns are then called ``aggregation_window``. If a frame by time has
+            ``ties="peers"``, all rows of one key and time have the result of the last of them.
+        aggregations: For the name of each new column, a pair of column and aggregation, as for
             ``Product``.
-        by: The key column, or several; without it all rows have one window. In pandas it may be a
-            named level of the index.
-        on: The column of the time, or in pandas a named level of the index; without it the rows are
-            in order.
+        by: The key column, or several; without it, all rows share one window. In pandas, a key
+            column may be a named level of the index.
+        on: The time column, or in pandas a named level of the index; without it, the rows are in
+            order.
         at: The table of questions.
         time_unit: The unit of numeric times: "s", "ms", "us" or "ns"; by default seconds.
-        nulls: What a null in an aggregated column does. With "skip" the row has a result of its
-            own, and aggregations ignore the null, as in SQL; a result of no values is null, of
-            counts 0. "raise" raises InvalidValue, "drop_row" removes such rows, "accept" aggregates
-            NaN. In pandas a NaN is a null.
-        nan: What a NaN does in polars and Arrow, where it is no null: "raise" raises InvalidValue,
-            "skip" takes it for a null, "propagate" for a value.
+        nulls: How to treat a null in an aggregated column. With "skip", aggregations ignore the
+            null, as in SQL, and its row still has a result; a result of no values is null, and
+            counts are 0. "raise" raises InvalidValue, "drop_row" removes the row, and "accept"
+            aggregates NaN instead. In pandas, NaN is null.
+        nan: How to treat a NaN in polars and Arrow, where NaN is not null: "raise" raises
+            InvalidValue, "skip" treats NaN as null, and "propagate" treats NaN as a value.
         min_samples: The number of values below which a result is null.
-        store: Where the events of the windows are; in memory unless it is given.
+        store: Where to store the events of the windows; by default in memory.
 
     >>> import pandas as pd
     >>> from mta import Max, rolling
@@ -148,9 +148,9 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
     times = _times(table, on, time_unit)
     late = {} if times is None else {"allowed_lateness": 0}
     settings: dict[str, Any] = {"nulls": values.judged, **late}
-    if store is None:  # no rows follow, so no standalone window needs pages
+    if store is None:  # no rows follow, so no key needs a standalone window
         settings["promote_at"] = min(max(len(table), 1), 1 << 24)
-    # A unique name, as the store may have other windows.
+    # A unique name, because the store may have other windows.
     rowwise = {name: by_rows(policy) for name, policy in policies.items()}
     of_all = rowwise if named else rowwise[""]
     product, given = values.product(typed), {n: values.given(c) for n, c in columns.items()}
@@ -161,7 +161,7 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
             found = _swept(rows, keys, given, times)
         else:
             found = answered(rows, Events(keys, given, times), asked_keys, moments, _CHUNK)
-    # All events of a time precede its questions.
+    # All events of a time precede its questions, so questions need no peers.
     alone = times is None or moments is not None
     last_peers = None if alone or times is None else _last_peers(policies, keys, times)
     results = {}
@@ -175,7 +175,7 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
 
 @contextmanager
 def _discarded(windows: KeyedWindows, product: Product, given: dict[str, Any]) -> Iterator[None]:
-    """Yield windows for one call only; an error about a value names its column."""
+    """Delete windows after a call; an error about a value names its column."""
     try:
         yield
     except InvalidValue as error:
@@ -187,7 +187,7 @@ def _discarded(windows: KeyedWindows, product: Product, given: dict[str, Any]) -
 
 
 def _key_names(by: Any) -> list[str]:
-    """Return the columns of the key. Raises TypeError and ValueError."""
+    """Return the names of the key columns. Raises TypeError and ValueError."""
     names = _names(by, "by=", 'by="meter"')
     if not names:
         raise ValueError(
@@ -223,7 +223,7 @@ def _asked(at: Any, table: Frame, needed: Sequence[str]) -> Frame:
 
 @dataclass(frozen=True)
 class Values:
-    """How nulls and NaN are treated."""
+    """How to treat nulls and NaN."""
 
     nulls: Nulls
     nan: Nan
@@ -231,7 +231,7 @@ class Values:
 
     @classmethod
     def read(cls, nulls: Nulls, nan: Nan, min_samples: int | None) -> Values:
-        """Read the arguments. Raises ValueError for invalid ones, and TypeError."""
+        """Read the arguments. Raises ValueError and TypeError for invalid ones."""
         for name, value, choices in (("nulls", nulls, Nulls), ("nan", nan, Nan)):
             if value not in get_args(choices):
                 raise ValueError(f"{name} is one of {get_args(choices)}, not {value!r}")
@@ -241,13 +241,13 @@ class Values:
 
     @property
     def judged(self) -> Nulls:
-        """Return the setting of the windows for values whose nulls are marked."""
+        """Return the ``nulls`` setting of windows that read columns with marked nulls."""
         return "accept" if self.nulls == "accept" or self.nan == "propagate" else "raise"
 
     def columns(
         self, table: Frame, read: Sequence[str], pairs: Pairs
     ) -> tuple[Frame, dict[str, Column]]:
-        """Return a frame's columns, and the frame with the rows that count. Raises InvalidValue."""
+        """Return the frame without dropped rows, and its columns. Raises InvalidValue."""
         columns = {name: table.column(name) for name in read}
         if self.nulls == "accept":
             return table, columns
@@ -272,7 +272,6 @@ class Values:
         return fewer, self.columns(fewer, read, pairs)[1]
 
     def product(self, typed: Pairs) -> Product:
-        """Return the aggregations of the windows."""
         found = skipping(Product(typed), min_samples=self.min_samples)
         assert isinstance(found, Product)
         return found
@@ -290,7 +289,7 @@ def _null(name: str, what: str, mask: np.ndarray, choice: str) -> InvalidValue:
 
 
 def _hint(frame: Any) -> str:
-    """Return advice if the times of a pandas frame are in its index."""
+    """Return a hint if the times of a pandas frame are in its index."""
     times = str(getattr(getattr(frame, "index", None), "dtype", "")).startswith("datetime")
     return ": name the index, frame.rename_axis('time'), and give on='time'" if times else ""
 
@@ -311,10 +310,7 @@ def _names(given: Any, what: str, example: str) -> list[str]:
 
 
 def _read_by(pairs: Pairs, policies: Mapping[str, AbstractPolicy]) -> list[str]:
-    """Return the columns that aggregations and policies read. Raises TypeError without names.
-
-    Raises TypeError if one has no name.
-    """
+    """Return the names of the columns to read. Raises TypeError for objects that are not names."""
     read: list[str] = []
     for alias, (columns, monoid) in pairs.items():
         if columns is not None:
@@ -326,17 +322,14 @@ def _read_by(pairs: Pairs, policies: Mapping[str, AbstractPolicy]) -> list[str]:
 
 
 def _require_free(called: list[str], table: Frame) -> None:
-    """Raise ValueError for duplicate names of columns."""
+    """Raise ValueError if two columns would have one name."""
     taken = [name for name in called if called.count(name) > 1 or name in table.names]
     if taken:
         raise ValueError(f"there would be two columns {taken[0]!r}: give one another name")
 
 
 def _keys(table: Frame, asked: Frame, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return a number for each row and each question, equal for equal keys.
-
-    Raises UnsuitableKey.
-    """
+    """Return a number for each row and question, equal for equal keys. Raises UnsuitableKey."""
     count = len(table)
     if not names:
         return np.zeros(count, "i8"), np.zeros(len(asked), "i8")
@@ -366,18 +359,16 @@ def _times(table: Frame, on: str | None, unit: TimeUnit | None) -> np.ndarray | 
 def _typed(
     alias: str, given: Any, monoid: AbstractMonoid, columns: dict[str, Column]
 ) -> tuple[Any, AbstractMonoid]:
-    """Return the aggregation for the types of its columns. Raises InvalidValue for other types.
-
-    Arguments that are not numbers are read as row numbers, in a separate column.
-    """
+    """Return an aggregation for the types of its columns. Raises InvalidValue for other types."""
     read, whole, monoid = [columns[n] for n in own_columns(given, monoid)], monoid, monoid.bare
     filters = column_names(given)[len(read) :]
     for name in filters:
         if columns[name].type != "bool":
             raise InvalidValue(
-                f"aggregation {alias!r}: the filter {name!r} is {columns[name].dtype}, no column "
-                "of booleans: compare first, and name the result"
+                f"aggregation {alias!r}: the filter {name!r} is {columns[name].dtype}, not a "
+                "column of booleans: add the result of a comparison as a column, and name it"
             )
+    # Arguments are stored as numbers: for text, read row numbers in a separate column.
     if isinstance(monoid, (ArgMin, ArgMax)) and monoid.follows_column and read[-1].type is str:
         rows, texts = np.arange(len(read[-1].values)), read[-1]
         columns[_ROW] = Column(_ROW, "int64", "int64", rows, lambda found: found, True, texts.nulls)
@@ -397,8 +388,8 @@ def _typed(
             )
         if not column.ordered and isinstance(found, (Min, Max, MinText, MaxText)):
             raise InvalidValue(
-                f"aggregation {alias!r}: column {column.name!r} is {column.dtype}, which has "
-                "another order than its values, or none: convert it to text or numbers first"
+                f"aggregation {alias!r}: column {column.name!r} is {column.dtype}, whose order is "
+                "undefined or differs from that of its values: convert it to text or numbers first"
             )
     return given, SkipNulls(found, filtered=True, refuses=True) if filters else found
 
@@ -412,7 +403,7 @@ def _is_readable(column: Column, schema: Schema) -> bool:
 def _result(
     values: Any, monoid: AbstractMonoid, pair: tuple[Any, AbstractMonoid], read: Sequence[Column]
 ) -> Result:
-    """Return results with the type of their source column."""
+    """Return the results of an aggregation, with the column that determines their type."""
     like, given, typed = read[-1] if read else None, pair[0], pair[1].bare
     if like is not None and _ROW in column_names(given):
         rows = values.tolist()
@@ -433,7 +424,7 @@ _NUMBERS = (bool, int, float)
 
 
 def _explained(error: InvalidValue, product: Product, columns: Mapping[str, Any]) -> InvalidValue:
-    """Return the error for values that windows refuse, with the name of the column."""
+    """Return an error that names the column of the values that windows refused."""
     for alias, (given, monoid) in product.aggregations.items():
         names = column_names(given)
         if not names:
@@ -466,7 +457,7 @@ def _policy(size: Size) -> AbstractPolicy:
 def _swept(
     windows: KeyedWindows, keys: np.ndarray, values: dict[str, Any], times: np.ndarray | None
 ) -> Any:
-    """Return the results of all rows: at once in memory, else in parts by time."""
+    """Return the results of all rows: in one batch in memory, else in batches by time."""
     count = len(keys)
     moments = None if times is None else times.view("M8[us]")
     if windows.store is None or count <= _CHUNK:
@@ -488,10 +479,7 @@ def _swept(
 def _last_peers(
     policies: Mapping[str, AbstractPolicy], keys: np.ndarray, times: np.ndarray
 ) -> np.ndarray | None:
-    """Return the last row of the key and time of each row, in their given order.
-
-    None if no frame needs it.
-    """
+    """Return the last row of the key and time of each row; None if no frame needs it."""
     if all(policy.ties == "rows" for policy in policies.values()):
         return None
     order = order_by(keys, times)

@@ -1,6 +1,6 @@
 """The format of a snapshot of keyed windows: everything that is not in pages, at most 64 KiB.
 
-snapshot = body digest                              (as that of a window: ``mta.pages.snapshot``)
+snapshot = body digest                              (as for a window: ``mta.pages.snapshot``)
 body     = msgpack array [magic, version, window, kind, monoid, policies, timed, lateness,
            number, counts, expired, runs, memtable, pending, changed]
 magic    = "mta-keyed"
@@ -12,8 +12,8 @@ policies = array of [name, text, 16-byte fingerprint]; a single policy has the n
 timed    = whether pages contain times
 lateness = microseconds, or nil if events must come in order; [late, asked] if events are retained
            for questions, or if one of the two settings had a smaller value earlier
-late     = [lateness, [earlier value in microseconds, last moment to which it applied], ...]
-asked    = [retain_for, [earlier value in microseconds, last moment to which it applied], ...]
+late     = [lateness, [earlier value in microseconds, last moment at which it applied], ...]
+asked    = [retain_for, [earlier value in microseconds, last moment at which it applied], ...]
 number   = number of the newest run so far
 counts   = [keys, keys with a standalone window, accepted events, late events, invalid events,
            events ahead of the clock]
@@ -24,14 +24,14 @@ memtable = nil, or a table that is too small for pages, encoded as a page of run
 pending  = pages to delete with later snapshots (``mta.keyed.lsm``)
 changed  = [columns, changes, starts]
 columns  = array of [name, kind]: the stored columns of an event, in the order of pages; the name is
-           "" if events are not mappings. A name that begins with a zero byte is that of marks,
-           which tell whether an event has a value in another column
+           "" if events are not mappings. A name that begins with a zero byte belongs to a column of
+           marks, which say whether an event has a value in another column
            (``mta.monoids.missing_columns``)
 kind     = text, such as "Array('<f8')"
 changes  = how often the windows or the aggregations have been changed
-starts   = array of [name, moment, known]: a window, or a column of marks, that misses events since
-           a change. No event after ``moment`` is missing (in microseconds; nil if unknown), nor is
-           any of the last ``known`` events of a key before those that it still accepted then
+starts   = array of [name, moment, known]: a window or a column of marks that misses events since a
+           change. No event after ``moment`` (microseconds, nil if unknown) is missing, nor any of
+           the last ``known`` events of a key before those that it still accepted at the change
 index    = [count, columns]; columns as in a page (``mta.keyed.pages``)
 """
 
@@ -56,29 +56,29 @@ from stores import PageStore
 MAGIC = "mta-keyed"
 VERSION = 1
 MAX_BYTES = 1 << 16
-#: The longest name, so that those of standalone windows fit after it.
+#: The maximum length of a name, so that the names of standalone windows can append to it.
 NAME_LENGTH = 60
 FINGERPRINT_BYTES = 16
 #: The run number of a table in a snapshot; no run has it.
 _MEMTABLE = 0
 #: An upper bound for times and durations in microseconds, and for all other numbers.
 _FAR = 1 << 62
-#: The most changes of windows, as their number is in the names of pages.
+#: The maximum number of changes of windows; this number is in the names of pages.
 _MOST_CHANGES = 1_000_000
 
 
 class Start(NamedTuple):
-    """What a window, or a column, misses since a change."""
+    """What a window or a column misses since a change."""
 
     moment: int | None
     """In microseconds; no later event is missing. None if unknown."""
     known: int
-    """Nor is any of so many events of each key, the last before any event that it accepted then."""
+    """How many events right before the oldest one that a key still accepts are not missing."""
 
 
 @dataclass(slots=True)
 class Counts:
-    """The number of keys, of those with a standalone window, and of events since the beginning."""
+    """The numbers of keys and of standalone windows, and of events since the beginning."""
 
     keys: int = 0
     standalone: int = 0
@@ -90,7 +90,7 @@ class Counts:
 
 @dataclass(slots=True)
 class KeyedSnapshot:
-    """The fields of a snapshot, in order; the module describes them."""
+    """The fields of a snapshot, which the docstring of the module describes."""
 
     window: str
     kind: str | None
@@ -139,7 +139,7 @@ class KeyedSnapshot:
 
 @dataclass(slots=True)
 class UnreadSnapshot:
-    """A snapshot whose tables are still columns, as their layout is not known yet."""
+    """A snapshot whose tables are still encoded, because their layout is not known yet."""
 
     snapshot: KeyedSnapshot
     runs: list[Any]
@@ -151,7 +151,7 @@ class UnreadSnapshot:
         return unseal(data, MAGIC, VERSION, "a snapshot of keyed windows", _validated)
 
     def layout(self, schema: Schema) -> TableLayout:
-        """Return the layout of tables with events of a schema; without keys, as for integers."""
+        """Return the layout of tables for a schema; with integer keys if there are no keys."""
         found = self.snapshot
         return TableLayout(found.window, found.kind or "int", schema, found.timed)
 
@@ -159,17 +159,14 @@ class UnreadSnapshot:
         self, store: PageStore, schema: Schema, cached: int,
         trim: Callable[[Table], Table] = same_value,
     ) -> LSMTree:  # fmt: skip
-        """Return the tables in a store, for reading, with a cache of ``cached`` bytes.
-
-        Raises CorruptSnapshot.
-        """
+        """Return a tree for reading, with a cache of ``cached`` bytes. Raises CorruptSnapshot."""
         layout = self.layout(schema)
         pages, found = RunPages(store, layout, PageSize(1, cached)), self.read(layout)
         tree = LSMTree(layout, pages, found.lateness is not None, trim)
         return tree.load(found.runs, found.memtable)
 
     def read(self, layout: TableLayout) -> KeyedSnapshot:
-        """Return the snapshot. Raises CorruptSnapshot."""
+        """Return the snapshot with decoded tables. Raises CorruptSnapshot."""
         snapshot = self.snapshot
         try:
             for number, weight, keys, events, height, index in self.runs:
@@ -217,14 +214,14 @@ def _validated(values: list[Any]) -> UnreadSnapshot:
 
 
 def _require_possible(snapshot: KeyedSnapshot) -> None:
-    """Raises CorruptSnapshot for fields of the right types that no windows have."""
+    """Raise CorruptSnapshot for fields of the right types with impossible values."""
     if not NAME.fullmatch(snapshot.window) or len(snapshot.window) > NAME_LENGTH:
         raise corrupt("its name is invalid")
     if snapshot.kind not in (None, *KINDS):
         raise corrupt("its type of keys is invalid")
     names = [name for name, _, _ in snapshot.policies]
     if not names or len({*names}) < len(names) or ("" in names and len(names) > 1):
-        raise corrupt("its windows are not one, or several of different names")
+        raise corrupt("its windows do not have distinct names")
     if len(snapshot.monoid[1]) != FINGERPRINT_BYTES:
         raise corrupt("its fingerprints are of the wrong length")
     if snapshot.lateness is not None and not _is_number(snapshot.lateness):
@@ -238,7 +235,7 @@ def _require_possible(snapshot: KeyedSnapshot) -> None:
 
 def _require_possible_counts(snapshot: KeyedSnapshot) -> None:
     if snapshot.counts.standalone > snapshot.counts.keys:
-        raise corrupt("more keys have standalone windows than there are")
+        raise corrupt("it counts more standalone windows than keys")
     if not _is_number(snapshot.number) or not _is_number(snapshot.changes, _MOST_CHANGES):
         raise corrupt("its numbers are invalid")
 

@@ -1,15 +1,16 @@
 """Keys with a standalone window: large ones, and all keys if nothing can be vectorized.
 
-Most keys have few events, which are columns of tables (``work``). Here each key is a ``Window`` or
-``SharedWindows``, with separate pages and a separate snapshot. Such are keys with more than
-``promote_at`` events, whose cost must not grow with them; keys of a monoid of plain functions or a
-policy on values; and temporarily the keys of some retractions (``corrections``). The entry of such
-a key in the tables is that snapshot, and the time of its newest event.
+The events of most keys are columns of tables (``work``). A standalone key has a ``Window`` or
+``SharedWindows`` with separate pages and a separate snapshot. Keys with more than ``promote_at``
+events are standalone, so that the cost of a batch does not depend on the size of their windows. So
+are all keys if the monoid consists of plain functions or a policy reads values. The keys of some
+retractions are standalone for a while (``corrections``). In the tables, a standalone key has the
+snapshot of its window and the time of its newest event.
 
-Every batch with events for a standalone window writes its snapshot. So its groups are small: a leaf
-page fills one page of the disk. But filling and leaving a leaf group costs some 200 us in Python,
-independent of its size. So a window that starts with many events at once has larger leaf groups,
-and starts with about ten of them.
+Every batch with events for a standalone window writes a snapshot of the window. So groups are
+small: a leaf page fills one page of the disk. But filling and leaving a leaf group costs about 200
+us in Python for any size. So a window that starts with many events has larger leaf groups, and
+starts with about ten of them.
 """
 
 from __future__ import annotations
@@ -57,14 +58,14 @@ from mta.windows.shared import SharedWindows
 from mta.windows.window import Window
 
 AnyWindow = Window | SharedWindows
-#: The number of windows that stay open between snapshots.
+#: The maximum number of windows that stay open between snapshots.
 _OPEN = 256
-#: A window is vectorized again once it has this fraction of the events that promoted it.
+#: A window is vectorized again once its events are 1 / ``_SHRUNK`` of those that promoted it.
 _SHRUNK = 4
-#: The most bytes of a group's columns; names and numbers need up to 200 more.
+#: The maximum size in bytes of the columns of a group; names and numbers need up to 200 more.
 LEAF_BYTES, INNER_BYTES = 3840, 1024
-#: The number of leaf groups for a window's first events, and how much larger than usual they may
-#: be.
+#: The number of leaf groups for a window's first events, and how many times larger than usual these
+#: groups may be.
 _FIRST_GROUPS, _LARGEST = 8, 16
 
 
@@ -74,14 +75,14 @@ def small_groups(
     """Return the sizes of leaf and inner groups, ``leaf_arity`` and ``arity``, for many keys.
 
     A leaf page fills one LMDB page of 4 KiB. Inner groups are smaller, because a snapshot includes
-    the open one of each level, and a batch writes the snapshot of each key that it touches. Nodes
-    of trees by time hold up to twice their size, and a snapshot includes the last one of each
+    the open group of each level, and a batch writes the snapshot of each key that it touches. Nodes
+    of trees by time have up to twice their size, and a snapshot includes the last node of each
     level.
 
     Args:
         monoid: The aggregation.
         *policies: The frames.
-        by_time: Whether events are kept in trees by time, for ``allowed_lateness``.
+        by_time: Whether events are stored in trees by time, for ``allowed_lateness``.
     """
     extra = 8 if by_time or any(policy.needs_times for policy in policies) else 0
     observers = [monoid for policy in policies for _, _, monoid in policy.observers]
@@ -91,13 +92,13 @@ def small_groups(
     if not by_time:
         arity = INNER_BYTES // (partial + extra + NAME_BYTES)
         return min(max(leaf_arity, 16), 512), min(max(arity, 8), 64)
-    # An entry of an inner node is an event with everything that leads to a page below.
+    # An entry of an inner node is an event, its partial, and the name of a page below.
     arity = INNER_BYTES // (value + partial + 2 * extra + NAME_BYTES)
     return min(max(leaf_arity // 2, 8), 256), min(max(arity // 2, 4), 32)
 
 
 def grown(leaf_arity: int, events: int) -> int:
-    """Return the size of leaf groups of a window that starts with ``events`` events.
+    """Return the size of leaf groups for a window that starts with ``events`` events.
 
     >>> grown(240, 1_025), grown(240, 16_000), grown(240, 1_000_000)
     (240, 2000, 3840)
@@ -110,8 +111,8 @@ def open_window(
 ) -> AnyWindow:
     """Return a new window for a key, which starts with ``events`` events.
 
-    ``generation`` differs between the windows of a key, because their pages may have the same
-    content and place as those of an earlier one, which are deleted later.
+    ``generation`` differs between the windows of a key, because their pages may have the content
+    and the place of pages of an earlier window, which are deleted later.
     """
     settings, sizes = kind.settings, (kind.settings.leaf_arity, kind.settings.arity)
     if kind.vectorized and sizes == (None, None):
@@ -136,22 +137,22 @@ def open_window(
 
 
 class StandaloneWindows:
-    """The open standalone windows of a bucket, and the methods that add batches to them."""
+    """The open standalone windows of a bucket; adds batches to them."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
-        #: By the bytes of their keys.
+        #: The open windows, by the bytes of their keys.
         self.open: dict[bytes, AnyWindow] = {}
-        #: Those that have received events since the last snapshot.
+        #: The keys of windows that have received events since the last snapshot.
         self.changed: set[bytes] = set()
         #: Snapshots of windows that were vectorized again, whose pages are to be deleted.
         self.left: list[bytes] = []
-        #: The error after some windows had received a part of a batch.
+        #: The error of a batch of which some windows have received a part.
         self.failure: Exception | None = None
 
     @cached_property
     def pattern(self) -> AnyWindow:
-        """Return an empty window, from which others are made: it has what all have in common."""
+        """Return an empty window, from which the others are restored with the same settings."""
         return open_window(self.kind)
 
     def raise_failure(self) -> NoReturn:
@@ -162,19 +163,19 @@ class StandaloneWindows:
         ) from self.failure
 
     def window(self, known: Table, place: int) -> AnyWindow:
-        """Return the window of a key that has one: the open one, or a copy from its snapshot."""
+        """Return the window of a standalone key: the open one, or one from its snapshot."""
         window = self.open.get(known.keys.packed(place))
         return self.pattern.restore_like(known.snapshot_of(place)) if window is None else window
 
     def opened(self, known: Table, place: int) -> AnyWindow:
-        """Return the same, and keep it open."""
+        """Return the window of a standalone key, and keep it open."""
         return self.open.setdefault(known.keys.packed(place), self.window(known, place))
 
     def begin(self, packed: bytes, events: int, generation: int) -> AnyWindow:
         """Return a new window for a key with ``events`` events, and retain its pages for now."""
         window = open_window(self.kind, packed, events, generation)
         if self.kind.store is not None:
-            # A retry of this call makes the same pages, so none may be deleted before the next
+            # A retry of this call writes the same pages, so none may be deleted before the next
             # snapshot.
             window.engine.hold()
         return window
@@ -187,8 +188,8 @@ class StandaloneWindows:
     ) -> tuple[Table, int]:  # fmt: skip
         """Add the events of some keys to their windows; return the entries of these keys.
 
-        The results of ``promoted`` keys are known, and their retained events start a window. The
-        second result is the number of keys that no longer have a window, as they have become small.
+        The results of ``promoted`` keys are already known; their retained events start a window.
+        The second item is the number of keys that have become small and are vectorized again.
         """
         work.ask_at_boundaries(places)
         places = np.sort(np.concatenate((places, promoted)))
@@ -258,9 +259,10 @@ class StandaloneWindows:
         return table if table.events <= few else None
 
     def _take_back(self, touched: dict[bytes, AnyWindow], length: int, error: Exception) -> None:
-        """Restore windows to their state before a batch, of which the last one failed.
+        """Discard windows that received a part of a batch, the last of which failed.
 
-        That is the state of the last snapshot, or none; events since then are lost.
+        These windows continue from their last snapshots. If any of them had events since then,
+        these events are lost, and later calls raise PartialBatch.
         """
         failed = next(reversed(touched), None)
         if failed is not None and touched[failed].engine.taken == length:
@@ -271,14 +273,14 @@ class StandaloneWindows:
         if lost:
             self.failure = error
             error.add_note(
-                f"{len(lost)} windows had taken in their events of this batch, or a part of them: "
+                f"{len(lost)} windows had received events of this batch: "
                 "restore from the last snapshot, and add the events after it again"
             )
 
     # --- snapshots, expiry, deletion --------------------------------------------------------------
 
     def retain(self) -> None:
-        """Note that a snapshot was taken: its pages are retained, and windows may be closed."""
+        """Note that a snapshot was taken: retain its pages, and close windows if many are open."""
         for packed in self.changed:
             self.open[packed].hold()
         self.changed.clear()
@@ -286,7 +288,7 @@ class StandaloneWindows:
             self.open.clear()
 
     def expire(self, expired: Table) -> None:
-        """Close the windows of expired keys, whose last snapshots are in the table."""
+        """Close the windows of expired keys, and put their last snapshots into the table."""
         for at, place in enumerate(expired.standalone.tolist()):
             packed = expired.keys.packed(place)
             window = self.open.pop(packed, None)
@@ -295,7 +297,7 @@ class StandaloneWindows:
             self.changed.discard(packed)
 
     def take_left(self, more: list[bytes]) -> list[bytes]:
-        """Return the snapshots of discarded windows with pages; short windows have none."""
+        """Return the snapshots of discarded windows with pages, including those in ``more``."""
         left, self.left = [*self.left, *more], []
         restored = ((each, self.pattern.restore_like(each)) for each in left if each)
         return [each for each, window in restored if window.engine.structure.page_count > 0]
@@ -304,7 +306,7 @@ class StandaloneWindows:
         """Delete the pages of a window."""
         try:
             self.pattern.restore_like(snapshot).delete_pages()
-        except (SnapshotMismatch, CorruptSnapshot):  # made before a change
+        except (SnapshotMismatch, CorruptSnapshot):  # written before a change of the windows
             assert self.kind.store is not None
             restore_opaque(snapshot, self.kind.store).engine.structure.delete_pages()
 
@@ -319,7 +321,7 @@ class StandaloneWindows:
 
 
 class _KeyBatch:
-    """A key's part of a batch, which is added to the key's window."""
+    """Adds the events of one key in a batch to the window of the key."""
 
     def __init__(self, work: Work, place: int, window: AnyWindow) -> None:
         self.kind, self.want, self.times = work.kind, work.want, work.new.times
@@ -353,7 +355,7 @@ class _KeyBatch:
         return given_back(self.kind.reader, rows, count), _moments(times)
 
     def _take_in(self, start: int, stop: int) -> None:
-        """Add new events to the window, and return the result after each."""
+        """Add new events to the window, and collect the result after each."""
         outputs = _outputs_of(self.kind, self.window.extend(*self._given(start, stop)))
         of, line = np.full(stop - start, self.place), np.arange(start, stop)
         self._parts.append(Found(of, line, outputs))
@@ -376,7 +378,7 @@ class _KeyBatch:
                 self.window.extend(*self._given(start, stop), "last")
         elif want == "each" or (want == "last" and late):
             self._take_in(start, stop)
-            if want == "last":  # after the last of several late events the window differs
+            if want == "last":  # the result of a late event is not that of the current window
                 self._keep_last()
         else:
             results = self.window.extend(*self._given(start, stop), "last")
@@ -384,7 +386,7 @@ class _KeyBatch:
             self._parts.append(Found(of, at, _outputs_of(self.kind, results)))
 
     def _extend_to_boundaries(self, due: Asked) -> None:
-        """Do the same with the results at the boundaries that are due."""
+        """Add new events, and compute results at the boundaries that are due."""
         engine, done = self.window.engine, 0
         rows, micros, count = engine.intake.admit_batch(*self._given(self.start, self.stop))
         for at in range(*np.searchsorted(due.of, [self.place, self.place + 1]).tolist()):
@@ -395,7 +397,7 @@ class _KeyBatch:
         engine.ingest(rows, micros, done, count)
 
     def _revised(self, first: int, stop: int, before: int | None = None) -> Found:
-        """Add new events to the window; return the results that change, before a time if given."""
+        """Add new events; return changed results, of stored events only those before ``before``."""
         monoid = self.kind.monoid
         assert isinstance(self.window, Window)
         revision = self.window.revise(*self._given(first, stop))
@@ -412,7 +414,7 @@ class _KeyBatch:
         return found.take(monoid, np.flatnonzero((at >= 0) | (moments < before)))
 
     def _extend_and_retract(self, first: int, last: int) -> None:
-        """Do the same for a key with retractions, those from ``first`` to ``last``, in turn."""
+        """Add events and the retractions from ``first`` to ``last`` in turn; collect results."""
         taken, times, done, end = self._work.taken, self.times, self.start, self.stop
         assert taken is not None and times is not None
         own = _OwnEvents(self.kind.settings.on_duplicate)
@@ -429,7 +431,7 @@ class _KeyBatch:
                 done = slot
             if moment is None:
                 break
-            with suppress(EventsGone):  # the event was added by this batch, and has left with it
+            with suppress(EventsGone):  # the event is of this batch, and has left already
                 self.window.retract(np.datetime64(moment, "us"))
             own.retract(moment)
             if revises:
@@ -445,7 +447,7 @@ class _KeyBatch:
             self._keep_last()
 
     def _extend_and_answer(self, asked: Asked) -> None:
-        """Do the same for a key with questions, each of which is answered in turn."""
+        """Add new events and answer questions, in order of time."""
         first, last = np.searchsorted(asked.of, [self.place, self.place + 1]).tolist()
         done, left = self.start, bool(left_of(self._work.known, self._work.at)[self.place])
         for at in range(first, last + 1):
@@ -467,7 +469,7 @@ class _KeyBatch:
         self._parts = [every.take(monoid, every.lasts)]
 
     def _again(self, time: int, until: int | None, own: _OwnEvents) -> None:
-        """Return the results of earlier batches' events from one time on and before another."""
+        """Collect results of earlier batches' events from ``time`` on, and before ``until``."""
         again = by_time(self.window.engine.structure, FiBA).again(time, until)
         if again is None:
             return
@@ -478,24 +480,22 @@ class _KeyBatch:
 
 
 class _OwnEvents:
-    """The number of events of a batch, of one key, at each time."""
+    """The number of events of one key in a batch, by time."""
 
     def __init__(self, on_duplicate: OnDuplicate) -> None:
         self.on_duplicate, self.counts = on_duplicate, dict[int, int]()
 
     def add(self, times: np.ndarray) -> None:
-        """Note that events of these times were added."""
         for time in times.tolist():
             count = self.counts.get(time, 0) if self.on_duplicate == "append" else 0
             self.counts[time] = count + 1
 
     def retract(self, time: int) -> None:
-        """Note that the newest event of a time was retracted."""
         if self.counts.get(time):
             self.counts[time] -= 1
 
     def others(self, times: np.ndarray) -> np.ndarray:
-        """Return the places of events of earlier batches, among those of a window by time."""
+        """Return the places in ``times`` of events of earlier batches."""
         found = np.ones(len(times), bool)
         for time, count in self.counts.items():
             first, stop = (int(times.searchsorted(time, side)) for side in ("left", "right"))
@@ -507,7 +507,7 @@ class _OwnEvents:
 
 
 def _entries(work: Work, places: np.ndarray) -> Table:
-    """Return the entries of keys with open windows: only the time of the newest event."""
+    """Return the entries of keys with open windows, each with the time of the newest event only."""
     new, at = work.new.take(places), work.at[places]
     union = union_of(work.known, at, new, work.kind.settings.allowed_lateness is not None)[0]
     entries = union.without_oldest(union.bounds[1:] - 1)
@@ -518,7 +518,7 @@ def _entries(work: Work, places: np.ndarray) -> Table:
 
 
 def table_of(schema: Schema, keys: Keys, left: int, leaves: Iterable[Leaf], timed: bool) -> Table:
-    """Return all events of one key as a table, after ``left`` events that have left."""
+    """Return all events of one key as a table; ``left`` earlier events have left."""
     events = events_in(leaves, schema, timed)
     table = Table.of(schema, keys, np.array([0, events.size]), events.times, events.rows, ALL)
     table.left += left
@@ -532,7 +532,7 @@ def _extend(
 
 
 def given_back(monoid: AbstractMonoid, rows: Rows, count: int) -> Any:
-    """Return input rows as a batch that a window accepts."""
+    """Return input rows as values that ``extend`` accepts."""
     if isinstance(monoid, Product):
         named = monoid.named(rows)
         return named or range(count)
@@ -549,7 +549,7 @@ def result_at(
 ) -> tuple[Any, bool]:  # fmt: skip
     """Return the result of a window at a moment, and whether it misses events that have left.
 
-    ``left`` says that some left before the window had pages.
+    ``left`` says that events of the key had left before the window started.
     """
     newest = window.engine.intake.last_time
     horizon = moments.FAR if newest is None else int(retention.horizons(np.array([newest]))[0])
@@ -561,7 +561,7 @@ def result_at(
 def put_answer(
     kind: Kind, window: AnyWindow, moment: int, left: bool, outputs: list[Rows], at: int
 ) -> bool:
-    """Write the results of a window at a moment to rows; return whether they miss events."""
+    """Write the results of a window at a moment to row ``at``; return whether they miss events."""
     missing = False
     for (name, policy), out in zip(kind.policies.items(), outputs, strict=True):
         result, misses = result_at(window, name, policy, moment, kind.retention, left)

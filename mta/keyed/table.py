@@ -1,29 +1,29 @@
 """Keys and their events as columns: the content of batches, pages and merges.
 
     keys      a       b     d
-    marks     MORE    ALL   MORE        events after those of older tables, or all events
-    left      0       3     0           earlier events of the key, which have left
+    marks     MORE    ALL   MORE        whether older tables have other events of the key
+    left      0       3     0           how many earlier events of the key have left
     bounds    0       2     3     7
-    times     1   5   4     1 2 3 4     microseconds; only where windows look at them
-    rows      events' values, as the monoid's input columns
+    times     1   5   4     1 2 3 4     microseconds; only if windows need times
+    rows      the values of events, as the input columns of the monoid
 
-Tables of different ages hold different events of a key. To read a key, look it up in all tables and
-concatenate its events, oldest table first (``join``). A mark other than MORE hides everything in
-older tables about the key: ALL its events are here, the snapshot of its standalone window is here
-(STANDALONE), or it was EXPIRED.
+Tables of different ages have different events of a key. To read a key, look it up in all tables and
+concatenate its events, the oldest table first (``join``). A mark other than MORE hides everything
+that older tables have of the key: ALL its events are in this table, the snapshot of its standalone
+window is in this table (STANDALONE), or the key was EXPIRED.
 
-The events of all keys are concatenated, key by key, each key's in order: *lanes*. Where a window
-starts follows from positions and times alone (``CountWindow``, ``TimeWindow``, ``CalendarWindow``,
-and combinations with ``|`` and ``&``), so a few searches over whole columns find it for every event
-of every key. No range crosses from one lane into another, so the folds of all ranges are computed
-together.
+The events of all keys are concatenated, key by key, and in order for each key: these are *lanes*.
+The start of a window depends on positions and times alone (``CountWindow``, ``TimeWindow``,
+``CalendarWindow``, and combinations with ``|`` and ``&``), so a few searches over whole columns
+find the start for every event of every key. No range crosses from one lane into another, so the
+folds of all ranges are computed together.
 
-There are three ways, the cheapest of which is used:
+Folds are computed in the cheapest of three ways:
 
 - all events in turn, like one long sliding window (``SlidingFolds``);
-- few events of long lanes, with operations of numpy: each range separately, in one pass
+- each range separately, in one pass, for few events of long lanes and numpy operations
   (``ufunc.reduceat``);
-- any other: ranges composed of blocks of 1, 2, 4, ... events (``fold_ranges``).
+- otherwise, ranges composed of blocks of 1, 2, 4, ... events (``fold_ranges``).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Table:
     bounds: np.ndarray
     times: np.ndarray | None
     rows: Rows
-    #: The snapshot of each key with that mark.
+    #: The snapshots of standalone keys, in the order of the keys.
     snapshots: list[bytes] = field(default_factory=list)
     _weights: np.ndarray | None = field(default=None, repr=False)
     _standalone: np.ndarray | None = field(default=None, repr=False)
@@ -80,7 +80,7 @@ class Table:
         rows: Rows,
         mark: int = MORE,
     ) -> Table:
-        """Return a table of events of keys, none of which has left."""
+        """Return a table of keys with events, none of which has left."""
         count = len(keys)
         marks = np.full(count, mark, "u1")
         return cls(schema, keys, marks, np.zeros(count, "<i8"), bounds, times, rows)
@@ -106,17 +106,17 @@ class Table:
 
     @property
     def counts(self) -> np.ndarray:
-        """Return how many events each key has here."""
+        """Return the number of events of each key in this table."""
         return np.diff(self.bounds)
 
     @property
     def events(self) -> int:
-        """Return how many events are here."""
+        """Return the number of events in this table."""
         return int(self.bounds[-1])
 
     @property
     def weights(self) -> np.ndarray:
-        """Return about how many bytes each key takes."""
+        """Return the approximate size of each key in bytes."""
         if self._weights is None:
             weights = np.diff(self.keys.bounds) + 24
             if self.times is not None:
@@ -143,7 +143,7 @@ class Table:
         return self.snapshots[int(self.standalone.searchsorted(place))]
 
     def newest(self) -> np.ndarray:
-        """Return the time of each key's newest event here; the least number if it has none."""
+        """Return the time of each key's newest event here; the minimum of int64 without events."""
         assert self.times is not None
         least = np.iinfo("i8").min
         found = np.full(len(self), least)
@@ -152,7 +152,7 @@ class Table:
         return found
 
     def take(self, places: np.ndarray) -> Table:
-        """Return the entries of the keys at some places, which increase."""
+        """Return the entries of the keys at some places, which must increase."""
         marks, snapshots = self.marks[places], self.snapshots
         if snapshots:
             numbers = self.standalone.searchsorted(places[marks == STANDALONE])
@@ -161,7 +161,6 @@ class Table:
         return self._of_ranges(self.keys.take(places), marks, snapshots, starts, counts, left)
 
     def among(self, keys: Keys) -> Table:
-        """Return the entries of some keys."""
         places = self.keys.find(keys)
         places = np.sort(places[places >= 0])
         return self if len(places) == len(self) else self.take(places)
@@ -190,7 +189,7 @@ class Table:
         return self if (start, stop) == (0, len(self)) else self.cut(start, stop)
 
     def without_oldest(self, starts: np.ndarray) -> Table:
-        """Return the table with each key's events from a row on; those before it have left."""
+        """Return the table with each key's events from a row on; earlier events have left."""
         gone = starts - self.bounds[:-1]
         if not gone.any():
             return self
@@ -201,7 +200,7 @@ class Table:
         self, keys: Keys, marks: np.ndarray, snapshots: list[bytes],
         starts: np.ndarray, counts: np.ndarray, left: np.ndarray,
     ) -> Table:  # fmt: skip
-        """Return a table of keys with the events of some ranges of this one."""
+        """Return a table of keys with the events in some ranges of this table."""
         which, times = np.zeros(len(starts), np.int64), None
         if self.times is not None:
             times = rows_of([self.times], which, starts, counts)
@@ -228,7 +227,7 @@ _SMALL = frozenset({int, float, bool, type(None)})
 
 
 def _packed_bytes(value: Any) -> int:
-    """Return how many bytes a value takes in a page; 0 for one that does not fit there."""
+    """Return the size of a value in a page in bytes; 64 for a value that pages cannot store."""
     try:
         return len(pack([value]))
     except NotPageable:
@@ -238,8 +237,8 @@ def _packed_bytes(value: Any) -> int:
 def join(tables: Sequence[Table], late: bool) -> Table:
     """Join tables, the oldest first, into one with all their keys.
 
-    ``late`` says that events may be late, and are sorted by time; ties keep their order. About 100
-    ns per key and table and 30 ns per event.
+    ``late`` says that events may be late: they are sorted by time, and ties keep their order. Costs
+    about 100 ns per key and table, and 30 ns per event.
     """
     if len(tables) == 1:
         return tables[0]
@@ -285,23 +284,23 @@ def _places_of(tables: Sequence[Table]) -> np.ndarray:
     return np.cumsum(np.concatenate([table.marks for table in tables]) == STANDALONE) - 1
 
 
-# --- windows over all keys at once --------------------------------------------------------------
+# --- windows of all keys together ---------------------------------------------------------------
 
-#: Ranges are folded separately if together they have at most so many rows per existing row.
+#: Ranges are folded separately if they have at most this many rows in total per existing row.
 _ONE_BY_ONE = 4
-#: All rows are processed in turn if there are at most so many per range, with a compiled kernel,
-#: which is faster than any other way, also if ranges are longer than ``_ONE_BY_ONE`` allows.
+#: All rows are processed in turn if there are at most this many rows per range. With a compiled
+#: kernel, no way is faster, so this is also done for longer ranges than ``_ONE_BY_ONE`` allows.
 _IN_TURN = 2
 
 
 def is_vectorized(monoid: AbstractMonoid, policies: list[AbstractPolicy]) -> bool:
-    """Return whether windows of such policies are vectorized."""
+    """Return whether windows with these policies are vectorized."""
     return monoid.is_columnar and all(policy.predictable for policy in policies)
 
 
 @dataclass
 class Lanes:
-    """The events of many keys end to end; key i has the rows ``bounds[i]`` to ``bounds[i + 1]``."""
+    """The events of many keys, concatenated; key i has rows ``bounds[i]`` to ``bounds[i + 1]``."""
 
     bounds: np.ndarray
     times: np.ndarray | None
@@ -312,7 +311,7 @@ class Lanes:
         return np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds))
 
     def fronts(self, policy: AbstractPolicy, rows: np.ndarray) -> np.ndarray:
-        """Return where each window that ends with a row starts; one search per row and policy."""
+        """Return where the windows that end with some rows start; one search per row and policy."""
         times = None if self.times is None else self.times[rows]
         return self.frame_at(policy, self.keys[rows], rows, times)[0]
 
@@ -321,8 +320,9 @@ class Lanes:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the first row of frames as of ``times``, and the row after their last one.
 
-        ``rows`` are the newest rows at these times, and ``keys``, which never decrease, say whose
-        frames they are. A frame without rows starts where it stops. One search per bound by time.
+        ``rows`` are the newest rows at these times, and ``keys``, which never decrease, are the
+        keys of the frames. A frame without rows starts where it stops. One search per bound by
+        time.
         """
         end, stops = policy.end, rows + 1
         starts = self._starts(policy, keys, rows, times)
@@ -337,7 +337,7 @@ class Lanes:
     def _starts(
         self, policy: AbstractPolicy, keys: np.ndarray, rows: np.ndarray, times: np.ndarray | None
     ) -> np.ndarray:
-        """A new array of where frames start, none of them before the first row of its key."""
+        """Return a new array of where frames start, at or after the first row of the key."""
         if isinstance(policy, Both):
             sides = [self._starts(p, keys, rows, times) for p in (policy.one, policy.other)]
             joined: np.ndarray = (np.maximum if policy.any_of else np.minimum)(*sides)
@@ -355,39 +355,39 @@ def folds(
 ) -> Rows:
     """Return the fold of each range of rows, none of which is empty; bounds never decrease.
 
-    At most about 2 log2(longest) combines per row, fewer if many ranges are requested.
+    Costs at most about 2 log2(longest) combines per row, fewer if many ranges are requested.
     """
     return _folds(monoid, lifted, count, Ranges(starts, stops))
 
 
 @dataclass
 class Ranges:
-    """Ranges of rows, which are the same for all parts of a monoid."""
+    """Ranges of rows, which all parts of a monoid share."""
 
     starts: np.ndarray
     stops: np.ndarray
     samples: dict[int, np.ndarray] = field(default_factory=dict)
-    """How many values are in each, by the identity of the column that marks them."""
+    """The number of values in each range, by the identity of the column that marks values."""
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """How many rows each has."""
+        """Return the number of rows in each range."""
         lengths: np.ndarray = self.stops - self.starts
         return lengths
 
     @cached_property
     def rows(self) -> int:
-        """How many rows all have together."""
+        """Return the number of rows in all ranges."""
         return int(self.lengths.sum())
 
     @cached_property
     def once(self) -> bool:
-        """Whether no two of them end together."""
+        """Return whether no two ranges end at the same row."""
         return bool((self.stops[1:] > self.stops[:-1]).all())
 
     @cached_property
     def in_turn(self) -> bool:
-        """Whether each ends one row after the one before."""
+        """Return whether each range ends one row after the previous range."""
         return self.once and bool(self.stops[-1] - self.stops[0] == len(self.stops) - 1)
 
 
@@ -417,7 +417,7 @@ def _folds(monoid: AbstractMonoid, lifted: Rows, count: int, ranges: Ranges) -> 
 
 
 def _samples(marks: np.ndarray, ranges: Ranges) -> np.ndarray:
-    """How many values are in each range: as many as its rows, or a difference of running sums."""
+    """Return the number of values in each range: its rows, or a difference of running sums."""
     starts, stops = ranges.starts, ranges.stops
     if marks.all():
         return ranges.lengths

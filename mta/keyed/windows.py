@@ -70,9 +70,9 @@ from mta.windows.intake import (
 from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, OnMissing, Settings
 from stores import PageStore, StoreLike
 
-#: The most restorable snapshots, as each lists what the others need.
+#: The maximum of ``retain``, because each snapshot lists what the others need.
 MAX_RETAIN = 256
-#: Smaller tables stay in the snapshot.
+#: Tables of fewer bytes stay in the snapshot.
 INLINE_BYTES = 1 << 12
 
 
@@ -89,23 +89,23 @@ class KeyedStats:
 
     keys: int
     standalone: int
-    """Keys with a standalone window, because it is large or cannot be vectorized."""
+    """Keys with a standalone window, which is large or cannot be vectorized."""
     vectorized: bool
-    """Whether windows are vectorized; else every key has a standalone window."""
+    """Whether windows are vectorized; if not, every key has a standalone window."""
     inserted: int
     """Events accepted since the beginning."""
     late: int
     """Events dropped because they were late."""
     invalid: int
-    """Events dropped because they held a null or NaN."""
+    """Events dropped because of a null or NaN."""
     ahead: int
     """Events dropped because they were ahead of the clock."""
     runs: int
     """Tables in the store."""
     run_bytes: int
-    """About how many bytes they have."""
+    """The approximate size of these tables in bytes."""
     resident_bytes: int
-    """About how many bytes of events are in memory, without cached pages."""
+    """The approximate size of the events in memory in bytes, without cached pages."""
 
     @property
     def dropped(self) -> int:
@@ -114,48 +114,48 @@ class KeyedStats:
 
 
 class KeyedWindows(Publishable):
-    """The aggregate of each key's newest events, after every event of that key.
+    """The aggregate of each key's newest events, after every event of the key.
 
-    Windows by count and time, and these joined by ``|`` and ``&``, under an aggregation of columns
-    are *vectorized*: many keys cost as much as one key with as many events, 0.1 to 2 us per event.
-    With other frames or aggregations every key has a standalone window, at 200 us per key and
-    batch. In a store, new events are written about 3 times in all, and the pages that hold keys of
-    the batch are read.
+    Windows by count and time, and combinations of these with ``|`` and ``&``, under an aggregation
+    of columns are *vectorized*: many keys cost as much as one key with as many events, 0.1 to 2 us
+    per event. With other frames or aggregations, every key has a standalone window, which costs 200
+    us per key and batch. In a store, each new event is written about 3 times in total, and the
+    pages with keys of the batch are read.
 
     Keys are integers, text, bytes, booleans, floats, decimals, dates, datetimes, durations, times
-    of day, UUIDs, or tuples of these, all of one type; they are returned as that type. One call at
-    a time.
+    of day, UUIDs, or tuples of these, all of one type; results have keys of this type. Only one
+    call may run at a time.
 
     Args:
         monoid: The aggregation.
         window: One frame, or several by name, as for ``SharedWindows``.
-        store: A URL, an open store, or None to keep everything in memory, with values of any type.
+        store: A URL or an open store; None keeps everything in memory, with values of any type.
         name: The name of the windows in the store, as for ``Window``.
         timed: Whether events have times and arrive in order, even if no frame depends on times.
         arity: The number of elements in a group of a standalone window.
         leaf_arity: The number of events in a leaf group of a standalone window.
         allowed_lateness: How much older than the newest event of its key an event may be: seconds
-            or a duration. Without it the events of a key must come in order.
-        on_duplicate: What to do with an event at the time of an existing one: "append" adds it,
-            "replace" replaces the existing one, "combine" combines both. The last two also select
-            FiBA, with a default ``allowed_lateness`` of 0.
-        retain_for: How far before the newest event of its key ``query`` answers every moment, such
-            as "90 days": the events for such moments are retained. It needs times, and sets a
-            default ``allowed_lateness`` of 0.
-        on_missing: Whether a retraction that finds no event raises NoSuchEvent or is dropped and
+            or a duration. By default, the events of a key must come in order.
+        on_duplicate: What to do with an event at the time of an existing event: "append" adds it,
+            "replace" replaces the existing event, "combine" combines both. "replace" and "combine"
+            select FiBA, with a default ``allowed_lateness`` of 0.
+        retain_for: How far before the newest event of a key ``query`` answers every moment, such as
+            "90 days"; the events for these moments are retained. Needs times, and sets a default
+            ``allowed_lateness`` of 0.
+        on_missing: Whether a retraction that matches no event raises NoSuchEvent or is dropped and
             counted.
         on_late: Whether an event that is too late raises LateEvent or is dropped and counted.
-        nulls: How to treat a null or NaN: "raise" raises InvalidValue; with "skip" the event is
-            inserted, and aggregations ignore it; "drop_row" drops and counts the event; "accept"
-            aggregates NaN like a number.
+        nulls: How to treat a null or NaN: "raise" raises InvalidValue; with "skip", the event is
+            inserted, and aggregations ignore the null; "drop_row" drops and counts the event;
+            "accept" aggregates NaN like a number.
         min_samples: The number of values below which a result is null (None, or masked in an
             array). By default, with ``nulls="skip"``, a result without values is null. Counts
             and lists are never null.
         max_ahead: How far ahead of the clock the time of an event may be, such as "5 minutes"; by
-            default, any time ahead. A single event dated tomorrow makes all events of today late.
+            default, there is no limit. One event dated tomorrow makes all events of today late.
         on_ahead: Whether an event further ahead raises AheadEvent or is dropped and counted.
-        clock: Returns the current time in seconds since 1970; by default ``time.time``.
-        promote_at: The number of events at which the window of a key becomes standalone.
+        clock: A function that returns the time in seconds since 1970; by default ``time.time``.
+        promote_at: The number of events above which the window of a key becomes standalone.
         page_bytes: The approximate size of a page of keys; by default 512 KiB, and 16 KiB
             in a remote store.
         cache_bytes: The size of the page cache in bytes.
@@ -211,12 +211,12 @@ class KeyedWindows(Publishable):
         for each in policies.values():
             require_policy(each)
         if not policies or (isinstance(window, Mapping) and "" in policies):
-            raise ValueError("policies are one, or several by name, each name a text of its own")
+            raise ValueError("window= needs a frame, or a mapping of nonempty names to frames")
         if not NAME.fullmatch(name) or len(name) > NAME_LENGTH:
             raise ValueError(f"a name is 1 to {NAME_LENGTH} of A-Z a-z 0-9 . _ : -, not {name!r}")
         opened = require_store(store)
         if settings.retain > MAX_RETAIN:
-            raise ValueError(f"of keyed windows retain is at most {MAX_RETAIN}")
+            raise ValueError(f"retain is at most {MAX_RETAIN} for keyed windows")
         require_joins(monoid, settings.on_duplicate)
         require_distinct(monoid, policies)
         timed |= settings.allowed_lateness is not None or settings.max_ahead is not None
@@ -251,23 +251,23 @@ class KeyedWindows(Publishable):
         retracts: Any = None,
         time_unit: TimeUnit | None = None,
     ) -> Any:
-        """Add a batch of events; return the result after each, or of each key after its last.
+        """Add a batch of events; return the result after each event, or after the last of each key.
 
-        All columns are of equal length: lists, numpy, pandas, polars or Arrow. Results are an array
-        in the order of the events, or a dictionary of arrays for a Product or several frames (named
-        ``aggregation_window``), with a row for each accepted event, as ``last_accepted`` says. With
-        ``emit="last"`` they are ``Latest(keys, results)``. Costs one ``get_many`` per level;
-        nothing is written before ``checkpoint``.
+        All columns are of equal length: lists, numpy, pandas, polars or Arrow columns. Results are
+        an array in the order of the events, or a dictionary of arrays for a Product or several
+        frames (named ``aggregation_window``). They have a row for each accepted event, as
+        ``last_accepted`` says. With ``emit="last"``, the results are ``Latest(keys, results)``.
+        Costs one ``get_many`` per level; nothing is written before ``checkpoint``.
 
-        A batch is processed in order of time, and rows of one time in their order. Raises
-        UnsuitableKey, InvalidValue, InvalidTime, LateEvent, NoSuchEvent, NotPageable, and what the
-        store raises; then nothing was added.
+        A batch is processed in order of time, and rows of one time in row order. Raises
+        UnsuitableKey, InvalidValue, InvalidTime, LateEvent, NoSuchEvent, NotPageable, and the
+        errors of the store; in all these cases nothing was added.
 
         Args:
             keys: The key of each event, or a tuple of columns.
             values: The value of each event; for a Product a mapping or table of columns.
-            times: Datetimes, or numbers; needed if a frame depends on times.
-            emit: "all" returns the result after each event, "last" that of each key of the batch.
+            times: Datetimes or numbers; required if a frame depends on times.
+            emit: "all" returns the result after each event, "last" one result per key of the batch.
             retracts: Booleans, true for rows that remove the newest event of their key and time, as
                 ``retract`` does. Their values are ignored, and they have no results.
             time_unit: The unit of numeric times: "s", "ms", "us" or "ns"; by default seconds.
@@ -295,9 +295,9 @@ class KeyedWindows(Publishable):
     def retract(self, key: Any, time: Any) -> None:
         """Remove the newest event of a key at a time, wherever it is in the window.
 
-        Needs ``allowed_lateness``, even 0. As ``Window.retract``, and as ``extend`` of one row with
-        ``retracts``; the next snapshot writes the whole key. Raises NoSuchEvent, with the key,
-        unless ``on_missing="drop"``.
+        Needs ``allowed_lateness``, even 0. Does the same as ``Window.retract``, and as ``extend``
+        with one row and ``retracts``; the next snapshot writes all events of the key. Raises
+        NoSuchEvent, which names the key, unless ``on_missing="drop"``.
 
         Args:
             key: The key.
@@ -347,10 +347,7 @@ class KeyedWindows(Publishable):
     def read(
         self, keys: Any, values: Any, times: Any, retracts: Any = None, asks: Any = None
     ) -> Batch:
-        """Read arguments. Raises UnsuitableKey, InvalidValue, InvalidTime and NotPageable.
-
-        Raises UnsuitableKey, InvalidValue, InvalidTime, NotPageable.
-        """
+        """Read arguments. Raises UnsuitableKey, InvalidValue, InvalidTime and NotPageable."""
         if self._kind.timed and times is None:
             raise InvalidTime("these windows need a time with every event: give times=")
         micros = to_times(times) if self._kind.timed else None
@@ -370,10 +367,10 @@ class KeyedWindows(Publishable):
         retracts: Any = None,
         asks: np.ndarray | None = None,
     ) -> Batch:
-        """Return a batch with the events of distinct keys, whose values are read and checked.
+        """Return a batch of events of distinct keys; reads and checks the values.
 
-        Rows that ``asks`` marks are questions. The values of these and of retractions are ignored.
-        Raises InvalidValue, InvalidTime.
+        Rows that ``asks`` marks are questions. The values of questions and retractions are ignored.
+        Raises InvalidValue and InvalidTime.
         """
         reader, settings = self.reader, self._kind.settings
         rows, count = reader.rows(values, len(codes))
@@ -411,20 +408,20 @@ class KeyedWindows(Publishable):
         partial: bool = False,
         time_unit: TimeUnit | None = None,
     ) -> Any:
-        """Return the result of a key's window, or an array with those of a list of keys.
+        """Return the result of a key's window, or an array of results for a list of keys.
 
-        Without ``at`` the window ends with the newest event of its key, which may be long ago.
-        A window as of a moment is that of all events known now with times up to the moment, late
-        ones and retractions included. An unknown key has the aggregation's ``empty``.
-        About 1 us per question; one ``get_many`` per level. Raises EventsGone if events have
-        left that a window at the moment would hold (see ``retain_for``), InvalidTime where events
-        have no times, and UnsuitableKey.
+        Without ``at``, the window ends with the newest event of its key, which may be long ago. A
+        window as of a moment covers all events known now with times up to that moment, including
+        late events but no retracted events. An unknown key has the aggregation's ``empty``.
+        Costs about 1 us per question, and one ``get_many`` per level. Raises EventsGone if events
+        of the window have left (see ``retain_for``), InvalidTime if events have no times, and
+        UnsuitableKey.
 
         Args:
             keys: A key, or a list or array of keys.
-            at: The moment at which windows end: one for all keys, one per key, or many for one key:
+            at: The moment at which windows end: one for all keys, one per key, or many for one key;
                 datetimes, numbers, or "now".
-            partial: Whether to answer from the retained events if others have left.
+            partial: Whether to answer from the retained events if other events have left.
             time_unit: The unit of numbers; by default seconds.
 
         >>> from mta import KeyedWindows, Sum, TimeWindow
@@ -451,27 +448,24 @@ class KeyedWindows(Publishable):
 
     @alone
     def answers(self, batch: Batch) -> Questions:
-        """Add a batch of events and questions that was read; return the answers.
-
-        Raises the errors of ``extend``.
-        """
+        """Add a batch of events and questions; return the answers. Raises as ``extend`` does."""
         questions = self.bucket.advance(batch, "last").questions
         assert questions is not None
         return questions
 
     @alone
     def window(self, key: Any) -> AnyWindow:
-        """Return a copy of one key's window, to read: ``query``, ``range``, ``len``.
+        """Return a copy of one key's window, for reading: ``query``, ``range``, ``len``.
 
-        Events that are added to the copy are not seen here. Raises UnsuitableKey, and KeyError for
-        a key that is not known.
+        Events added to the copy do not change these windows. Raises UnsuitableKey, and KeyError for
+        an unknown key.
 
         Args:
             key: The key.
         """
         known = self._known(key)
         if not len(known):
-            raise KeyError(f"no window of the key {key!r} is known")
+            raise KeyError(f"there is no window of the key {key!r}")
         if len(known.standalone):
             window = self.bucket.standalone.window(known, 0)
             if self.store is None:
@@ -483,7 +477,7 @@ class KeyedWindows(Publishable):
         return window
 
     def _known(self, key: Any) -> Table:
-        """Return the stored events of a key; none for an expired one."""
+        """Return the stored events of a key; none if the key is expired."""
         known = self.bucket.find(read_key(key, self.bucket.key_kind))
         return known.take(np.flatnonzero(known.marks != EXPIRED))
 
@@ -498,7 +492,7 @@ class KeyedWindows(Publishable):
             return False
 
     def keys(self) -> Iterator[Any]:
-        """Return all keys, in no particular order; reads every page."""
+        """Yield all keys, in no particular order. Reads every page."""
         for table in self.bucket.tree.everything():
             yield from table.keys.as_column().tolist()
 
@@ -508,8 +502,8 @@ class KeyedWindows(Publishable):
     def expire(self, before: Any) -> np.ndarray:
         """Delete the keys whose windows are empty at a moment; return these keys.
 
-        The frames must know when they become empty. Older events are late from now on. Reads the
-        pages of keys that may be affected.
+        Raises ValueError if time alone does not empty the frames. Afterwards, events of unknown
+        keys before this moment may be late. Reads the pages of keys that may be affected.
 
         Args:
             before: The moment: seconds, or a datetime.
@@ -522,9 +516,9 @@ class KeyedWindows(Publishable):
         return gone.keys.as_column()
 
     def earliest(self) -> int | None:
-        """Return a moment before which ``expire`` finds no key to delete.
+        """Return a moment before which ``expire`` finds no key to delete, without a store call.
 
-        In microseconds since 1970; None without keys or times. No store call.
+        The moment is in microseconds since 1970; None without keys or times.
         """
         return self.bucket.earliest()
 
@@ -532,13 +526,13 @@ class KeyedWindows(Publishable):
 
     @alone
     def checkpoint(self, wait: bool = True) -> bytes:
-        """Return a snapshot of at most 64 KiB, once all pages are in the store.
+        """Write new pages, and return a snapshot of at most 64 KiB.
 
-        As with ``Window.checkpoint``, save the snapshot before you take the next one. Writes the
+        Save the snapshot before you take the next one, as with ``Window.checkpoint``. Writes the
         events since the last snapshot, and merges runs of similar size. Raises NotPageable.
 
         Args:
-            wait: Whether to wait for the store.
+            wait: Whether to wait until all pages are in the store.
         """
         if self.store is None:
             raise NotPageable("these windows are only in memory (store=None); pass a store")
@@ -614,11 +608,11 @@ class KeyedWindows(Publishable):
     ) -> Self:
         """Return the windows that a snapshot describes; no store call until pages are needed.
 
-        With other frames, or a Product of other aggregations, they continue with the retained
-        events, which are all read and rewritten once; ``coverage`` lists incomplete results. Raises
-        CorruptSnapshot for damaged bytes, and SnapshotMismatch for a snapshot of an aggregation
-        that reads other values, of events in order if ``allowed_lateness`` is given, or vice versa,
-        or of events without times.
+        With other frames, or a Product of other aggregations, the windows continue with the
+        retained events, which are all read and rewritten once; ``coverage`` lists incomplete
+        results. Raises CorruptSnapshot for damaged bytes. Raises SnapshotMismatch if the snapshot's
+        aggregation reads other values, if ``allowed_lateness`` is given for a snapshot without it
+        or vice versa, or if only one side stores times.
         """
         if store is None:
             raise ValueError("the pages of a snapshot are in a store: pass that store")
@@ -629,10 +623,10 @@ class KeyedWindows(Publishable):
         return windows
 
     def restore_like(self, snapshot: bytes) -> Self:
-        """Return the windows that a snapshot describes, with the settings and the store of these.
+        """Return the windows of a snapshot, with the settings and the store of these windows.
 
         Args:
-            snapshot: What ``checkpoint`` of such windows returned.
+            snapshot: What ``checkpoint`` of windows with these settings returned.
         """
         unread = UnreadSnapshot.decode(snapshot)
         windows = type(self).__new__(type(self))
@@ -682,15 +676,16 @@ class KeyedWindows(Publishable):
     def take_over(self, snapshot: bytes, store: StoreLike) -> None:
         """Continue from a snapshot of another name or in another store.
 
-        As ``restore`` under another name; what the snapshot names stays as it is. Reads and writes
-        all that is retained. Raises ValueError if there are keys, and as ``restore``.
+        Does the same as ``restore`` under another name; the pages of the snapshot do not change.
+        Reads and writes all retained events. Raises ValueError if these windows have keys, and the
+        errors of ``restore``.
 
         Args:
             snapshot: What ``checkpoint`` of the other windows returned.
             store: The store of the other windows.
         """
         if self.bucket.counts.keys or self.bucket.tree.number:
-            raise ValueError("only windows without any keys take over those of a snapshot")
+            raise ValueError("take_over needs windows without keys")
         if self.store is None:
             raise ValueError("these windows are only in memory (store=None); pass a store")
         unread = UnreadSnapshot.decode(snapshot)
@@ -705,7 +700,7 @@ class KeyedWindows(Publishable):
                 opened.close()
 
     def _take(self, unread: UnreadSnapshot, store: PageStore, changes: int) -> Source | None:
-        """Put everything in a snapshot into a new bucket."""
+        """Add everything in a snapshot to a new bucket."""
         found, monoid = unread.snapshot, stored_after(self.monoid, unread.snapshot.columns)
         bucket = self.bucket = Bucket(replace(self._kind, monoid=monoid, changes=changes))
         if found.kind is None:
@@ -742,16 +737,16 @@ class KeyedWindows(Publishable):
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close the windows, as ``close`` does: what was not checkpointed is lost."""
+        """Call ``close``. Events since the last checkpoint are lost."""
         self.close()
 
-    # --- looking at it ----------------------------------------------------------------------------
+    # --- inspection -------------------------------------------------------------------------------
 
     def _repr_html_(self) -> str:
         stats = self.stats()
         rows = [
             ("keys", stats.keys),
-            ("keys with a window of their own", stats.standalone),
+            ("keys with a standalone window", stats.standalone),
             ("events accepted", stats.inserted),
             ("events dropped", stats.dropped),
             ("events in memory", human_bytes(stats.resident_bytes)),
@@ -770,7 +765,7 @@ class KeyedWindows(Publishable):
 
     @alone
     def check(self) -> None:
-        """Assert every invariant, reading all pages. Raises InvariantViolation, CorruptPage."""
+        """Check every invariant, reading all pages. Raises InvariantViolation and CorruptPage."""
         count, standalone, counts = 0, 0, self.bucket.counts
         for table in self.bucket.tree.everything():
             count += len(table)

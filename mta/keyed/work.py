@@ -4,13 +4,15 @@
     new       a  3 9          those of the batch
     union     a  1 3 5 9      one lane for each key, vectorized with all others (``lanes``)
 
-The results of some windows of each lane are requested, each of which ends with a row at a time:
+A caller requests the results of some windows of each lane, each of which ends with a row:
 
-    "each" after each new event "last", "now" after the last of them; for "now" of the current
-    window, which differs if the last one is late "changed" of each event from the first new one on,
-    including stored ones: what a late event changes. For "newest", only the last one of each key
-    EveryCount(k) after each event that is the k-th, the 2k-th, ... of its key Boundaries at each
-    boundary that the events make due
+    "each"          after each new event
+    "last", "now"   after the last new event of each key; "now" requests the current window, which
+                    differs if the last event is late
+    "changed"       of each event from the first new one on, stored events included: a late event
+                    changes all these results; "newest" requests only the last one of each key
+    EveryCount(k)   after each event that is the k-th, the 2k-th, ... of its key
+    Boundaries      at each boundary that the events make due
 
 Standalone windows return the same results, one by one.
 """
@@ -35,10 +37,7 @@ from mta.triggers.rules import EveryCount, EveryPeriod
 
 @dataclass(frozen=True, slots=True)
 class Boundaries:
-    """Results at the boundaries of a period; ``ends`` if no event follows those of the batch.
-
-    Then the period in which they end has a result too.
-    """
+    """Results at the boundaries of a period; with ``ends``, also of the unfinished last period."""
 
     trigger: EveryPeriod
     ends: bool = False
@@ -49,18 +48,15 @@ Want = Literal["each", "last", "now", "changed", "newest"] | EveryCount | Bounda
 
 @dataclass(slots=True)
 class Asked:
-    """Moments at which standalone keys with events in a batch are queried, by key and time.
-
-    They are those of questions, or boundaries that are due.
-    """
+    """Moments of questions or due boundaries for standalone keys, by key and time."""
 
     of: np.ndarray
-    """The place of the key."""
+    """The place of the key of each moment."""
     times: np.ndarray
     slots: np.ndarray
-    """The position of each in the line of events: after those that are no later."""
+    """The position of each moment in the line of events: after all events up to the moment."""
     rows: np.ndarray
-    """The place of its answer among the outputs."""
+    """The place of each answer among the outputs."""
     outputs: list[Rows]
 
 
@@ -69,21 +65,20 @@ class Found:
     """Results, by key and time."""
 
     of: np.ndarray
-    """The place of the key of each."""
+    """The place of the key of each result."""
     at: np.ndarray
-    """The position in the line of the event of each; -1 for a stored event, or for none."""
+    """For each result, the position of its event in the line; -1 for a stored event or none."""
     outputs: list[Rows]
     """For each policy, one row per result."""
     times: np.ndarray | None = None
-    """The time of the event of each, or its boundary, if requested."""
+    """The time of the event of each result, or its boundary, if requested."""
     rows: Rows = None
-    """The event of each, for "changed" and "newest"."""
+    """The event of each result, for "changed" and "newest"."""
 
     def __len__(self) -> int:
         return len(self.of)
 
     def take(self, monoid: AbstractMonoid, places: np.ndarray) -> Found:
-        """Return the results at some places."""
         return Found(
             self.of[places],
             self.at[places],
@@ -93,7 +88,7 @@ class Found:
         )
 
     def by_row(self, monoid: AbstractMonoid, line: np.ndarray, count: int) -> list[Rows]:
-        """Return results of events in a line, by their places among ``count`` rows."""
+        """Return the results of a line's events, in the order of the batch's ``count`` rows."""
         if len(line) < count:
             is_event = np.zeros(count, bool)
             is_event[line] = True
@@ -137,10 +132,11 @@ class Found:
 
 
 class Work:
-    """A batch by key, in order, with the stored events of its keys, while results are computed.
+    """A batch by key, in order, with the stored events of its keys; computes results.
 
-    ``at`` is the place of each key in ``known``, -1 for a new one; ``before`` how many events each
-    had, and ``last`` the time of its newest event, or for a new key of its first.
+    ``at`` is the place of each key in ``known``, -1 for a new key. ``before`` is the number of
+    events of each key before the batch, and ``last`` the time of the newest of these; for a new
+    key, of its first event.
     """
 
     def __init__(
@@ -154,7 +150,7 @@ class Work:
         want: Want,
         taken: Retractions | None = None,
     ) -> None:
-        #: The questions of standalone keys, if there are any.
+        #: The questions of standalone keys, if any.
         self.asked: Asked | None = None
         self.kind, self.new, self.known, self.at, self.want = kind, new, known, at, want
         self.before, self.last, self.taken = before, last, taken
@@ -172,7 +168,7 @@ class Work:
     def evaluate(self, places: np.ndarray) -> np.ndarray:
         """Compute the results of keys at some places; return how many events each must retain.
 
-        This is an upper bound, exact if any key has more events than a vectorized window may hold.
+        The numbers are upper bounds, and exact if any key has more than ``promote_at`` events.
         """
         new = self.new
         if not len(places):
@@ -211,7 +207,7 @@ class Work:
         return lanes[some], taken.times[some], taken.floors[some]
 
     def _vectorized_results(self, places: np.ndarray, part: Table, newest: np.ndarray) -> Found:
-        """Compute the requested results of vectorized keys, also for events that are replaced."""
+        """Compute the requested results of vectorized keys, including those of replaced events."""
         kind, union, corrected = self.kind, self._union, self._corrected
         of, at, rows, moments, events = self._wanted(places, part, newest)
         passed = np.zeros(len(of), bool)
@@ -238,7 +234,7 @@ class Work:
         return Found(of, at, outputs, union.times[rows], values)
 
     def _line(self, places: np.ndarray, part: Table) -> np.ndarray:
-        """Return where the events of keys at some places are in the line."""
+        """Return the positions in the line of the events of keys at some places."""
         if len(places) == len(self.new):
             return np.arange(part.events)
         return spread(self.new.bounds[places], part.counts)
@@ -263,11 +259,7 @@ class Work:
     def _wanted(
         self, places: np.ndarray, part: Table, newest: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None, bool]:
-        """Return each requested result's lane, event in the line, last row and boundary.
-
-        The last item says whether the events themselves are requested. ``newest`` are the rows of
-        new events.
-        """
+        """Return each result's lane, event, last row and boundary, and whether to return events."""
         want, union, bounds, corrected = self.want, self._union, part.bounds, self._corrected
         line, lanes = self._line(places, part), np.arange(len(places))
         if isinstance(want, Boundaries):
@@ -278,7 +270,7 @@ class Work:
             return of, np.full(len(of), -1), rows, moments, False
         if want in ("changed", "newest", "now"):
             previous = np.full(union.events, -1)
-            previous[newest] = line  # the last one at a time wins
+            previous[newest] = line  # the last event at a time wins
             if want == "changed":
                 first = newest[bounds[:-1]] if corrected is None else corrected.first
                 counts = union.bounds[1:] - first
@@ -305,10 +297,7 @@ class Work:
         return of, line, newest, None, False
 
     def _due(self, places: np.ndarray, part: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the lane of each boundary that is due, the new event after it, and its time.
-
-        ``part`` has the new events of the keys at some places.
-        """
+        """Return the lane of each boundary that is due, the new event after it, and its time."""
         want, times = self.want, part.times
         assert isinstance(want, Boundaries) and times is not None and self.last is not None
         before, trigger = np.empty_like(times), want.trigger
@@ -325,7 +314,7 @@ class Work:
         return of, events, moments
 
     def ask_at_boundaries(self, places: np.ndarray) -> None:
-        """Ask the windows of standalone keys at the boundaries that are due."""
+        """Request the results of standalone windows at the boundaries that are due."""
         if not isinstance(self.want, Boundaries):
             return
         part = self.new.take(places)
@@ -345,10 +334,7 @@ def results_at(
     moments: np.ndarray | None = None,
     events: bool = False,
 ) -> Found:
-    """Return results of windows that end with some rows of a table, at their times or later.
-
-    ``events`` requests the times and values of the rows too.
-    """
+    """Return results of windows that end with some rows; with ``events``, times and values too."""
     monoid, outputs = kind.monoid, []
     if len(rows):
         lanes = Lanes(table.bounds, table.times)
@@ -361,7 +347,7 @@ def results_at(
             full = starts < stops
             if full.all():
                 found = monoid.lower_rows(folds(monoid, lifted, table.events, starts, stops))
-            else:  # the others have no events
+            else:  # the other windows have no events
                 found = empties(monoid, len(rows))
                 if full.any():
                     some = np.flatnonzero(full)
@@ -377,7 +363,7 @@ def results_at(
 
 
 def _at(column: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """A column at some rows; the column itself where these are all of its rows in their order."""
+    """Return some rows of a column, or the column itself if these are all rows in order."""
     if len(rows) == len(column) and rows[0] == 0 and (rows[1:] > rows[:-1]).all():
         return column
     found: np.ndarray = column[rows]
@@ -390,7 +376,7 @@ def unanswered(kind: Kind, count: int) -> list[Rows]:
 
 
 def left_of(known: Table, at: np.ndarray) -> np.ndarray:
-    """Return how many events of keys have left, by their places among known keys or -1."""
+    """Return how many events of keys have left; ``at`` has the places of known keys, or -1."""
     left: np.ndarray = np.append(known.left, 0)[at]
     return left
 
@@ -402,10 +388,10 @@ def events_of(table: Table, start: int, stop: int) -> tuple[Rows, np.ndarray | N
 
 
 def union_of(held: Table, at: np.ndarray, new: Table, late: bool) -> tuple[Table, np.ndarray]:
-    """Return the stored events of keys with the new ones, and where the new ones are.
+    """Return the stored events of keys with the new ones, and the rows of the new events.
 
-    ``at`` are the places of the keys, or -1. The new events keep their order; they are in order of
-    time if events may be late.
+    ``at`` are the places of the keys in ``held``, or -1. The new events keep their order; with
+    ``late``, all events are in order of time.
     """
     counts = np.append(held.counts, 0)[at]
     total = int(counts.sum())

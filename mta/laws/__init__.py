@@ -3,20 +3,20 @@
     def test_my_monoid():
         check_monoid(MyMonoid(), examples=[1.0, 2.5, -3.0, 0.0])
 
-or, for a test of each law by itself,
+or, for one test per law,
 
     @pytest.mark.parametrize("law", monoid_laws(MyMonoid(), [1.0, 2.5, -3.0, 0.0]), ids=str)
     def test_my_monoid(law):
         law()
 
-A broken law is a ``LawBroken``, which is an AssertionError: it names the law, the example and both
-sides. The laws hold for all values or for none, so choose examples with care: ties, zeros, negative
-and large numbers, empty texts. Ten will do; runs of them stand for larger partials.
+A broken law raises ``LawBroken``, an AssertionError that names the law, the example and both sides.
+A law must hold for all values, but only examples are checked: choose ties, zeros, negative and
+large numbers, empty texts. Ten are enough; folds of several examples serve as larger partials.
 
-Floating-point numbers are compared up to the rounding of what they were made of,
-sketches by what they answer (``AbstractMonoid.same``).
+Floating-point numbers are compared up to rounding, and sketches by their estimates
+(``AbstractMonoid.same``).
 
-- ``monoid``, ``policy``: what users call, and the laws, one method each
+- ``monoid``, ``policy``: the functions to call, and the laws, one method each
 """
 
 from mta.errors import LawBroken

@@ -1,4 +1,4 @@
-"""The laws of a monoid, one method each, tried on partials made of examples."""
+"""The laws of a monoid, one method each, checked on partials made of examples."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.equality import Scale, same
 
 Equal = Callable[[Any, Any], bool]
-#: What is another in every process.
+#: An address, which differs between processes.
 ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
-#: Partials of single events and of runs that triples are drawn from, groups that are tried, and
-#: pairs that are looked at before and after.
+#: The numbers of events and runs that triples are drawn from, of groups, and of mutations.
 _SINGLES, _RUNS, _GROUPS, _USES = 12, 6, 12, 60
 
 
 @dataclass(frozen=True)
 class Law:
-    """A law on given examples; calling it raises LawBroken where it does not hold."""
+    """A law on given examples; calling it raises LawBroken if it does not hold."""
 
     name: str
     holds: Callable[[], None]
@@ -56,7 +55,7 @@ def check_monoid(monoid: AbstractMonoid, examples: Sequence[Any], **options: Any
     Args:
         monoid: The aggregation.
         examples: Values of events, as for ``Window.insert``.
-        **options: As for ``monoid_laws``.
+        **options: Keyword arguments of ``monoid_laws``.
 
     >>> from mta import Max
     >>> from mta.laws import check_monoid
@@ -78,17 +77,17 @@ def monoid_laws(
 ) -> list[Law]:
     """Return the laws of an aggregation, to be called one by one.
 
-    Raises ValueError for examples that say nothing.
+    Raises ValueError for fewer than two examples.
 
     Args:
         monoid: The aggregation.
         examples: Values of events, as for ``Window.insert``.
-        equal: Says when two partial results stand for the same events, where the aggregation's own
-            ``same`` is not enough.
-        pageable: Whether partial results may leave memory.
-        ordered: Whether only neighbors are combined, for events that cannot be in another order.
-        rounds: How many triples are tried, or all of them if there are fewer.
-        seed: The seed of the random choice.
+        equal: A function that decides whether two partial results represent the same events, if the
+            aggregation's ``same`` is too strict or too lax.
+        pageable: Whether partial results can be written to pages.
+        ordered: Whether only neighboring parts are combined, for events whose order is fixed.
+        rounds: The number of triples to check; all triples if there are fewer.
+        seed: The seed of the random choices.
 
     >>> from mta import Max
     >>> from mta.laws import monoid_laws
@@ -96,7 +95,7 @@ def monoid_laws(
     ...     law()
     """
     if len(examples) < 2:
-        raise ValueError("the laws need at least two examples, better ten, and some of a kind")
+        raise ValueError("the laws need at least two examples, better ten, some of them equal")
     bench = MonoidBench(monoid, list(examples), equal, ordered, rounds, seed)
     declared = {
         "commutativity": monoid.commutative,
@@ -110,7 +109,7 @@ def monoid_laws(
 
 @dataclass
 class MonoidBench:
-    """One monoid, and what it makes of the examples; every public method is a law of that name."""
+    """A monoid and its examples; every public method checks the law of its name."""
 
     _monoid: AbstractMonoid
     _examples: list[Any]
@@ -130,11 +129,11 @@ class MonoidBench:
         return [self._monoid.lift(row) for row in self._rows]
 
     def _naive(self, partials: Sequence[Partial]) -> Partial:
-        """The fold by nothing but combine; the other ways must agree with it."""
+        """Fold with ``combine`` alone; all other folds must agree with this one."""
         return reduce(self._monoid.combine, partials) if partials else self._monoid.identity
 
     def _runs(self, parts: int, random: Random) -> list[Partial]:
-        """The folds of so many runs of the examples, side by side; some of them may be empty."""
+        """Return the folds of ``parts`` consecutive runs of examples; runs may be empty."""
         cuts = sorted(random.randrange(len(self._lifted) + 1) for _ in range(parts + 1))
         return [self._naive(self._lifted[i:j]) for i, j in pairwise(cuts)]
 
@@ -147,7 +146,7 @@ class MonoidBench:
         return [self._monoid.identity, *singles, *self._runs(_RUNS, random)]
 
     def _tuples(self, size: int) -> Iterator[tuple[Partial, ...]]:
-        """Partials to combine, any or (ordered) neighbours: all of them, or ``rounds``."""
+        """Yield tuples of partials: all of them, or ``rounds``; neighbors if ``ordered``."""
         random = Random(self._seed + size)
         if self._ordered:
             yield from (tuple(self._runs(size, random)) for _ in range(self._rounds))
@@ -157,7 +156,7 @@ class MonoidBench:
             yield from (tuple(random.choices(self._pool, k=size)) for _ in range(self._rounds))
 
     def _groups(self) -> Iterator[tuple[list[Partial], Partial, Partial]]:
-        """Groups of neighbours, with the partials before and after them: of events, and of runs."""
+        """Yield groups of neighbors (events, or runs), with the folds before and after each."""
         random, lifted = Random(self._seed), self._lifted
         for size in (0, 1, 2, 3, 5, len(lifted), *[7] * _GROUPS):
             size = min(size, len(lifted))
@@ -192,7 +191,7 @@ class MonoidBench:
     def _agree(
         self, law: str, what: str, one: Partial, wanted: str, other: Partial, *example: Any
     ) -> None:
-        """Both sides stand for the same events; the example's partials scale the tolerance."""
+        """Require equal sides, with a tolerance that the example's partials scale."""
         if not self._same(one, other, example):
             raise self._broken(law, what, one, wanted, other, example)
 
@@ -214,7 +213,7 @@ class MonoidBench:
     # --- the laws -------------------------------------------------------------------------------
 
     def validity(self) -> None:
-        """The examples are valid, and a mask over rows says the same of them."""
+        """The examples are valid, and ``invalid`` agrees with ``is_valid``."""
         monoid, rows = self._monoid, self._as_rows(self._monoid.inputs, self._rows)
         mask = monoid.invalid(rows, len(self._rows))
         for index, row in enumerate(self._rows):
@@ -227,7 +226,7 @@ class MonoidBench:
                 raise ValueError(f"{self._monoid!r} does not take the example {row!r}")
 
     def lift(self) -> None:
-        """Lifting rows at once is lifting one by one."""
+        """``lift_rows`` equals ``lift`` row by row."""
         count = len(self._rows)
         rows = self._monoid.lift_rows(self._as_rows(self._monoid.inputs, self._rows), count)
         for index, row in enumerate(self._rows):
@@ -237,14 +236,14 @@ class MonoidBench:
                 raise self._broken("lift", "lift_rows at a", one, "lift(a)", lifted, (row,))
 
     def identity(self) -> None:
-        """Combined with the identity, from either side, a partial stays what it is."""
+        """Combining a partial with the identity, on either side, returns the partial."""
         combine, identity = self._monoid.combine, self._monoid.identity
         for a in self._pool:
             self._agree("identity", "combine(identity, a)", combine(identity, a), "a", a, a)
             self._agree("identity", "combine(a, identity)", combine(a, identity), "a", a, a)
 
     def associativity(self) -> None:
-        """Where the brackets stand makes no difference."""
+        """The grouping of combines makes no difference."""
         combine = self._monoid.combine
         for a, b, c in self._tuples(3):
             one, other = combine(combine(a, b), c), combine(a, combine(b, c))
@@ -252,14 +251,14 @@ class MonoidBench:
             self._agree("associativity", sides[0], one, sides[1], other, a, b, c)
 
     def commutativity(self) -> None:
-        """Declared commutative: the order makes no difference."""
+        """The order of the two sides makes no difference (commutative monoids only)."""
         combine = self._monoid.combine
         for a, b in self._tuples(2):
             one, other = combine(a, b), combine(b, a)
             self._agree("commutativity", "combine(a, b)", one, "combine(b, a)", other, a, b)
 
     def inverse(self) -> None:
-        """Declared invertible: what was combined on the left can be taken away."""
+        """``inverse`` removes a partial that was combined on the left (invertible monoids only)."""
         combine, inverse = self._monoid.combine, self._monoid.inverse
         assert inverse is not None
         for a, b in self._tuples(2):
@@ -267,21 +266,21 @@ class MonoidBench:
             self._agree("inverse", "inverse(combine(a, b), a)", one, "b", b, a, b)
 
     def selection(self) -> None:
-        """Declared selective: the result is one of the two."""
+        """The result is one of the two partials (selective monoids only)."""
         for a, b in self._tuples(2):
             one = self._monoid.combine(a, b)
             if not (self._same(one, a) or self._same(one, b)):
-                raise self._broken("selection", "combine(a, b)", one, "it or the other", b, (a, b))
+                raise self._broken("selection", "combine(a, b)", one, "a or b", b, (a, b))
 
     def fold(self) -> None:
-        """Folding a group is combining its rows one after the other."""
+        """``fold`` equals combining the rows one by one."""
         for group, _, _ in self._groups():
             one = self._monoid.fold(self._partial_rows(group), len(group))
             other = self._naive(group)
             self._agree("fold", f"the fold of {len(group)} rows", one, "combine's", other, *group)
 
     def prefixes(self) -> None:
-        """The scan from the left is a fold of each prefix."""
+        """Each row of ``prefixes`` is the fold of a prefix."""
         for group, left, _ in self._groups():
             scan = self._monoid.prefixes(self._partial_rows(group), len(group), left)
             fold = left
@@ -291,7 +290,7 @@ class MonoidBench:
                 self._agree("prefixes", f"row {index} of them", one, "combine's", fold, *parts)
 
     def suffixes(self) -> None:
-        """The scan from the right is a fold of each suffix, and at last of none of the rows."""
+        """Each row of ``suffixes`` is the fold of a suffix; the last row is ``right``."""
         for group, _, right in self._groups():
             scan = self._monoid.suffixes(self._partial_rows(group), len(group), right)
             fold = right
@@ -302,7 +301,7 @@ class MonoidBench:
                 self._agree("suffixes", f"row {index} of them", one, "combine's", fold, *parts)
 
     def combine_rows(self) -> None:
-        """Combining rows is combining them one by one; a single row serves for every row."""
+        """``combine_rows`` equals ``combine`` row by row; a single row serves for every row."""
         monoid, at = self._monoid, self._monoid.partials.at
         for group, left, right in self._groups():
             count = len(group)
@@ -319,13 +318,13 @@ class MonoidBench:
                     self._agree("combine_rows", f"row {i}", one, "combine's", other, *parts)
 
     def lower_rows(self) -> None:
-        """Lowering rows at once is lowering one by one; results come out as they are."""
+        """``lower_rows`` equals ``lower`` row by row, and outputs are stored unchanged."""
         monoid = self._monoid
         partials = [partial for partial in self._pool[1:] if not self._is_nothing(partial)]
         outputs = monoid.lower_rows(self._partial_rows(partials))
         for index, a in enumerate(partials):
             one, other = monoid.outputs.at(outputs, index), monoid.lower(a)
-            if isinstance(other, dict):  # a Product's rows are without names
+            if isinstance(other, dict):  # a Product's output rows have no names
                 other = tuple(other.values())
             if not same(one, other):
                 raise self._broken("lower_rows", "lower_rows at a", one, "lower(a)", other, (a,))
@@ -334,13 +333,13 @@ class MonoidBench:
         return self._same(partial, self._monoid.identity)
 
     def fingerprint(self) -> None:
-        """16 bytes that tell monoids apart, in every process and after any use."""
+        """The fingerprint has 16 bytes, equal in every process and after any use."""
         monoid = self._monoid
         described = repr(monoid._identifies())
         if ADDRESS.search(described) or len(monoid.fingerprint) != 16:
             raise LawBroken(
                 f"{monoid!r} breaks the law of fingerprint: {described} is "
-                "another in every process; give it a name, and an identity of plain data",
+                "different in every process; give it a name and an identity of plain data",
                 "fingerprint",
                 described,
             )
@@ -350,7 +349,7 @@ class MonoidBench:
             raise self._broken("fingerprint", "what it is", after, "before", described, ())
 
     def pages(self) -> None:
-        """What goes into pages comes back: the values of events, and partials."""
+        """Values and partials survive a round trip through pages."""
         monoid = self._monoid
         columns: list[tuple[Schema, list[Any], Equal]] = [
             (monoid.inputs, self._rows, same),
@@ -367,7 +366,7 @@ class MonoidBench:
                     raise self._broken("pages", "what comes back", one, "what went in", a, (a,))
 
     def mutation(self) -> None:
-        """Nothing that is handed in is changed: partials and rows are shared and used again."""
+        """No method changes its arguments: partials and rows are shared and reused."""
         monoid, combine = self._monoid, self._monoid.combine
         for row in self._rows:
             self._unchanged("lift", bound(monoid.lift, row), [row], same)
@@ -396,7 +395,7 @@ class MonoidBench:
     def _copy(self, item: Any) -> Any:
         try:
             return copy.deepcopy(item)
-        except Exception:  # a sketch of a library, which only its bytes can copy
+        except Exception:  # a library's sketch can only be copied through its bytes
             schema = self._monoid.partials
             return schema.at(schema.load(iter(schema.dump(schema.one(item))), 1), 0)
 

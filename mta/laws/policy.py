@@ -1,4 +1,4 @@
-"""The laws of a policy, one method each, tried on streams made of examples."""
+"""The laws of a policy, one method each, checked on streams made of examples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mta.monoids.text import (
 )
 from mta.windows.window import Window
 
-#: An event's value and its time, if it has one.
+#: An event's value, and its time if it has one.
 Event = tuple[Any, Any]
 
 
@@ -33,8 +33,8 @@ def check_policy(policy: AbstractPolicy, examples: Sequence[Any], **options: Any
 
     Args:
         policy: The frame.
-        examples: Values of events in the order of the stream.
-        **options: As for ``policy_laws``.
+        examples: Values of events, in the order of the stream.
+        **options: Keyword arguments of ``policy_laws``.
 
     >>> from mta import BoundWindow, Sum
     >>> check_policy(BoundWindow(Sum(), at_most=10), [4.0, 4.0, 2.0, 0.0, 11.0, 3.0])
@@ -54,16 +54,15 @@ def policy_laws(
 ) -> list[Law]:
     """Return the laws of a frame, to be called one by one.
 
-    Raises ValueError for examples that say nothing.
+    Raises ValueError for fewer than two examples, or for missing times.
 
     Args:
         policy: The frame.
-        examples: Values of events in the order of the stream.
-        times: Their times, where the frame looks at times.
-        on: The aggregation of the window, needed where the frame observes that one.
-        starts: At how many places of the stream windows start: all laws must hold whatever came
-            before.
-        seed: The seed of the random choice.
+        examples: Values of events, in the order of the stream.
+        times: The times of the events, if the frame reads times.
+        on: The aggregation of the window, required if the frame reads its results.
+        starts: The number of stream positions at which windows start; all laws must hold for each.
+        seed: The seed of the random choices.
 
     >>> from mta import CountWindow
     >>> from mta.laws import policy_laws
@@ -80,7 +79,7 @@ def policy_laws(
 
 
 class PolicyBench:
-    """One policy, streams of examples, and a method a law; see ``laws.policy_laws``."""
+    """A policy, streams of examples, and one method per law; see ``laws.policy_laws``."""
 
     def __init__(
         self,
@@ -92,16 +91,16 @@ class PolicyBench:
         seed: int,
     ) -> None:
         if len(examples) < 2:
-            raise ValueError("the laws need at least two examples, better twenty, in their order")
+            raise ValueError("the laws need at least two examples, better twenty, in stream order")
         if policy.needs_times and times is None:
-            raise ValueError(f"{policy!r} looks at times: give times=, one for each example")
+            raise ValueError(f"{policy!r} reads times: pass times=, one for each example")
         given = [None] * len(examples) if times is None else list(times)
         self._events: list[Event] = list(zip(examples, given, strict=True))
         self._policy, self._monoid = policy, on or _monoid_for(policy)
         self._starts, self._seed = starts, seed
 
     def _streams(self) -> Iterator[tuple[int, list[Event]]]:
-        """The examples from the first on, and from other places on, with where they begin."""
+        """Yield the examples from the first, and from other positions, with those positions."""
         others = range(1, len(self._events) - 1)
         random = Random(self._seed)
         picked = random.sample(others, min(self._starts - 1, len(others)))
@@ -112,7 +111,7 @@ class PolicyBench:
         return Window(self._monoid, policy, arity=arity, aggregator=kind)
 
     def _slid(self, window: Window, events: list[Event]) -> list[tuple[int, Any]]:
-        """The number of events in the window and its result, after each event."""
+        """Return the number of events in the window, and its result, after each event."""
         found = []
         for value, time in events:
             window.insert(value, time)
@@ -127,11 +126,11 @@ class PolicyBench:
     # --- the laws -------------------------------------------------------------------------------
 
     def fingerprint(self) -> None:
-        """A description that is the same in every process and after any use."""
+        """The description is equal in every process and after any use."""
         described = self._policy.describe()
         if ADDRESS.search(described):
             raise LawBroken(
-                f"{described} breaks the law of fingerprint: it is another in every process; give "
+                f"{described} breaks the law of fingerprint: it differs between processes; give "
                 "the policy a name",
                 "fingerprint",
                 described,
@@ -141,7 +140,7 @@ class PolicyBench:
             raise self._broken("fingerprint", f"it was {described} before its use", 0)
 
     def monotony(self) -> None:
-        """Once a prefix of a window is kept, every longer one is; else a search finds any cut."""
+        """If a prefix of a window stays, so does every longer one: searches rely on this."""
         for start, events in self._streams():
             try:
                 self._slid(self._window(_checked(self._policy)), events)
@@ -149,7 +148,7 @@ class PolicyBench:
                 raise self._broken("monotony", str(error), start) from error
 
     def one_by_one(self) -> None:
-        """Batches cut where single events do, and every algorithm cuts at the same place."""
+        """Batches evict the same events as single inserts, under every algorithm."""
         for start, events in self._streams():
             want = self._slid(self._window(self._policy), events)
             for kind in (LogMTA, AmortizedMTA):
@@ -165,7 +164,7 @@ class PolicyBench:
                     self._same_windows(f"batches of {step}", start, want, found)
 
     def _extended(self, window: Window, events: list[Event]) -> list[Any]:
-        """The results of a batch, as single ones are."""
+        """Return the results of a batch in the form of single results."""
         values, times = zip(*events, strict=True)
         batch = _columns(self._monoid, values)
         found = window.extend(batch, times if window.policy.needs_times else None)
@@ -187,7 +186,7 @@ class PolicyBench:
 
 
 def _checked(policy: AbstractPolicy) -> AbstractPolicy:
-    """A copy that tries every prefix, as do the policies it is put together from."""
+    """Copy a policy, and the policies it combines, so that they check every prefix."""
     twin = copy.copy(policy)
     if hasattr(twin, "checked"):
         twin.checked = True
@@ -198,7 +197,7 @@ def _checked(policy: AbstractPolicy) -> AbstractPolicy:
 
 
 def _monoid_for(policy: AbstractPolicy) -> AbstractMonoid:
-    """A monoid for a window whose events the policy can read."""
+    """Return a monoid for a window whose events the policy can read."""
     observers = ((columns, monoid) for _, columns, monoid in policy.observers)
     observed = [pair for pair in observers if pair[0] is not EVENT_TIMES]
     if not observed:
@@ -212,7 +211,6 @@ def _monoid_for(policy: AbstractPolicy) -> AbstractMonoid:
 
 
 def _columns(monoid: AbstractMonoid, values: Sequence[Any]) -> Any:
-    """Values of events as a batch for the monoid."""
     if isinstance(monoid, Product):
         return {name: [value[name] for value in values] for name in values[0]}
     if isinstance(monoid.inputs, Record) and monoid.inputs.schemas:

@@ -1,13 +1,13 @@
-"""The interfaces of the structure with a window's events, for all algorithms.
+"""The interfaces of the structures that store a window's events, for all algorithms.
 
-A *position* counts events in the order of the window: ``front`` is the oldest one's, ``back`` the
-one after the newest. In level queues the position of an event never changes; in structures ordered
-by time, a late event moves those after it on by one.
+A *position* is the index of an event in the order of the window: ``front`` is the position of the
+oldest event, and ``back`` is the position after the newest event. In level queues the position of
+an event never changes. In structures ordered by time, a late event moves all later events by one.
 
-An ``EventLog`` adds events at the back, one by one and in batches, and evicts them at the front; it
-serves snapshots, audits and the deletion of pages. That is enough for events that multiple windows
-share, each with a cursor. An ``Aggregator``, for a single window, also has the result, runs of
-results, and the searches for a policy's cut.
+An ``EventLog`` adds events at the back, singly or in batches, and evicts them at the front. It also
+takes snapshots, supports audits and deletes pages. This is enough for windows that share events and
+read them through cursors. An ``Aggregator`` serves a single window: it also returns the result,
+processes runs of events with their results, and searches for a policy's cut.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from mta.pages.page import Group, Layout
 from mta.pages.snapshot import Snapshot
 from stores import PageStore
 
-#: What to do with an event at the time of another, in structures ordered by time.
+#: What to do with an event that has the time of an existing event, in structures ordered by time.
 OnDuplicate = Literal["append", "replace", "combine"]
-#: How to extract one observed aggregate from a partial (or from rows): its monoid, and its place.
+#: The monoid of an observed aggregate, and a function that extracts it from a partial (or rows).
 Lens = tuple[AbstractMonoid, Callable[[Any], Any]]
 
-#: Returns a lost page and the lost pages below it by their keys, or None if they cannot be rebuilt.
+#: Returns a lost page and all lost pages below it, by key, or None if they cannot be rebuilt.
 Rebuild = Callable[["Named"], dict[str, bytes] | None]
 
 
@@ -54,21 +54,21 @@ class Setting:
     timed: bool
     policy: AbstractPolicy
     allowed_lateness: int = 0
-    """How many microseconds older than the newest event before its batch an event may be."""
+    """How late an event may be, in microseconds, relative to the newest event before its batch."""
     on_duplicate: OnDuplicate = "append"
-    """What to do with an event at the time of an existing one."""
+    """What to do with an event that has the time of an existing event."""
     retain_for: int = 0
-    """For how many microseconds before the newest event earlier windows can be queried."""
+    """How far back from the newest event windows can be queried, in microseconds."""
 
     @property
     def reach(self) -> int:
-        """Return how far before the newest event late events or questions need windows."""
+        """How far back a late event or a query may need windows, in microseconds."""
         return max(self.allowed_lateness, self.retain_for)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """New events, in order, and room for the result of each."""
+    """New events, in order, and space for the result of each."""
 
     monoid: AbstractMonoid
     rows: Rows
@@ -77,20 +77,19 @@ class Batch:
     results: Rows
 
     def part(self, start: int, stop: int) -> Events:
-        """Return some of the events."""
         times = None if self.times is None else self.times[start:stop]
         return Events(self.monoid.inputs.cut(self.rows, start, stop), times, stop - start)
 
     def put(self, start: int, folds: Rows) -> None:
-        """Write the windows' aggregates after the events from ``start`` on."""
+        """Convert aggregates to results, and write them for the events from ``start`` on."""
         self.put_results(start, self.monoid.lower_rows(folds))
 
     def put_results(self, start: int, outputs: Rows) -> None:
-        """Write the windows' results after the events from ``start`` on."""
+        """Write results, for the events from ``start`` on."""
         self.monoid.outputs.put_many(self.results, start, outputs)
 
     def put_new(self, start: int, outputs: Rows, count: int, is_new: np.ndarray) -> None:
-        """Write those of ``count`` results whose events are new; all after ``is_new`` are."""
+        """Write only the results of new events; all events after the end of ``is_new`` are new."""
         schema, places = self.monoid.outputs, np.flatnonzero(is_new)
         self.put_results(start, schema.take(outputs, places))
         self.put_results(start + len(places), schema.cut(outputs, len(is_new), count))
@@ -98,7 +97,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A page as its parent names and describes it."""
+    """A page as its parent describes it."""
 
     level: int
     number: int
@@ -114,21 +113,22 @@ class Named:
 
 
 class Recent(NamedTuple):
-    """The newest stored events, which late events may precede without a page read."""
+    """The newest stored events: a late event can be inserted among them without a page read."""
 
     events: Events
-    """In order of time, as views."""
+    """Views, in order of time."""
     before: Callable[[], Partial]
-    """Returns the aggregate between a window's ``folds`` and these events.
+    """Returns the aggregate of the events between a window's ``folds`` and these events.
 
     Costs O(arity * log n) combines, and at most one page read per level.
     """
 
 
 class Lag(NamedTuple):
-    """How a frame ends before the newest event, and the stored events that it reaches next.
+    """How far before the newest event a frame ends, and the stored events that it reaches next.
 
-    An event is in once the newest one is ``delay`` later, and ``rows`` others have come after it.
+    An event enters the frame once the newest event is ``delay`` later and ``rows`` other events
+    have followed it.
     """
 
     delay: int
@@ -136,43 +136,43 @@ class Lag(NamedTuple):
     rows: int
     waiting: Events
     is_all: bool
-    """Whether these are all stored events that it has yet to reach."""
+    """Whether ``waiting`` has all stored events that the frame has not reached."""
 
 
 class Prefetched(NamedTuple):
-    """What single events need from a window, while they arrive and leave without a page read."""
+    """What a window needs to insert and evict single events without reading a page."""
 
     folds: Rows
-    """The aggregate of the events before the new ones, now and after each of the next evictions.
+    """The aggregates to combine with ``right``, now and after each of the next evictions.
 
-    Combined with ``right`` it is the result. At least one event remains.
+    At least one event remains.
     """
     size: int
-    """The number of these events; 0 if no result was requested yet."""
+    """The number of aggregates in ``folds``; 0 if no result has been requested yet."""
     right: Partial
-    """The aggregate to which new events are combined."""
+    """The aggregate of the new events so far, to which the next ones are combined."""
     leaving: np.ndarray
-    """The times of the events that these evictions remove, and of the one after them.
+    """The times of the events that these evictions remove, and of the event after them.
 
-    Empty without times, and if they are not in memory.
+    Empty if the window has no times, or if the times are not in memory.
     """
     room: int
-    """How many events may arrive."""
+    """How many events can be added."""
     late_from: float = inf
-    """From this time on they may arrive in any order: they belong after all that may leave."""
+    """From this time on, events may arrive in any order: all evictable events are older."""
     recent: Recent | None = None
-    """The stored events from that time on; None if none may be late."""
+    """The stored events from ``late_from`` on; None if no event may be late."""
     lag: Lag | None = None
     """None if the window ends with the newest event."""
 
     def cut(self, size: int, monoid: AbstractMonoid) -> Prefetched:
-        """Return the same with at most ``size`` aggregates."""
+        """Return a copy with at most ``size`` aggregates."""
         size = min(size, self.size)
         folds = monoid.partials.cut(self.folds, 0, size)
         return self._replace(folds=folds, size=size, leaving=self.leaving[:size])
 
     def beside(self, identity: Partial, room: int) -> Prefetched:
-        """Return the same for ``room`` events, with an aggregate of no new ones."""
+        """Return a copy for ``room`` events; ``right`` becomes the identity if it is None."""
         right = identity if self.right is None else self.right
         return self._replace(right=right, room=room)
 
@@ -185,50 +185,48 @@ class Remembered(Protocol):
 
     @property
     def kept_from(self) -> int:
-        """Return the position of the oldest retained event."""
+        """The position of the oldest retained event."""
 
     @property
     def back(self) -> int:
         """The position after the newest event."""
 
     def fold(self, start: int, stop: int) -> Partial:
-        """Return the aggregate of the events from ``start`` to ``stop``, the identity for none.
+        """Return the aggregate from ``start`` to ``stop``; the identity if there are no events.
 
-        Costs O(arity * log n) combines and at most two pages per level.
+        O(arity * log n) combines and at most two page reads per level.
         """
 
     def first_after(self, time: int) -> int:
-        """Return the position of the oldest event later than a time; one page read per level."""
+        """Return the position of the oldest event later than a time. One page read per level."""
 
     def time_before(self, position: int) -> int | None:
-        """Return the time of the event just before a position, also if it has left, if known.
+        """Return the time of the event just before a position, or None if it is unknown.
 
-        Before all retained events, this is the time of the newest that has left. At most one page
-        read per level.
+        For the oldest retained event, this is the time of the newest evicted event. At most one
+        page read per level.
         """
 
 
 class PathGroup(NamedTuple):
-    """The elements of a group of a log, from one on, as partials."""
+    """The last elements of a group of a log, as partials."""
 
     level: int
     starts: range
-    """The position of the first event of each element, and the one after the last."""
+    """The position of the first event of each element, and the position after the last event."""
     rows: Rows
     size: int
 
     @property
     def start(self) -> int:
-        """The position of the first event."""
         return self.starts[0]
 
     @property
     def stop(self) -> int:
-        """The position after the last event."""
         return self.starts[-1]
 
     def before(self, back: int, monoid: AbstractMonoid) -> PathGroup:
-        """The elements that end at a position or before it."""
+        """Return the elements that end at or before a position."""
         if self.stop <= back:
             return self
         size = max(0, (back - self.start) // self.starts.step)
@@ -237,48 +235,45 @@ class PathGroup(NamedTuple):
 
 
 class OrderedEvents(Remembered, Protocol):
-    """Events by position, oldest first, as cursors read them."""
+    """Events by position, oldest first, in the form that cursors read."""
 
     @property
     def stamp(self) -> int:
-        """Return a number that grows whenever events before the back have changed positions.
+        """A number that grows whenever events before the back change positions.
 
-        Cursors then discard their state. In level queues it never grows; in structures that accept
-        late events, insertions are among the causes.
+        Cursors then discard their state. In level queues it never grows.
         """
 
     def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
-        """Return the leaf with a position, as far as it is filled; at most one page read per level.
+        """Return the filled part of the leaf at a position. At most one page read per level.
 
-        Following leaves may be included: those that start before the position ``upto``, or not
-        after the time ``until``. The next leaf may be prefetched.
+        May include later leaves that start before position ``upto``, or not after time ``until``.
         """
 
     def settled(self, front: int) -> int:
-        """Return the position from which on single late events are accepted if their order matters.
+        """Return the position from which on single late events are accepted, if order matters.
 
-        It applies to a window from a front on, at least half of which is before that position. The
-        back if none are accepted, or if the order does not matter; no store call.
+        At least half of the window from ``front`` on is before it. The result is the back if no
+        late events are accepted, or if order does not matter.
         """
 
     def path(self, position: int, below: int | None = None) -> Sequence[PathGroup]:
-        """Return the groups above a leaf that starts at a position, from the root down.
+        """Return the groups above the leaf that starts at a position, from the root down.
 
-        Each has its elements from the position on; only those below a level, if given. The last one
-        has an element that starts at the position. Empty if the log has no immutable groups, for a
-        position where no leaf starts, and within the open leaf.
+        Each group has its elements from the position on, and the last group has an element that
+        starts there. ``below`` limits the groups to lower levels. Empty if the log has no immutable
+        groups, or if no sealed leaf starts at the position.
         """
 
     def folds_behind(self, position: int, back: int) -> tuple[np.ndarray, Rows]:
-        """Return the aggregates from several positions to a back, starting with ``position``.
+        """Return positions, starting with ``position``, and the aggregate from each to ``back``.
 
-        Returns the positions and the aggregates. The best positions are starts of leaves; costs a
-        few calls of ``fold``.
+        The best positions are starts of leaves. Costs a few calls of ``fold``.
         """
 
 
 class EventLog(ABC):
-    """Events in pages, as an engine of windows uses them; initially empty."""
+    """Events in pages, in the form that the engines of windows use."""
 
     #: The name in snapshots.
     name: str
@@ -286,14 +281,14 @@ class EventLog(ABC):
     front: int
     #: Whether events are ordered by their times, independent of their order of arrival.
     by_time: bool = False
-    #: Whether snapshots hold only a part of the open leaf group, and pages the rest.
+    #: Whether a snapshot contains only part of the open leaf group, and pages contain the rest.
     has_parts: bool = False
 
     def __init__(self, setting: Setting) -> None:
         self.setting, self.monoid = setting, setting.monoid
 
     def empty_like(self, setting: Setting) -> Self:
-        """Return an empty structure of another window with the same monoid, policy and store."""
+        """Return an empty log for another window with the same monoid, policy and store."""
         return type(self)(setting)
 
     # --- events in and out ----------------------------------------------------------------------
@@ -305,11 +300,11 @@ class EventLog(ABC):
 
     @property
     def taken(self) -> int:
-        """Return a number that grows with every accepted event."""
+        """A number that grows with every accepted event."""
         return self.back
 
     def run_end(self, times: np.ndarray | None, start: int, stop: int) -> int:
-        """Return up to where events of a batch may be added together, at least one."""
+        """Return the end of the run from ``start`` that can be added together; it is not empty."""
         del times, start
         return stop
 
@@ -322,17 +317,14 @@ class EventLog(ABC):
 
     @abstractmethod
     def take_back(self) -> None:
-        """Undo the last ``insert``, if nothing has followed it."""
+        """Undo the last ``insert``. Nothing else may have happened since."""
 
     @abstractmethod
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
-        """Add events in order without results; return how many were added, at least one."""
+        """Add events in order, without results; return how many were added, at least one."""
 
     def evict_to(self, position: int) -> None:
-        """Remove every event before ``position``; if anything fails, nothing has changed.
-
-        Raises EmptyWindow for a position beyond the back.
-        """
+        """Evict every event before ``position``, or none. Raises EmptyWindow beyond the back."""
         position = whole_number(position)
         if position > self.front:
             if position > self.back:
@@ -342,73 +334,66 @@ class EventLog(ABC):
 
     @abstractmethod
     def _evict_before(self, position: int) -> None:
-        """Remove events, at least one and at most all."""
+        """Evict at least one event and at most all."""
 
     def oldest_time(self) -> int | None:
-        """Return the time of the oldest event, None without any; at most one page read per level.
-
-        The events must have times.
-        """
+        """Return the time of the oldest event, None if empty. At most one page read per level."""
         return None if self.front == self.back else self.remembered().time_before(self.front + 1)
 
     def path(self, position: int, below: int | None = None) -> Sequence[PathGroup]:
-        """See ``OrderedEvents``; empty by default, without immutable groups."""
+        """See ``OrderedEvents``. Empty by default, for logs without immutable groups."""
         del position, below
         return ()
 
     @abstractmethod
     def remembered(self) -> Remembered:
-        """Return the events, for one query: each page is read once."""
+        """Return the events for one query, which reads each page at most once."""
 
     # --- pages and snapshots ----------------------------------------------------------------------
 
     @abstractmethod
     def prepare(self) -> None:
-        """Prepare a snapshot: write the pages that it will name, and delete unneeded ones."""
+        """Prepare a snapshot: write the pages that it names, and delete unneeded pages."""
 
     @abstractmethod
     def hold(self, retain: int) -> None:
-        """Note that a snapshot of the current state has been taken.
+        """Record that a snapshot of the current state was taken.
 
-        Its pages stay until ``retain`` newer ones have been taken and another one is started, as
-        that may fail.
+        Its pages stay until ``retain`` newer snapshots exist and the next one is started.
         """
 
     @abstractmethod
     def delete_pages(self) -> None:
-        """Delete every page; the structure is useless afterwards."""
+        """Delete every page. Do not use the log afterwards."""
 
     @abstractmethod
     def write_state(self) -> list[Any]:
-        """Return the state for a snapshot in addition to its common fields, as plain data."""
+        """Return the state for a snapshot, beyond the common fields, as plain data."""
 
     @abstractmethod
     def restore_state(self, snapshot: Snapshot) -> None:
-        """Load the state of a snapshot when empty. Raises CorruptSnapshot or CorruptPage.
-
-        Raises CorruptSnapshot or CorruptPage.
-        """
+        """Load the state of a snapshot into an empty log. Raises CorruptSnapshot or CorruptPage."""
 
     @property
     @abstractmethod
     def height(self) -> int:
-        """Return the number of levels."""
+        """The number of levels."""
 
     @property
     @abstractmethod
     def page_count(self) -> int:
-        """Return how many pages a snapshot would name, as far as is known without reading."""
+        """How many pages a snapshot names, as far as known without reading."""
 
     @property
     @abstractmethod
     def resident_rows(self) -> int:
-        """Return the number of values and partials in memory."""
+        """The number of values and partials in memory."""
 
     # --- verifying ------------------------------------------------------------------------------
 
     @contextmanager
     def preserving_state(self) -> Iterator[None]:
-        """Discard at the end what is read in this context, so that reading has no side effects."""
+        """At the end of the context, discard what it read, so that reading has no side effects."""
         yield
 
     @abstractmethod
@@ -421,35 +406,32 @@ class EventLog(ABC):
 
     @abstractmethod
     def pages(self) -> Iterator[Named]:
-        """Yield the pages named in memory, including those of retained snapshots."""
+        """Yield the pages that the state in memory names, including those of retained snapshots."""
 
     @abstractmethod
     def pages_below(self, named: Named, group: Group) -> Iterator[Named]:
-        """Return the pages that a page names."""
+        """Yield the pages that a page names."""
 
     @abstractmethod
     def read(self, named: Named) -> Group:
-        """Read one page; one store call. Raises MissingPage or CorruptPage."""
+        """Read one page. One store call. Raises MissingPage or CorruptPage."""
 
     @abstractmethod
     def difference(self, named: Named, group: Group) -> str | None:
-        """Describe how a readable page differs from what its parent says of it."""
+        """Describe how a readable page differs from its parent's description, or return None."""
 
     def is_past(self, level: int, number: int) -> bool:
-        """Return whether no later write can create or name a page of this place.
-
-        A page there that is not named now is then useless.
-        """
+        """Return whether an unnamed page at this place is garbage: no later write can name it."""
         del level, number
         return False
 
     def rebuilder(self) -> Rebuild | None:
-        """Return what rebuilds a lost page from the level below; None if it is impossible."""
+        """Return the function that rebuilds a lost page from the level below, or None."""
         return None
 
 
 class Aggregator(EventLog):
-    """The structure of a single window: its result, and where its policy cuts."""
+    """The structure of a single window, with its result and the searches for its policy's cut."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -457,7 +439,7 @@ class Aggregator(EventLog):
         self._front_time = (-1, 0)
 
     def oldest_time(self) -> int | None:
-        """Return the time of the oldest event; known without a read while the front stays."""
+        """Return the time of the oldest event. Read once for each front position."""
         if self._front_time[0] != self.front:
             time = super().oldest_time()
             if time is None:
@@ -466,13 +448,12 @@ class Aggregator(EventLog):
         return self._front_time[1]
 
     def restore_front_time(self, time: int | None) -> None:
-        """Set the time of the oldest event from a snapshot."""
         if time is not None and self.front < self.back:
             self._front_time = self.front, time
 
     def recede(self) -> None:
-        """Prepare for another policy: start the window with the oldest event."""
-        return  # a structure that keeps only the events of the window
+        """Prepare for a change of policy: move the front back to the oldest stored event."""
+        return  # by default, the log stores only the events of the window
 
     @abstractmethod
     def query(self) -> Partial:
@@ -481,43 +462,44 @@ class Aggregator(EventLog):
     def run(self, batch: Batch, start: int) -> int:
         """Insert, evict and query for as many events as one vector expression can process.
 
-        Returns how many from ``start`` on; 0 if the next one must be added alone.
+        Returns the number of events from ``start`` on; 0 if the next event must be added alone.
         """
         del batch, start
         return 0
 
     def slide(self, row: Row, time: int | None, size: int) -> None:
-        """Add one event and keep the last ``size``; if anything fails, nothing has changed."""
+        """Add one event and keep the last ``size``. If anything fails, nothing changes."""
         self.insert(row, time)
         self.settle(lambda: self.back - size)
 
     def prefetched(self, most: int) -> Prefetched | None:
-        """Return what at most ``most`` single events need; no store call within a leaf.
+        """Return what at most ``most`` single events need. No store call within a leaf.
 
-        None where the next one needs more, as in an empty window.
+        None if the next event needs more, as in an empty window.
         """
         del most
         return None
 
     def sync(self, new: Events, came: int, gone: int, right: Partial) -> None:
-        """Add the events that arrived since ``prefetched``, and evict those that left.
+        """Add the events that arrived since ``prefetched``, and evict those that left the window.
 
-        No store call. ``came`` says how many events have entered the window: the new ones, or fewer
-        and others where it ends earlier. ``right`` is their aggregate, None if it is unknown.
+        No store call. ``came`` is the number of events that entered the window; if the window ends
+        before the newest event, these differ from ``new``. ``right`` is their aggregate, None if
+        unknown.
         """
         raise NotImplementedError
 
     def end_at(self, time: int | None) -> int:
         """Return the position after the window's newest event, as of a time.
 
-        If it ends before the newest event of all, ``query`` answers for this end from now on. At
+        If the window ends before the newest stored event, later calls of ``query`` use this end. At
         most one page read per level.
         """
         del time
         return self.back
 
     def settle(self, cut: Callable[[], int]) -> None:
-        """Evict up to the cut after an ``insert``, or undo the insertion."""
+        """Evict up to the cut after an ``insert``; if that fails, undo the insertion."""
         try:
             self.slide_to(cut())
         except Exception:
@@ -526,7 +508,7 @@ class Aggregator(EventLog):
             raise
 
     def slide_to(self, position: int) -> None:
-        """Move the front to a position that the policy says; like ``evict_to``."""
+        """Move the front to the position of the policy's cut, as ``evict_to`` does."""
         self.evict_to(position)
 
     @abstractmethod
@@ -535,12 +517,12 @@ class Aggregator(EventLog):
 
     @abstractmethod
     def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        """Return where the longest prefix ends whose result is accepted."""
+        """Return the end of the longest prefix whose result is accepted."""
 
     @abstractmethod
     def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        """Return where the longest suffix starts whose result is accepted."""
+        """Return the start of the longest suffix whose result is accepted."""
 
     @abstractmethod
     def events(self) -> Iterator[Partial]:
-        """Yield every event of the window, lifted, from the oldest on; reads every page once."""
+        """Yield every event of the window, lifted, from the oldest on. Reads every page once."""

@@ -1,9 +1,9 @@
-"""Blocks: groups of level queues as pieces of one large FlatFAT, some in memory, most in pages.
+"""Blocks: groups of level queues as parts of one large FlatFAT, some in memory, most in pages.
 
-A group of 2^k elements is a block of the tree: k consecutive levels of a complete binary tree whose
-lowest row are the elements. Only that row is in the page; the rows above it are a ``FlatFAT``,
-computed level by level when the block is first asked for a fold (a group of another size is the
-left part of the next larger block).
+A group of 2^k elements is a block of the tree: k consecutive levels of a complete binary tree, with
+the elements as its lowest row. The page contains only that row. The rows above it are a
+``FlatFAT``, computed level by level when a fold of the block is first requested. (A group of
+another size is the left part of the next larger block.)
 
                      o                       a block of level 1: its elements are the aggregates
                o           o                 of the blocks below, with the names of their pages
@@ -11,13 +11,13 @@ left part of the next larger block).
             |     |     |     |
           page  page  page  page             blocks of level 0: events
 
-``BlockPager`` is between level queues and their pager, and has the blocks that are in memory: the
-open ones at the back, those on the path from the front pointer to the root, those that were changed
-and are not written yet (*dirty*), and the *ends* of the last range: the blocks that were read for
-it. So a range that starts and ends near the previous one reads no page, and uses the levels within
-blocks in memory. A block that is written again gets a page of another name, so each dirty block's
-ancestors are dirty too; the page it had is *retired*: deleted once no snapshot that may still be
-restored needs it.
+``BlockPager`` is a layer between level queues and their pager. It keeps these blocks in memory: the
+open blocks at the back; the blocks on the path from the front pointer to the root; the *dirty*
+blocks, which have changed since they were written; and the *ends*, the blocks that were read for
+the last range. A range that starts and ends near the previous one therefore reads no page, and
+reuses the levels within those blocks. When a block is written again, its page gets another name, so
+all ancestors of a dirty block are dirty too. The previous page is *retired*: it is deleted once no
+snapshot that may still be restored needs it.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from mta.monoids.base import Partial
 from mta.pages.page import NO_NAME, Group
 from mta.pages.pager import Pager, Place, RetiredPages
 
-#: Level and number of a block.
+#: The level and number of a block.
 Where = tuple[int, int]
 
-#: A block with fewer elements has a tree of that size only.
+#: A block with fewer elements gets a tree of this size.
 _SMALL = 64
 
 
 class Block:
-    """A group in memory, and after the first fold, the levels of the tree within it."""
+    """A group in memory, and after the first fold, the levels of the tree within the block."""
 
     __slots__ = ("_clean", "_fat", "_levels", "_stowed", "dirty", "group", "level", "number")
 
@@ -54,7 +54,7 @@ class Block:
         #: Whether the block differs from its page.
         self.dirty = False
         self._fat: FlatFAT | None = None
-        #: How many elements are in the lowest row of the tree, and how many of them in those above.
+        #: How many elements the lowest row of the tree has, and how many the rows above cover.
         self._stowed = self._clean = 0
 
     @property
@@ -64,39 +64,36 @@ class Block:
 
     @property
     def resident_rows(self) -> int:
-        """Elements, and rows of the tree."""
+        """The number of elements, plus the rows of the tree."""
         return self.group.count + (2 * self._fat.capacity if self._fat else 0)
 
     def stow(self, row: Row) -> None:
-        """Lift an event that is appended next; no combine before a fold is requested."""
+        """Lift the event that will be appended next. No combine until a fold is requested."""
         partial = self._levels.monoid.lift(row)
         if self._fat is not None and self._stowed == self.group.count < self._fat.capacity:
             self._fat.put(self._stowed, partial)
             self._stowed += 1
 
     def take_back(self) -> None:
-        """Remove the last event, stowed or not."""
+        """Undo the ``stow`` of the last event, if any."""
         if self._stowed > self.group.count:
             self._fat = None
 
     def between(self, start: int, stop: int) -> Partial:
-        """Return the aggregate of some elements; at most 2 log2(arity) combines.
+        """Return the aggregate of some elements. At most 2 log2(arity) combines.
 
-        New elements are propagated first: m of them take at most m (1 + ceil(log2(arity/m)))
+        First updates the tree with new elements: m of them take at most m (1 + ceil(log2(arity/m)))
         combines.
         """
         tree = self._tree()
         return tree.suffix(start) if stop == self.group.count else tree.between(start, stop)
 
     def aggregate(self) -> Partial:
-        """Return the aggregate of all elements; like ``between``, without the walks."""
+        """Return the aggregate of all elements: ``between`` without the descents."""
         return self._tree().aggregate()
 
     def put(self, indices: Sequence[int], rows: Rows) -> Rows:
-        """Replace elements and return the previous ones; m of them cost combines as above.
-
-        If a function of the monoid raises, nothing has changed.
-        """
+        """Replace elements and return the previous ones. If the monoid raises, nothing changes."""
         tree, schema = self._tree(), self._levels.layout_of(self.level).schema
         at = np.asarray(indices, "i8")
         before = schema.take(self.group.rows, at)
@@ -110,13 +107,13 @@ class Block:
         return before
 
     def write_back(self, indices: Sequence[int], rows: Rows) -> None:
-        """Undo a ``put``; the levels within are computed again."""
+        """Undo a ``put``; the next fold computes the levels within the block again."""
         schema = self._levels.layout_of(self.level).schema
         schema.put_at(self.group.rows, np.asarray(indices, "i8"), rows)
         self._fat = None
 
     def _tree(self) -> FlatFAT:
-        """Return the levels within the block, up to date."""
+        """Return the up-to-date levels within the block."""
         count = self.group.count
         fat = self._fat
         if fat is None or fat.capacity < count:
@@ -141,18 +138,18 @@ class Block:
 
 
 class BlockPager(Pager):
-    """A pager for level queues that manages the blocks in memory."""
+    """A pager for level queues that keeps blocks in memory."""
 
     def __init__(self, levels: Levels, retired: RetiredPages, keeps_old: bool) -> None:
         self._pager, self._levels = levels.pager, levels
         self.reads_ahead = levels.pager.reads_ahead
-        #: Whether a rewritten block leaves its old page in the store.
+        #: Whether the old page of a rewritten block stays in the store.
         self._keeps_old = keeps_old
         self._tails: list[Block] = []
         self._held: dict[Where, Block] = {}
         self._ends: dict[Where, Block] = {}
         self._path: frozenset[Where] = frozenset()
-        #: Pages that blocks no longer have.
+        #: Pages that blocks no longer reference.
         self.retired = retired
 
     # --- as a pager -----------------------------------------------------------------------------
@@ -179,7 +176,7 @@ class BlockPager(Pager):
             self._ends.pop((level, number), None)
 
     def prefetch(self, places: Sequence[Place]) -> None:
-        self._pager.prefetch(places)  # also those in memory: a deletion reads them
+        self._pager.prefetch(places)  # includes blocks in memory, as a deletion reads their pages
 
     def prefetched(self, level: int, number: int, name: bytes) -> Group | None:
         block = self._sealed(level, number)
@@ -199,7 +196,7 @@ class BlockPager(Pager):
         return tails[level]
 
     def drop_tails(self) -> None:
-        """Discard the levels within open blocks, which have lost elements."""
+        """Discard the levels within open blocks, because these have lost elements."""
         self._tails = []
 
     def at(self, level: int, number: int) -> Block | None:
@@ -209,17 +206,17 @@ class BlockPager(Pager):
         return self._sealed(level, number)
 
     def _sealed(self, level: int, number: int) -> Block | None:
-        """Return a sealed block if it is in memory, the same object for all uses."""
+        """Return a sealed block if it is in memory."""
         return self._held.get((level, number)) or self._ends.get((level, number))
 
     def is_on_path(self, position: int) -> bool:
-        """Return whether the front path is that of an event."""
+        """Return whether an event is below the front path."""
         return (0, position // self._levels.leaf_arity) in self._path
 
     def path_to(self, position: int) -> list[Block]:
         """Return the sealed blocks from an event up to the open block above it, the leaf first.
 
-        At most one page read per level; none for blocks in memory. The blocks are not retained yet.
+        At most one page read per level. Call ``hold`` to retain the blocks.
         """
         levels, found, path = self._levels, dict[Where, Block](), list[Block]()
         level, number = 0, position // levels.leaf_arity
@@ -242,9 +239,9 @@ class BlockPager(Pager):
             self._path |= {(block.level, block.number)}
 
     def find(self, level: int, number: int, found: dict[Where, Block]) -> Block:
-        """Return any block; one page read for it, and for each above it, unless they are in memory.
+        """Return any block. One page read for it and for each ancestor that is not in memory.
 
-        ``found`` collects the blocks that were read, also if they are ends of the last range.
+        ``found`` collects the blocks that were read, including the ends of the last range.
         """
         where = level, number
         block = found.get(where) or self.at(level, number)
@@ -258,18 +255,18 @@ class BlockPager(Pager):
         return block
 
     def hold_ends(self, found: dict[Where, Block]) -> None:
-        """Retain the blocks found for a range, if any, in place of the previous ones."""
+        """Retain the blocks found for a range, if any, instead of the previous ones."""
         self._ends = found or self._ends
 
     @property
     def resident(self) -> list[Block]:
-        """Return all blocks in memory."""
+        """All blocks in memory."""
         opened = [self.tail(level) for level in range(len(self._levels.tails))]
         return opened + list((self._ends | self._held).values())
 
     @contextmanager
     def preserving_state(self) -> Iterator[None]:
-        """Release at the end the blocks retained in this context, and restore the others."""
+        """At the end of the context, restore the retained blocks as they were at its start."""
         held, ends = self._held.copy(), self._ends
         path, tails = self._path, self._tails
         try:
@@ -281,14 +278,14 @@ class BlockPager(Pager):
     # --- changed blocks -------------------------------------------------------------------------
 
     def mark_dirty(self, number: int) -> list[Block]:
-        """Return a leaf block and all above it up to an open one, marked as dirty, the leaf first.
+        """Mark a leaf block and its sealed ancestors dirty; return them and the open block above.
 
-        At most one page read per level; if one fails, nothing has changed.
+        The leaf is first. At most one page read per level. If a read fails, nothing changes.
         """
         levels = self._levels
         path = self.path_to(number * levels.leaf_arity)
         for block in path:
-            if not block.dirty:  # a group of a page is not modified
+            if not block.dirty:  # copies the group, because the page it came from may be cached
                 group, schema = block.group, levels.layout_of(block.level).schema
                 rows = schema.new(group.count)
                 schema.put_many(rows, 0, group.rows)
@@ -299,9 +296,9 @@ class BlockPager(Pager):
         return [*path, self.tail(len(path))]
 
     def write_dirty(self, most: int = 0) -> None:
-        """Write changed blocks, children first, if a level has more than ``most`` of them.
+        """Write the dirty blocks, children first, if a level has more than ``most`` of them.
 
-        One store call per level. If the store fails, the unwritten blocks stay as they are.
+        One store call per level. If the store fails, the unwritten blocks stay dirty.
         """
         waiting: dict[int, list[Block]] = {}
         for block in self._held.values():
@@ -315,7 +312,7 @@ class BlockPager(Pager):
             for block, name in zip(blocks, names, strict=True):
                 number, index = divmod(block.number, self._levels.arity)
                 above = self.at(level + 1, number)
-                assert above is not None  # it became dirty with this one
+                assert above is not None  # it became dirty together with this block
                 old, above.group.names[index] = above.group.names[index], name
                 block.dirty = False
                 if self._keeps_old and old not in (name, NO_NAME):
@@ -324,10 +321,10 @@ class BlockPager(Pager):
 
 
 class BlockReader(LeafReader):
-    """The events of blocks in order, for one range of them: the paper's range query.
+    """The events of blocks in order, for one range: the paper's range query.
 
-    Each page is read once, at most two per level; what was read stays in memory until the next
-    range, unless ``holds`` is false.
+    Each page is read once, at most two per level. The blocks stay in memory until the next range,
+    unless ``holds`` is false.
     """
 
     def __init__(self, pages: LevelPages, blocks: BlockPager, holds: bool = True) -> None:
@@ -338,20 +335,20 @@ class BlockReader(LeafReader):
     def fold(self, start: int, stop: int) -> Partial:
         """Return the aggregate of a range of positions, the identity if it is empty.
 
-        At most log2(arity) + 2 combines for each of two blocks per level, and ``arity`` more for
-        each that had to be read; at most two page reads per level.
+        At most log2(arity) + 2 combines for each of two blocks per level, plus ``arity`` for each
+        block that is read. At most two page reads per level.
         """
         fold = super().fold(start, stop)
         self.hold()
         return fold
 
     def hold(self) -> None:
-        """Keep what was read in memory until the next range."""
+        """Keep the blocks that were read in memory until the next range."""
         if self._holds:
             self._blocks.hold_ends(self._found)
 
     def group(self, level: int, number: int) -> Group:
-        """Return the group of a block; one page read for it, and for each missing one above."""
+        """Return the group of a block. One page read for it and for each missing ancestor."""
         return self._blocks.find(level, number, self._found).group
 
     def _within(self, level: int, number: int, start: int, stop: int) -> Partial:

@@ -1,4 +1,4 @@
-"""Consecutive events of a log: stored leaves, chunks of the current batch, and their times."""
+"""Consecutive events of a log: stored leaves, chunks of the current batch, and time searches."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from mta.folds.sliding import Events, Fronts, SlidingFolds, joined
 from mta.kernels.native import ranks
 from mta.monoids.base import AbstractMonoid, Partial
 
-#: If fewer events are searched for, only the leaves with their fronts are read.
+#: When fewer events than this are searched for, only the leaves with their fronts are read.
 _FEW = 1024
-#: A leaf of so many events is searched separately, not concatenated with others.
+#: A leaf with at least this many events is searched separately, not concatenated with others.
 _MANY = 4096
 
 
@@ -34,17 +34,16 @@ class Leaf:
 
     @property
     def searched(self) -> np.ndarray:
-        """Return the times of the events, if stored, for searches that end before the last."""
+        """The times to search, which may omit the last one. The events must have times."""
         assert self.times is not None
         return self.times
 
     @property
     def groups(self) -> Sequence[Events]:
-        """Return its events as consecutive groups."""
         return [Events(self.rows, self.times, self.count)]
 
     def before(self, stop: int, monoid: AbstractMonoid) -> Leaf:
-        """Return the part of it before a position."""
+        """Return the events before a position."""
         if stop >= self.stop:
             return self
         count = stop - self.first
@@ -52,24 +51,20 @@ class Leaf:
         return Leaf(self.first, monoid.inputs.cut(self.rows, 0, count), times, count)
 
     def partials(self, start: int, stop: int, monoid: AbstractMonoid) -> Rows:
-        """Return the events of some positions, lifted."""
+        """Return the lifted events from position ``start`` to ``stop``."""
         rows = monoid.inputs.cut(self.rows, start - self.first, stop - self.first)
         return monoid.lift_rows(rows, stop - start)
 
     def suffixes(self, position: int, right: Partial, monoid: AbstractMonoid) -> Rows:
-        """Return folds from a position, and each after it, to the end, with ``right`` appended.
-
-        One combine per event.
-        """
+        """Return the fold of each suffix from ``position`` on with ``right``. One combine each."""
         count = self.stop - position
         return monoid.suffixes(self.partials(position, self.stop, monoid), count, right)
 
 
 class JoinedLeaf(Leaf):
-    """Consecutive groups of events, each with its times; concatenated on first access.
+    """Consecutive groups of events, concatenated on first access.
 
-    Usually these are a leaf of a tree by time and the one entry after it, and need no
-    concatenation.
+    The usual pair, a leaf of a tree by time and the one entry after it, is not concatenated.
     """
 
     def __init__(self, schema: Schema, first: int, groups: Sequence[Events]) -> None:
@@ -84,13 +79,11 @@ class JoinedLeaf(Leaf):
 
     @cached_property
     def times(self) -> np.ndarray | None:  # type: ignore[override]
-        """Return the times of the events, if stored."""
         pieces = [group.times for group in self._groups if group.times is not None]
         return np.concatenate(pieces) if pieces else None
 
     @cached_property
     def rows(self) -> Rows:
-        """Return the events as input rows."""
         rows, at = self._schema.new(self.count), 0
         for some, _, size in self._groups:
             self._schema.put_many(rows, at, some)
@@ -115,7 +108,7 @@ class JoinedLeaf(Leaf):
 def suffixes_of(
     leaves: Sequence[Leaf], position: int, right: Partial, monoid: AbstractMonoid
 ) -> Rows:
-    """Return the same as ``Leaf.suffixes``, for consecutive leaves."""
+    """Return ``Leaf.suffixes`` of consecutive leaves."""
     leaf = leaves[0]
     if len(leaves) > 1:
         groups = [group for leaf in leaves for group in leaf.groups]
@@ -124,10 +117,7 @@ def suffixes_of(
 
 
 class Chunk(Leaf):
-    """Events of the current batch, stored or not: rows and times at positions from ``first`` on.
-
-    What all cursors need of them is computed once.
-    """
+    """Events of the current batch, stored or not. Computes once what all cursors need."""
 
     def __init__(
         self, monoid: AbstractMonoid, first: int, rows: Rows, times: np.ndarray | None, count: int
@@ -137,11 +127,11 @@ class Chunk(Leaf):
 
     @cached_property
     def sliding(self) -> SlidingFolds:
-        """Return the events as partial aggregates, and all folds of them; one combine each."""
+        """The events as partial aggregates, and their folds. One combine per event."""
         return SlidingFolds(self.monoid, self.monoid.lift_rows(self.rows, self.count), self.count)
 
     def lifted(self, start: int, stop: int, leaf: Callable[[int], Leaf]) -> Rows:
-        """Return the events of some positions, lifted; ``leaf`` reads those before the chunk."""
+        """Return the lifted events of some positions; ``leaf`` reads those before the chunk."""
         monoid, at = self.monoid, start
         if start >= self.first:
             return self.partials(start, stop, monoid)
@@ -161,14 +151,13 @@ class Chunk(Leaf):
 
 
 class SearchedTimes:
-    """Stored times from a window's front on, then those of a chunk (``frames.TimeSearch``).
+    """Stored times from a window's front on, then the times of a chunk (``frames.TimeSearch``).
 
-    Positions are counted from the first event of the chunk; those of stored events are negative.
-    Times are searched in pieces: a stored chunk of the batch, or consecutive leaves, concatenated;
-    finally the chunk itself.
+    Positions count from the first event of the chunk, so those of stored events are negative. Each
+    search covers one piece: a stored chunk of the batch, some concatenated leaves, or the chunk.
 
-    ``leaf`` reads the leaf that has a position, up to a time (``until`` of ``OrderedEvents.leaf``),
-    and ``first_after`` is that of the log.
+    ``leaf`` reads the leaf at a position; its second argument is ``until`` of
+    ``OrderedEvents.leaf``. ``first_after`` is the method of the log.
     """
 
     def __init__(
@@ -181,9 +170,9 @@ class SearchedTimes:
         self._front, self._chunk, self._leaf, self._first_after = front, chunk, leaf, first_after
 
     def first_after_each(self, times: np.ndarray, age: int) -> Fronts:
-        """Return the position of the oldest event less than ``age`` old at each of some times.
+        """Return, for each time, the position of the oldest event less than ``age`` old.
 
-        Leaf by leaf; if a whole leaf is skipped, the next is searched from the top.
+        Searches leaf by leaf, and from the root again when a whole leaf is skipped.
         """
         chunk, count, position, done = self._chunk, len(times), self._front, 0
         until = int(times[-1]) - age if count >= _FEW else None
@@ -218,11 +207,10 @@ class SearchedTimes:
     def _gather(
         self, position: int, times: np.ndarray, age: int, done: int, until: int | None
     ) -> tuple[int, np.ndarray, int, int]:
-        """Return the stored times from a leaf on, as far as searches end close to each other.
+        """Return the times of consecutive leaves, as long as a search ends in each of them.
 
-        Leaves of many events are not concatenated. For ``until`` see ``OrderedEvents.leaf``.
-        Returns the positions of the first event and after the last, and the end of the served part
-        of ``times``.
+        Does not concatenate leaves of many events. Also returns the position of the first event,
+        the position after the last event, and the end of the part of ``times`` that was searched.
         """
         leaf = start = self._leaf(position, until)
         stop = leaf.first

@@ -1,7 +1,7 @@
-"""Ranges of retained events, by position and by time, and what a policy sees of them.
+"""Ranges of retained events, by position and by time, and the view that a policy has of them.
 
-If events of a range have left, the result covers the remaining ones, and is only returned with
-``partial=True``.
+If some events of a range were evicted, the result covers only the others, and you must pass
+``partial=True`` to get it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from mta.times import clock
 
 
 class Positions:
-    """What a policy on positions and times sees, wherever its window ends (``frames.View``).
+    """The view of a policy on positions and times, wherever its window ends (``frames.View``).
 
-    A policy that ``merges`` sees totals as well.
+    A policy that ``merges`` also sees totals.
     """
 
     def __init__(
@@ -38,7 +38,6 @@ class Positions:
 
     @property
     def back(self) -> int:
-        """Return the position after the window's newest event."""
         return self._back()
 
     def _never(self, *args: Any) -> Any:
@@ -53,12 +52,12 @@ class Positions:
 def fold_between(events: Remembered, after: int, until: int, partial: bool) -> tuple[Partial, int]:
     """Return the aggregate and the number of events with after < t <= until, in microseconds.
 
-    Costs O(arity * log n) combines and at most two page reads per level. Raises EventsGone.
+    Raises InvalidTime, and EventsGone.
     """
     if until < after:
         raise InvalidTime(f"the range from {clock(after)} to {clock(until)} ends before it begins")
     front, start = events.kept_from, events.first_after(after)
-    # Late events may be older than others that have left.
+    # A late event may be older than events that were evicted.
     if front > 0 and (start == front or events.by_time) and not partial:
         before = events.time_before(front)
         if start == front if before is None else before > after:
@@ -68,13 +67,13 @@ def fold_between(events: Remembered, after: int, until: int, partial: bool) -> t
 
 
 def fold_positions(events: Remembered, start: int, stop: int, partial: bool) -> tuple[Partial, int]:
-    """Return the aggregate from position ``start`` to ``stop``, and how many are retained.
+    """Return the aggregate from position ``start`` to ``stop``, and the number of retained events.
 
     Raises EventsGone, and ValueError for positions that do not exist yet.
     """
     if not 0 <= start <= stop <= events.back:
         raise ValueError(
-            f"positions {start} to {stop} are no range of the {events.back} events there have been"
+            f"positions {start} to {stop} are not a range of the {events.back} events so far"
         )
     if start < events.kept_from and not partial:
         raise _gone(f"from position {start} on", events.kept_from)
@@ -85,10 +84,7 @@ def fold_positions(events: Remembered, start: int, stop: int, partial: bool) -> 
 def leaves_from(
     events: OrderedEvents, position: int, schema: Schema, stop: int | None = None
 ) -> Iterator[Leaf]:
-    """Yield the events from a position on, up to ``stop`` if given, one leaf at a time.
-
-    Reads each page once. Raises CorruptPage.
-    """
+    """Yield the events from a position to ``stop``, one leaf at a time. Raises CorruptPage."""
     end = events.back if stop is None else stop
     while position < end:
         leaf = events.leaf(position)
@@ -101,7 +97,7 @@ def leaves_from(
 
 
 def events_in(leaves: Iterable[Leaf], schema: Schema, timed: bool) -> Events:
-    """Return the events of some leaves as one group, with their times if ``timed``."""
+    """Return the events of leaves as one group, with their times if ``timed``."""
     leaves = list(leaves)
     rows, at = schema.new(sum(leaf.count for leaf in leaves)), 0
     for leaf in leaves:
@@ -113,6 +109,7 @@ def events_in(leaves: Iterable[Leaf], schema: Schema, timed: bool) -> Events:
 
 def _gone(what: str, kept: int) -> EventsGone:
     return EventsGone(
-        f"events {what} have left already; those from position {kept} on are kept. Ask for a later "
-        "range, accept what is left with partial=True, or retain more (retain_for=...)"
+        f"events {what} have left already; those from position {kept} on are retained. Ask for a "
+        "later range, accept the remaining events with partial=True, or retain more "
+        "(retain_for=...)"
     )

@@ -1,17 +1,20 @@
-"""Monoids: what a window computes. The ready-made ones, and the bases for one's own.
+"""Monoids: what a window computes. Ready-made aggregations, and base classes for your own.
 
-- ``base``, ``columnar``, ``summary``: plain functions, numpy columns, heavy partials
-- ``ranges``, ``holistic``: results that follow from the events, and those that need all of them
-- ``typed``: what monoids need of the type of their column
-- ``basic``, ``text``, ``deviations``, ``shape``, ``regression``: sums, extremes, lists; moments
-- ``logical``, ``positional``: truth values, bits, products; values by their place
-- ``quantiles``, ``distinct``: exact ones, of all values of a window
-- ``timeseries``: what needs the times of events
-- ``parts``, ``product``: several aggregations in one structure; ``catalogue``: aggregations by name
-- ``nulls``: rows that are left out, as their values are null or a filter says so
+- ``base``, ``columnar``, ``summary``: base classes for plain functions, numpy columns and summaries
+- ``ranges``, ``holistic``: results computed from ranges of events, or from all values of a window
+- ``typed``: what a column's type determines for a monoid
+- ``basic``, ``text``: counts, sums, extremes, first and last values, lists
+- ``deviations``, ``shape``, ``regression``: statistics from central moments
+- ``logical``, ``positional``: truth values, bits and products; values by their position
+- ``quantiles``, ``distinct``: exact quantiles, ranks and distinct counts
+- ``timeseries``: aggregations that read the times of events
+- ``parts``, ``product``: several aggregations in one structure
+- ``catalogue``: aggregations by name
+- ``nulls``: null values and filters
 - ``missing_columns``: aggregations of columns that were added later
-- ``moments``, ``increasing_run``, ``bloom``, ``sketches``: approximate results, and runs
-- ``equality``, ``naming``: when partials are the same, and what functions are called
+- ``moments``, ``bloom``, ``sketches``: approximate results in bounded space
+- ``increasing_run``: the longest run of increasing values
+- ``equality``, ``naming``: comparing partials; naming functions
 """
 
 from mta.columns.schemas import Decimals

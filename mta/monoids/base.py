@@ -1,15 +1,14 @@
 """Monoids: what a window computes, as ``lower(combine(lift(e1), combine(lift(e2), ...)))``.
 
-``combine`` must be associative and ``identity`` its neutral element; it need be neither commutative
-nor invertible (MTA paper, section 3.3; Reactive Aggregator paper, section 2). There are two ways to
-write one:
+``combine`` must be associative, and ``identity`` must be its neutral element. ``combine`` need not
+be commutative or invertible (MTA paper, section 3.3; Reactive Aggregator paper, section 2). There
+are two ways to write a monoid:
 
-- ``Monoid``: plain Python functions on any object, called once per combine;
-- ``ColumnarMonoid``: functions on numpy arrays, so that one definition serves a single event, a
-  whole group and a batch.
+- ``Monoid``: plain Python functions on any object, called once per combine
+- ``ColumnarMonoid``: numpy functions; one definition serves single events, groups and batches
 
-An aggregator never calls ``lift`` in a loop itself: it asks for whole groups (``lift_rows``,
-``fold``, ``prefixes``, ``suffixes``), and each kind of monoid answers in the way that suits it.
+Aggregators never call ``lift`` in a loop. They call methods for whole groups (``lift_rows``,
+``fold``, ``prefixes``, ``suffixes``), which each kind of monoid implements in its fastest way.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from mta.recipes import Recorded
 
 Partial = Any
 
-if TYPE_CHECKING:  # Python's own has defaults from 3.13 on
+if TYPE_CHECKING:  # typing.TypeVar has defaults from Python 3.13
     from typing_extensions import TypeVar
 
     In = TypeVar("In", default=Any)
@@ -54,10 +53,10 @@ else:
 
 
 class AbstractMonoid(Recorded, ABC, Generic[Out]):
-    """What aggregators ask of a monoid, one event or one group at a time.
+    """The operations that an aggregator calls on a monoid, for one event or for a group.
 
-    Costs are in combines; ``n`` is the number of rows. Rows are loaded out as the schema says:
-    ``inputs`` for the values of events, ``partials`` for aggregates, ``outputs`` for results.
+    Costs are in combines; ``n`` is the number of rows. Schemas give the layout of rows: ``inputs``
+    for the values of events, ``partials`` for aggregates, ``outputs`` for results.
     """
 
     name: str
@@ -65,46 +64,45 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
     inputs: Schema
     partials: Schema
     outputs: Schema
-    #: The result on a window without events.
+    #: The result for a window without events.
     empty: Out
-    #: The SQL type of results, such as "array<double>", if it does not follow from ``empty`` and
-    #: columns that are read.
+    #: The SQL type of results, such as "array<double>", if ``empty`` and the input columns do not
+    #: determine it.
     result_type: str | None = None
     #: combine(a, b) equals combine(b, a).
     commutative: bool = False
     #: combine(a, b) is always a or b.
     selective: bool = False
-    #: Whole-group combines cost much less than as many single ones.
+    #: Combining whole groups costs much less than combining row by row.
     is_columnar: bool = False
-    #: The result of no values is a value, as 0 of a count and [] of a list.
+    #: Without values, the result is a value: 0 for a count, [] for a list.
     never_null: bool = False
-    #: How many values a partial is of, or each row of partials, where partials say so.
+    #: Returns the number of values in a partial, or in each row of partials, if these store it.
     values_in: Callable[[Any], Any] | None = None
-    #: Results of ranges of events follow from the events; see ``mta.monoids.ranges``.
+    #: Whether results are computed from ranges of events; see ``mta.monoids.ranges``.
     folds_ranges: bool = False
-    #: ``combine``, ``lift`` and ``lower`` do not call numpy: they take and return Python's own
-    #: numbers, or a user's objects.
+    #: ``combine``, ``lift`` and ``lower`` use Python numbers or the user's objects, never numpy.
     is_plain: bool = False
-    #: inverse(combine(a, b), a) equals b; None where there is no such function.
+    #: inverse(combine(a, b), a) equals b; None if the monoid is not invertible.
     inverse: Callable[[Partial, Partial], Partial] | None = None
     #: combine(a, b) on two partials.
     combine: Callable[[Partial, Partial], Partial]
     #: The partial aggregate of one event.
     lift: Callable[[Row], Partial]
-    #: The result that a partial aggregate stands for.
+    #: The result of a partial aggregate.
     lower: Callable[[Partial], Out]
 
     @property
     def joins_values(self) -> bool:
-        """Whether two events can be one, whose value is the combination of theirs."""
+        """Whether two events can be merged into one, whose value is the two values combined."""
         return self.lift is same_value and repr(self.inputs) == repr(self.partials)
 
     def join_values(self, older: Row, newer: Row) -> Row:
-        """The value of two events as one; 1 combine. Only where ``joins_values``."""
+        """Merge the values of two events; 1 combine. Requires ``joins_values``."""
         return self.combine(older, newer)
 
     def values_of(self, partials: Rows) -> Rows:
-        """The values that partials are. Only where ``joins_values``."""
+        """Convert partials back to values. Requires ``joins_values``."""
         return partials
 
     @property
@@ -114,7 +112,7 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
 
     @cached_property
     def fingerprint(self) -> bytes:
-        """16 bytes, the same in every process for the same name, layout and identity."""
+        """16 bytes: a hash of the name, layout and identity, equal in every process."""
         return hashlib.blake2b(repr(self._identifies()).encode(), digest_size=16).digest()
 
     def _identifies(self) -> tuple[Any, ...]:
@@ -129,91 +127,91 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
 
     @property
     def has_own_rule(self) -> bool:
-        """Whether the monoid refuses values that its input columns would take."""
+        """Whether the monoid rejects values that its input columns accept."""
         return True
 
     @property
     def taken_as_they_come(self) -> frozenset[type]:
-        """Types whose values are valid input rows as they are, except for NaN."""
+        """Types whose values, except NaN, are input rows without conversion."""
         return frozenset()
 
     # --- events coming in -------------------------------------------------------------------
 
     @abstractmethod
     def row(self, value: Any) -> Row:
-        """One event's value as an input row. Raises InvalidValue for a wrong type."""
+        """Convert one event's value to an input row. Raises InvalidValue for a wrong type."""
 
     @abstractmethod
     def rows(self, values: Any, count: int | None = None) -> tuple[Rows, int]:
-        """A batch of values as input rows, and how many. Raises InvalidValue for a wrong type."""
+        """Convert a batch to input rows; return them and their number. Raises InvalidValue."""
 
     @abstractmethod
     def is_valid(self, row: Row) -> bool:
-        """Whether a row holds a value that may be aggregated (no null, no NaN)."""
+        """Whether a row can be aggregated: it holds no null and no NaN."""
 
     @abstractmethod
     def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
-        """A mask of the rows that hold a null or a NaN; None when there are none."""
+        """Return a mask of the rows that hold a null or a NaN; None if there are none."""
 
     # --- aggregates -------------------------------------------------------------------------
 
     @abstractmethod
     def lift_rows(self, rows: Rows, count: int) -> Rows:
-        """``lift`` for each row."""
+        """Apply ``lift`` to each row."""
 
     @abstractmethod
     def lower_rows(self, partials: Rows) -> Rows:
-        """``lower`` for each row."""
+        """Apply ``lower`` to each row."""
 
     @abstractmethod
     def fold(self, partials: Rows, count: int) -> Partial:
-        """All rows combined in order; n - 1 combines, the identity when there are none."""
+        """Combine all rows in order; n - 1 combines. Returns the identity if there are none."""
 
     @abstractmethod
     def prefixes(self, partials: Rows, count: int, left: Partial) -> Rows:
-        """``left`` combined with the first 1, 2, ... n rows; n combines."""
+        """Combine ``left`` with the first 1, 2, ... n rows; n combines."""
 
     @abstractmethod
     def suffixes(self, partials: Rows, count: int, right: Partial) -> Rows:
-        """The last n, n-1, ... 0 rows combined with ``right``: n + 1 rows; n combines."""
+        """Combine the last n, n - 1, ... 0 rows with ``right``: n + 1 rows; n combines."""
 
     @abstractmethod
     def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
-        """Row by row; one side may be a single row, which then serves for every row."""
+        """Combine row by row; a single row is combined with every row of the other side."""
 
     @abstractmethod
     def results(self, outputs: Rows) -> Any:
-        """Output rows as the caller gets them: an array, or a dictionary of arrays."""
+        """Convert output rows to what the caller gets: an array, or a dictionary of arrays."""
 
     def of_types(self, *types: Any) -> AbstractMonoid:
-        """This monoid for columns of these types, where it was made without any.
+        """Return this monoid for columns of the given types, unless it was created with a type.
 
-        A type is a dtype of integers, booleans, datetimes or durations by name, ``Decimals``,
-        ``str`` for text and other objects, or None where doubles will do.
+        A type is the name of an integer, boolean, datetime or duration dtype, ``Decimals``, ``str``
+        for text and other objects, or None for columns read as float64.
         """
         return self
 
     @property
     def bare(self) -> AbstractMonoid:
-        """What aggregates values: the monoid itself, or that which skips nulls in its place."""
+        """The monoid that aggregates values; for a wrapper that skips nulls, the wrapped monoid."""
         return self
 
     @property
     def follows_column(self) -> bool:
-        """Whether results are values of the last column that it reads, of that column's type."""
+        """Whether results are values of the last input column and have its type."""
         return False
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        """Whether two partials stand for the same events, up to rounding; see ``equality``.
+        """Whether two partials represent the same events, up to rounding; see ``equality``.
 
-        ``scale`` is that of the partials that both were folded of. Sketches, of which many stand
-        for the same events, compare what they answer.
+        ``scale`` is the scale of the partials that were folded into both. Sketches compare their
+        estimates, as different sketches can represent the same events.
         """
         return same(one, other, None if scale is None else scale.widened())
 
 
 class Refold:
-    """A fold computed again by a check, with its scale: how far the stored one may differ from it.
+    """A fold that a check computes again, with the scale of the rounding errors it allows.
 
     >>> total = Monoid(identity=0.0, combine=lambda a, b: a + b, name="total")
     >>> fold = Refold(total, [1e17, 3.0, -1e17])
@@ -231,20 +229,20 @@ class Refold:
 
     @classmethod
     def of_rows(cls, monoid: AbstractMonoid, rows: Rows, count: int) -> Self:
-        """Of a group of partials at once."""
+        """Fold a group of partials with whole-group combines."""
         fold = cls(monoid)
         fold.partial, fold.scale = monoid.fold(rows, count), Scale.of_rows(rows, count)
         return fold
 
     def __add__(self, other: Self) -> Self:
-        """Both folds, side by side."""
+        """Combine this fold with a fold of the rows after it."""
         fold = type(self)(self.monoid)
         fold.partial = self.monoid.combine(self.partial, other.partial)
         fold.scale = self.scale + other.scale
         return fold
 
     def agrees(self, found: Partial) -> bool:
-        """Whether a partial stands for the same events, up to the rounding of what went in."""
+        """Whether a partial represents the same events, up to rounding."""
         return self.monoid.same(found, self.partial, self.scale)
 
     def __repr__(self) -> str:
@@ -252,7 +250,7 @@ class Refold:
 
 
 class Promises(TypedDict, Generic[Held], total=False):
-    """What a ``Monoid`` may promise of its ``combine``."""
+    """The properties that a ``Monoid`` can declare for its ``combine``."""
 
     commutative: bool
     selective: bool
@@ -262,20 +260,21 @@ class Promises(TypedDict, Generic[Held], total=False):
 class Monoid(AbstractMonoid[Out], Generic[In, Held, Out]):
     """An aggregation of plain Python functions over any objects.
 
-    A snapshot is only restored with an aggregation of the same name and identity. Without a name it
-    is called by its functions, and a lambda by a digest of its code, which differs between versions
-    of Python. The name that an error shows can be given as ``name``.
+    A snapshot can only be restored with an aggregation of the same name and identity. Without a
+    ``name``, the name is made of the names of the functions. A lambda is named by a digest of its
+    code, which differs between versions of Python: pass a ``name`` to restore snapshots after an
+    upgrade.
 
     Args:
         identity: The partial result of no events.
-        combine: Joins the partial results of two neighboring parts, the older one first.
-        lift: Turns a value into a partial result; unless it is given, they are the same.
-        lower: Turns a partial result into the result; unless it is given, they are the same.
+        combine: Combines the partial results of two neighboring parts, the older one first.
+        lift: Converts a value to a partial result; by default, the value is the partial result.
+        lower: Converts a partial result to the result; by default, they are the same.
         name: The name in snapshots.
-        commutative: Whether the order of the parts does not matter.
+        commutative: Whether ``combine(a, b)`` equals ``combine(b, a)``.
         selective: Whether ``combine`` always returns one of its two arguments.
-        inverse: Takes an older part out of a partial result; some algorithms in memory need it.
-        empty: The result on a window without events; ``lower(identity)`` unless it is given.
+        inverse: Removes an older part from a partial result; some in-memory algorithms need it.
+        empty: The result for a window without events; by default ``lower(identity)``.
 
     >>> longest = Monoid(identity="", combine=lambda a, b: a if len(a) >= len(b) else b)
     >>> longest.fold(["to", "be", "or not"], 3)
@@ -342,7 +341,7 @@ class Monoid(AbstractMonoid[Out], Generic[In, Held, Out]):
 
     @property
     def is_bare(self) -> bool:
-        """Whether results are partials as they are, on an empty window too."""
+        """Whether results equal partials, for an empty window too."""
         return self._lower is None and self.empty is self.identity
 
     def row(self, value: Any) -> Row:
@@ -360,8 +359,8 @@ class Monoid(AbstractMonoid[Out], Generic[In, Held, Out]):
             return missing(rows)
         return any_of([np.array([not self.is_valid(row) for row in rows], dtype=bool)])
 
-    # Comprehensions, not map, reduce and accumulate: a Python function called from Python code
-    # costs half of one called from C.
+    # Comprehensions instead of map, reduce and accumulate: calling a Python function from Python
+    # costs half as much as calling it from C.
 
     def lift_rows(self, rows: Rows, count: int) -> Rows:
         lift = self._lift
@@ -398,7 +397,7 @@ class Monoid(AbstractMonoid[Out], Generic[In, Held, Out]):
         return [combine(a, b) for a, b in zip(lefts, rights, strict=True)]
 
     def results(self, outputs: Rows) -> Any:
-        """An array of numbers where all are of one kind and it holds them as they are."""
+        """Return an array of numbers if all results have one type that it stores exactly."""
         kinds = set(map(type, outputs))
         if not kinds <= PLAIN:
             outputs = [plain(output) for output in outputs]
@@ -409,23 +408,23 @@ class Monoid(AbstractMonoid[Out], Generic[In, Held, Out]):
 
 
 def any_of(masks: Iterable[np.ndarray | None]) -> np.ndarray | None:
-    """The rows that any of the masks marks; None when there are none."""
+    """Return the rows marked in any of the masks; None if there are none."""
     found = [mask for mask in masks if mask is not None]
     mask = reduce(np.logical_or, found) if found else None
     return mask if mask is not None and mask.any() else None
 
 
 def as_output(result: Any) -> Row:
-    """A result as a row of outputs: those of a product's columns as a tuple."""
+    """Convert a result to an output row; a product's dictionary becomes a tuple."""
     return tuple(result.values()) if isinstance(result, dict) else result
 
 
 def empties(monoid: AbstractMonoid, count: int) -> Rows:
-    """Outputs of so many windows without events."""
+    """Return the output rows of ``count`` windows without events."""
     one = monoid.outputs.one(as_output(monoid.empty))
     return monoid.outputs.take(one, np.zeros(count, np.intp))
 
 
 def same_value(value: Any) -> Any:
-    """What ``lift`` and ``lower`` are where there is nothing to do."""
+    """Return the value unchanged: the default ``lift`` and ``lower``."""
     return value

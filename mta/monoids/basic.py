@@ -1,25 +1,25 @@
 """Counts, sums, means, extremes, first and last values.
 
-| monoid | result on the window | on an empty window |
+| monoid | result | result for an empty window |
 |---|---|---|
-| Count | how many events | 0 |
-| Sum, CheckedSum | their sum | 0 |
-| Min, Max | the extreme | NaN |
+| Count | the number of events | 0 |
+| Sum, CheckedSum | the sum of the values | 0 |
+| Min, Max | the smallest, the largest value | NaN |
 | Mean, GeometricMean | the mean | NaN |
-| MinCount, MaxCount | how many events are at the extreme | 0 |
-| ArgMin, ArgMax | the argument of the extreme, of the first one in a tie | NaN |
+| MinCount, MaxCount | the number of events with the extreme value | 0 |
+| ArgMin, ArgMax | the argument of the extreme value; of the oldest in a tie | NaN |
 | First, Last | the oldest, the newest value | NaN |
 
-``docs/numbers.md`` states what each does with infinities, NaN, overflow, signed zeros and the ends
-of int64. In short: infinities are values like others (inf - inf is NaN while both are in the
-window); no sum, mean or extreme is -0.0; the window refuses or drops a NaN or null. Nothing is ever
+``docs/numbers.md`` states how each of them handles infinities, NaN, overflow, signed zeros and the
+limits of int64. In short: infinities are ordinary values (inf - inf is NaN while both are in the
+window); no sum, mean or extreme is -0.0; the window rejects or drops NaN and null. Nothing is ever
 subtracted, so no error outlives the event that caused it.
 
-With ``dtype="int64"`` results are exact integers, and an empty window returns the identity. With
-``Decimals(2)`` they are exact decimals. Monoids that choose a value also take datetimes and
-durations, as ``Max("M8[us]")``, whose result on an empty window is NaT. Without a type values are
-doubles, and a whole number that no double represents is refused; ``rolling`` and Spark know the
-column before the first event and use its type (``of_types``).
+With ``dtype="int64"``, results are exact integers, and an empty window returns the identity. With
+``Decimals(2)``, results are exact decimals. Monoids that choose a value also accept datetimes and
+durations, such as ``Max("M8[us]")``, whose result for an empty window is NaT. Without a type,
+values are doubles, and an integer that no double represents is rejected. ``rolling`` and Spark know
+the column before the first event and use its type (``of_types``).
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ from mta.monoids.typed import (
 )
 
 _LARGEST_LOG = math.log(np.finfo("f8").max)
-#: The lower half of a number of 64 bits.
+#: The lower half of a 64-bit integer.
 _LOW = (1 << 32) - 1
-#: The smallest whole number beyond int64.
+#: The smallest integer above the range of int64.
 _HALF = 1 << 63
 
 
-#: Types of columns, as type checkers know them.
+#: The types of columns, for type checkers.
 Whole = type[int] | type[np.integer[Any]] | np.dtype[np.integer[Any]] | Literal["int64", "i8"]
 Floating = type[float] | np.dtype[np.float64] | Literal["float64", "f8"]
 
@@ -73,7 +73,7 @@ class Count(ColumnarMonoid[int]):
     column that are not null.
 
     Args:
-        column: The column whose values are counted, in place of events.
+        column: The column whose values are counted instead of events.
 
     >>> from mta import CountWindow, Count, Window
     >>> Window(Count(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
@@ -83,7 +83,6 @@ class Count(ColumnarMonoid[int]):
     never_null = True
 
     def __init__(self, column: str | None = None) -> None:
-        #: The column whose values are counted, in place of events.
         self.column = column
         super().__init__(
             "Count",
@@ -101,7 +100,7 @@ class Count(ColumnarMonoid[int]):
 
 
 class _Typed(ColumnarMonoid[Out]):
-    """A monoid whose results have the type of its columns, or a type that is given."""
+    """A monoid whose results have its column's type, or a given type."""
 
     def results(self, outputs: Rows) -> Any:
         return objects(outputs) if isinstance(self.outputs, Objects) else outputs
@@ -110,12 +109,11 @@ class _Typed(ColumnarMonoid[Out]):
 class Sum(_Typed[Out]):
     """The sum of the values.
 
-    Partial sums are added along the tree, so nothing cancels: the error is O(arity * log n).
+    Partial sums are added along the tree and never subtracted: the error is O(arity * log n).
 
     Args:
-        dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
-            ``Decimals(places)``. By default, values are read as float64, and in ``rolling``
-            and Spark as the type of their column.
+        dtype: A numpy type such as "int64", or ``Decimals(places)``. Defaults to the column's type
+            in ``rolling`` and Spark, and to float64 elsewhere.
 
     >>> from mta import CountWindow, Sum, Window
     >>> Window(Sum(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
@@ -157,20 +155,20 @@ class Sum(_Typed[Out]):
         self._follows = dtype is None
 
     def of_types(self, *types: Any) -> AbstractMonoid:
-        """Of integers, decimals and booleans, which count, a ``CheckedSum``."""
+        """Integers and decimals use ``CheckedSum``; so do booleans, which count as 0 and 1."""
         kind = "int64" if types[0] == "bool" else types[0]
         return CheckedSum(kind) if self._follows and is_whole(kind) else self
 
 
 class CheckedSum(_Typed[Out]):
-    """The exact sum of integers; ResultOutOfRange where it does not fit its type.
+    """The exact sum of integers. Raises ResultOutOfRange if it does not fit its type.
 
-    The sum is kept as two halves of 32 bits, enough for 2^31 events. The call that computes such a
-    result raises; the error says how many of its events were accepted.
+    The sum is stored as two halves of 32 bits, enough for 2^31 events. The call that computes the
+    result raises the error, which says how many of the call's events were accepted.
 
     Args:
         dtype: An integer type such as "int64", or ``Decimals(places)``.
-        label: The name of the sum in the error.
+        label: The name of the sum in error messages.
 
     >>> from mta import CountWindow, CheckedSum, Window
     >>> Window(CheckedSum(), CountWindow(2)).extend([1, 3, 2, 0]).tolist()
@@ -218,7 +216,7 @@ class CheckedSum(_Typed[Out]):
         return ((high << 32) | low).astype(dtype)
 
     def _one(self, halves: tuple[int, int]) -> int:
-        """As ``_joined``, of plain numbers, which do not wrap."""
+        """Like ``_joined``, on Python integers, which do not wrap."""
         joined = (halves[0] << 32) + halves[1]
         if not self._limits.min <= joined <= self._limits.max:
             raise self._out_of_range()
@@ -280,9 +278,8 @@ class Min(_Extremum[Out]):
     """The smallest value.
 
     Args:
-        dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
-            ``Decimals(places)``. By default, values are read as float64, and in ``rolling``
-            and Spark as the type of their column.
+        dtype: A numpy type such as "int64" or "M8[us]", or ``Decimals(places)``. Defaults to the
+            column's type in ``rolling`` and Spark, and to float64 elsewhere.
 
     >>> from mta import CountWindow, Min, Window
     >>> Window(Min(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
@@ -312,9 +309,8 @@ class Max(_Extremum[Out]):
     """The largest value.
 
     Args:
-        dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
-            ``Decimals(places)``. By default, values are read as float64, and in ``rolling``
-            and Spark as the type of their column.
+        dtype: A numpy type such as "int64" or "M8[us]", or ``Decimals(places)``. Defaults to the
+            column's type in ``rolling`` and Spark, and to float64 elsewhere.
 
     >>> from mta import CountWindow, Max, Window
     >>> Window(Max(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
@@ -365,7 +361,7 @@ class Mean(ColumnarMonoid[float]):
 
 
 class GeometricMean(ColumnarMonoid[float]):
-    """The geometric mean of values of at least 0, stored as (sum of logarithms, count).
+    """The geometric mean of non-negative values, stored as (sum of logarithms, count).
 
     >>> from mta import CountWindow, GeometricMean, Window
     >>> Window(GeometricMean(), CountWindow(2)).extend([1.0, 4.0, 4.0, 0.0]).tolist()
@@ -394,7 +390,7 @@ class GeometricMean(ColumnarMonoid[float]):
 
 
 class _Extreme(_Typed[Out]):
-    """A monoid whose partial is (the extreme value, what goes with it)."""
+    """A monoid whose partial is (extreme value, attached data)."""
 
     _largest: bool
 
@@ -403,7 +399,7 @@ class _Extreme(_Typed[Out]):
         return -np.inf if self._largest else np.inf
 
     def _right_wins(self, left: Any, right: Any) -> Any:
-        """Strictly better, or the first NaN: with NaN accepted, a NaN is the extreme."""
+        """Whether the right value is strictly better, or the first NaN, which is the extreme."""
         better = right > left if self._largest else right < left
         return better | ((right != right) & (left == left))
 
@@ -426,7 +422,7 @@ class _ExtremeCount(_Extreme[int]):
         )
 
     def _one(self, left: Partial, right: Partial) -> Partial:
-        """As ``_choose``, of plain numbers."""
+        """Like ``_choose``, on Python numbers."""
         if self._right_wins(left[0], right[0]):
             return right
         same = left[0] == right[0] or (left[0] != left[0] and right[0] != right[0])
@@ -469,7 +465,7 @@ class _ArgExtreme(_Extreme[Out]):
         super().__init__(
             name if value.dtype == np.float64 else f"{name} by {named('value', value)}",
             inputs=(value, kind),
-            # An event at the worst value still beats "no event yet", so presence is a column.
+            # An event with the worst value still wins over "no event yet", so presence is a column.
             partials=(value, kind, "?"),
             identity=(limit_of(value, upper=not self._largest), zero_of(kind), False),
             output=outputs_of(kind),
@@ -491,7 +487,7 @@ class _ArgExtreme(_Extreme[Out]):
         return self._given[1] is None
 
     def _one(self, left: Partial, right: Partial) -> Partial:
-        """As ``_choose``, of plain numbers."""
+        """Like ``_choose``, on Python numbers."""
         if right[2] and (not left[2] or self._right_wins(left[0], right[0])):
             return (right[0], right[1], True)
         return left
@@ -547,8 +543,7 @@ class _End(_OfOne[Out]):
     _of_text: type[EndText]
 
     def __init__(self, dtype: Any = None, skip_nulls: bool = True) -> None:
-        #: Whether a null is no value; else the result is null where it is the one that is chosen.
-        #: It matters where windows take nulls.
+        #: Whether to skip nulls in windows that accept them; if not, results may be null.
         self.skip_nulls = skip_nulls
         super().__init__(dtype)
 
@@ -582,7 +577,7 @@ class _End(_OfOne[Out]):
         )
 
     def _one(self, left: Partial, right: Partial) -> Partial:
-        """As ``_choose``, of plain numbers."""
+        """Like ``_choose``, on Python numbers."""
         one, other = (left, right) if self._oldest else (right, left)
         return one if one[1] else other
 
@@ -591,7 +586,7 @@ class _End(_OfOne[Out]):
         return np.where(one[1], one[0], other[0]), one[1] | other[1]
 
     def fold(self, partials: Rows, count: int) -> Partial:
-        """Search for the first row with a value; no combine."""
+        """Return the oldest or newest row that has a value; no combines."""
         is_there = partials[1][:count] if self._oldest else partials[1][:count][::-1]
         at = int(is_there.argmax()) if count else 0
         if not count or not is_there[at]:
@@ -603,11 +598,9 @@ class First(_End[Out]):
     """The oldest value in the window.
 
     Args:
-        dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
-            ``Decimals(places)``. By default, values are read as float64, and in ``rolling``
-            and Spark as the type of their column.
-        skip_nulls: Whether nulls are skipped, in windows that accept them; otherwise the result may
-            be null.
+        dtype: A numpy type such as "int64" or "M8[us]", or ``Decimals(places)``. Defaults to the
+            column's type in ``rolling`` and Spark, and to float64 elsewhere.
+        skip_nulls: Whether to skip nulls in windows that accept them; if not, results may be null.
 
     >>> from mta import CountWindow, First, Window
     >>> Window(First(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
@@ -639,11 +632,9 @@ class Last(_End[Out]):
     """The newest value in the window.
 
     Args:
-        dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
-            ``Decimals(places)``. By default, values are read as float64, and in ``rolling``
-            and Spark as the type of their column.
-        skip_nulls: Whether nulls are skipped, in windows that accept them; otherwise the result may
-            be null.
+        dtype: A numpy type such as "int64" or "M8[us]", or ``Decimals(places)``. Defaults to the
+            column's type in ``rolling`` and Spark, and to float64 elsewhere.
+        skip_nulls: Whether to skip nulls in windows that accept them; if not, results may be null.
 
     >>> from mta import CountWindow, Last, Window
     >>> Window(Last(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
@@ -672,12 +663,12 @@ class Last(_End[Out]):
 
 
 def _ones(rows: Any) -> Any:
-    """1 for a single event (an empty row), ones for a number of events."""
+    """Return 1 for one event (an empty row), or an array of ones for a number of events."""
     return 1 if rows == () else np.ones(rows, dtype="i8")
 
 
 def _halves(value: Any) -> Any:
-    """An integer as its upper and its lower 32 bits; the upper ones have its sign."""
+    """Split an integer into its upper and lower 32 bits; the upper bits carry the sign."""
     if value.dtype == np.uint64:
         upper, lower = value >> np.uint64(32), value & np.uint64(_LOW)
         return upper.astype("i8"), lower.astype("i8")
@@ -686,7 +677,7 @@ def _halves(value: Any) -> Any:
 
 
 def _exp_of_mean(partial: Partial) -> Any:
-    """Never beyond the largest double because of a rounding alone."""
+    """Return exp(mean); the cap keeps rounding from making a finite mean infinite."""
     mean = partial[0] / partial[1]
     return np.exp(np.where(mean < math.inf, np.minimum(mean, _LARGEST_LOG), mean))[()]
 
@@ -694,17 +685,14 @@ def _exp_of_mean(partial: Partial) -> Any:
 def _plain(
     kind: Array, floats: Plain | None, integers: Plain | None = None, by_numpy: bool = False
 ) -> Plain | None:
-    """The plain functions for a column; those for integers are the same unless given.
-
-    None for columns whose numbers are not Python's: then there are numpy's functions alone.
-    """
+    """Return the plain functions for a column; None if its values are not Python numbers."""
     if by_numpy or not is_plain(kind):
         return None
     return floats if kind.dtype == np.float64 else integers or floats
 
 
 def _wrapped(operation: Callable[[int, int], int]) -> Callable[[int, int], int]:
-    """An operation on plain integers that wraps round as those of 64 bits do."""
+    """Make an operation on Python integers wrap around like int64."""
 
     def wrapped(left: int, right: int) -> int:
         result = operation(left, right)
@@ -732,7 +720,7 @@ def _plain_mean(partial: Any) -> float:
 
 
 def _plain_log(value: float) -> float:
-    """numpy's logarithm, which need not be Python's to the last bit."""
+    """Return numpy's logarithm, whose last bit may differ from Python's."""
     if value > 0:
         return float(np.log(value))
     return -math.inf if value == 0 else math.nan

@@ -1,16 +1,17 @@
-"""A Bloom filter of the window: was this value among the events?
+"""A Bloom filter of the values in the window.
 
-A set of bits, of which every value sets a few; a union of sets is the bitwise or. So a value that
-was there is always found, and one that was not is found in error with a probability that grows
-with the number of distinct values, up to what was asked for at the capacity that was asked for.
+A Bloom filter is a set of bits; each value sets a few of them, and the union of two filters is
+their bitwise or. A lookup finds every value that was added. It also finds, in error, some values
+that were not: the probability grows with the number of distinct values and reaches the requested
+error at the requested capacity.
 
-For a capacity n and an error rate p there are m = -n ln p / (ln 2)^2 bits, of which every value
-sets k = m/n ln 2: 1.2 bytes a value at an error of 1%. The k places are h1 + i h2 modulo m, where
-h1 and h2 are the halves of the value's xxh3_128 digest, the same in every process (Kirsch and
-Mitzenmacher 2006: as good as k independent digests). Values that are equal in Python as numbers
-(1, 1.0, True) are the same value.
+For a capacity n and an error rate p, the filter has m = -n ln p / (ln 2)^2 bits, and each value
+sets k = (m / n) ln 2 of them: 1.2 bytes per value at an error of 1%. The k positions are h1 + i h2
+modulo m, where h1 and h2 are the halves of the value's xxh3_128 digest, which is the same in every
+process. They are as good as k independent digests (Kirsch and Mitzenmacher 2006). Values that are
+equal as Python numbers (1, 1.0, True) are the same value.
 
-The result is ``Members``, plain bytes with the question as a method:
+The result is ``Members``, bytes with a method for lookups:
 
     >>> from mta import BloomFilter, CountWindow, Window
     >>> window = Window(BloomFilter(capacity=1000), CountWindow(3), name="users")
@@ -36,7 +37,7 @@ from mta.errors import InvalidValue
 from mta.monoids.base import Partial
 from mta.monoids.summary import SummaryMonoid
 
-#: Magic, k, m; the words follow, little-endian, bit b of word w being place 64 w + b.
+#: Magic, k, m; then the words, little-endian. Bit b of word w is position 64 w + b.
 _HEADER = struct.Struct("<6sHQ")
 _MAGIC = b"bloom1"
 _MAX_BITS, _MAX_HASHES = 1 << 33, 64
@@ -44,11 +45,11 @@ _WORD = np.dtype("<u8")
 
 
 class Members(bytes):
-    """The values that were in a window: the result of ``BloomFilter``, which is bytes as well.
+    """The values that were in a window: the result of ``BloomFilter``, a subclass of bytes.
 
     Args:
-        data: The bytes of such a result, for example from a binary column of Spark. Others raise
-            InvalidValue.
+        data: The bytes of a ``BloomFilter`` result, for example from a binary column of Spark.
+            Other bytes raise InvalidValue.
 
     >>> from mta import BloomFilter, CountWindow, Members, Window
     >>> found = Window(BloomFilter(1000), CountWindow(2), name="seen").extend(["a", "b", "c"])[-1]
@@ -61,14 +62,14 @@ class Members(bytes):
     def __new__(cls, data: bytes) -> Self:
         head, size = bytes(data[: _HEADER.size]), len(data) - _HEADER.size
         if size < 0 or not head.startswith(_MAGIC):
-            raise InvalidValue("these bytes are not a Bloom filter: they have another header")
+            raise InvalidValue("these bytes are not a Bloom filter: the header differs")
         _, hashes, bits = _HEADER.unpack(head)
         if not 0 < hashes <= _MAX_HASHES or bits % 64 or not 0 < bits == 8 * size:
             raise InvalidValue(f"these {len(data)} bytes are not a Bloom filter of {bits} bits")
         return super().__new__(cls, data)
 
     def might_contain(self, value: Any) -> bool:
-        """True for every value that is in; for others false, but for the rate of error."""
+        """True for every value in the filter; False for others, except for the error rate."""
         _, hashes, bits = _HEADER.unpack_from(self)
         return all(
             self[_HEADER.size + (place >> 3)] >> (place & 7) & 1
@@ -77,14 +78,14 @@ class Members(bytes):
 
     @property
     def distinct(self) -> float:
-        """About how many distinct values are in, from how many bits are set; inf when all are."""
+        """The approximate number of distinct values; inf if all bits are set."""
         _, hashes, bits = _HEADER.unpack_from(self)
         free = 1 - self._set / bits
         return -bits / hashes * math.log(free) if free else math.inf
 
     @property
     def error(self) -> float:
-        """The probability that a value that is not in is found nevertheless."""
+        """The probability that a lookup finds a value that was not added."""
         _, hashes, bits = _HEADER.unpack_from(self)
         return float((self._set / bits) ** hashes)
 
@@ -99,12 +100,12 @@ class Members(bytes):
 class BloomFilter(SummaryMonoid[Members]):
     """The approximate set of values in the window (Bloom filter), as ``Members``.
 
-    Values are numbers, text, bytes and tuples of them. A partial takes 1.2 bytes per value of the
+    Values are numbers, text, bytes and tuples of these. A partial takes 1.2 bytes per value of the
     capacity at an error of 1%, however few values it holds.
 
     Args:
-        capacity: The number of distinct values up to which the error holds.
-        error: The probability that a value that is not in the window is found.
+        capacity: The number of distinct values up to which ``error`` holds.
+        error: The probability that a lookup finds a value that is not in the window.
 
     >>> from mta import BloomFilter, CountWindow, Window
     >>> seen = Window(BloomFilter(1000), CountWindow(2), name="seen").extend(["a", "b", "c"])[-1]
@@ -161,12 +162,12 @@ class BloomFilter(SummaryMonoid[Members]):
     def from_bytes(self, data: bytes) -> np.ndarray:
         words = np.frombuffer(data, _WORD)
         if 64 * len(words) != self.bits:
-            raise ValueError(f"{64 * len(words)} bits in place of {self.bits}")
+            raise ValueError(f"{64 * len(words)} bits instead of {self.bits}")
         return words
 
 
 def _places(value: Any, hashes: int, bits: int) -> list[int]:
-    """The bits that a value sets. Raises NotPageable for what is not plain data."""
+    """Return the positions of the bits that a value sets. Raises NotPageable for other types."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, (bool, float)) and value % 1 == 0:

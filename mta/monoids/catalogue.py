@@ -1,13 +1,13 @@
 """Aggregations by name: ``"max"`` for ``Max()``, ``"quantile(0.9)"`` for ``Quantile(0.9)``.
 
-Names are those of pandas, polars, Spark and DuckDB; where one library has several for one thing,
-each works. ``docs/catalogue.md`` has the table of them all. Where libraries mean different things
-by one name, it means here:
+The names are those of pandas, polars, Spark and DuckDB. If libraries use different names for one
+aggregation, all of them work; ``docs/catalogue.md`` lists them. Some names mean different
+aggregations in different libraries. Here:
 
-- ``skew`` and ``kurt`` pandas' estimates of a sample, ``skewness`` and ``kurtosis`` Spark's, of the
-  events themselves;
-- ``max_by`` and ``arg_max`` take their columns in the order of SQL, (what, by which), where the
-  class ``ArgMax`` reads (by which, what).
+- ``skew`` and ``kurt``: the estimates for a sample, as in pandas; ``skewness`` and ``kurtosis``:
+  those of the events themselves, as in Spark
+- ``max_by`` and ``arg_max``: columns in SQL's order (argument, value), where the class ``ArgMax``
+  reads (value, argument)
 
 >>> named("stddev"), named("quantile(0.9)"), named("string_agg('-')")
 (SampleStdDev, Quantile(0.9, linear), Concat('-', distinct=False))
@@ -52,7 +52,7 @@ from mta.monoids.sketches import CountMin, DistinctCount, FrequentItems, KLLQuan
 
 Factory = Callable[..., AbstractMonoid]
 
-#: For each aggregation all of its names.
+#: All names of each aggregation.
 AGGREGATIONS: list[tuple[Factory, str]] = [
     (basic.Count, "count len size"),
     (basic.Sum, "sum"),
@@ -122,14 +122,14 @@ AGGREGATIONS: list[tuple[Factory, str]] = [
 NAMES: dict[str, Factory] = {
     name: factory for factory, names in AGGREGATIONS for name in names.split()
 }
-#: Those whose columns come in the other order than the class reads them.
+#: Aggregations whose named columns are in the reverse order of what the class reads.
 _REVERSED = {basic.ArgMin, basic.ArgMax}
 
 
 def named(text: str) -> AbstractMonoid:
-    """The aggregation that a name stands for, with arguments in parentheses where it takes any.
+    """Create an aggregation from its name, with arguments in parentheses if it takes any.
 
-    Raises ValueError for a name that is not known, with the close ones, and for wrong arguments.
+    Raises ValueError for an unknown name, with similar names, and for wrong arguments.
     """
     name, arguments, keywords = _read(text)
     try:
@@ -141,7 +141,7 @@ def named(text: str) -> AbstractMonoid:
 
 
 def named_pair(columns: Any, text: str) -> tuple[Any, AbstractMonoid]:
-    """Columns as a named aggregation takes them, in the order in which the monoid reads them."""
+    """Return the named aggregation, and its columns in the order in which the monoid reads them."""
     monoid = named(text)
     if type(monoid) in _REVERSED and not isinstance(columns, str) and columns is not None:
         return tuple(reversed(columns)), monoid
@@ -149,11 +149,11 @@ def named_pair(columns: Any, text: str) -> tuple[Any, AbstractMonoid]:
 
 
 def factory_of(name: str) -> Factory:
-    """What makes an aggregation. Raises ValueError for a name that is not known."""
+    """Return the factory of an aggregation. Raises ValueError for an unknown name."""
     if name in NAMES:
         return NAMES[name]
     close = get_close_matches(name, NAMES, n=3, cutoff=0.6)
-    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"as {', '.join(_USUAL)}"
+    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"try {', '.join(_USUAL)}"
     raise ValueError(f"there is no aggregation {name!r}; {hint}")
 
 
@@ -161,12 +161,12 @@ _USUAL = ("'max'", "'mean'", "'std'", "'median'", "'quantile(0.9)'")
 
 
 def _read(text: str) -> tuple[str, list[Any], dict[str, Any]]:
-    """The name in a text, which is in lower case, and its arguments."""
+    """Parse a text into the name, in lower case, and its arguments."""
     try:
         node = ast.parse(text.strip(), mode="eval").body
         call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
         if not isinstance(call.func, ast.Name) or any(each.arg is None for each in call.keywords):
-            raise ValueError("it is no name")
+            raise ValueError("it is not a name")
         keywords = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
         arguments = [ast.literal_eval(each) for each in call.args]
     except (SyntaxError, ValueError) as error:

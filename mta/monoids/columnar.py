@@ -1,4 +1,4 @@
-"""Monoids of numpy functions: one definition for single events, whole groups and batches."""
+"""Monoids of numpy functions: one definition serves single events, whole groups and batches."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from mta.monoids.equality import ROUNDING, Scale, same
 
 
 class Plain(NamedTuple):
-    """The functions of a monoid on single rows and partials of Python's own numbers.
+    """A monoid's functions on single rows and partials of Python numbers.
 
-    A numpy call costs a microsecond whatever its size. These functions return the same bits: they
-    add, multiply, divide, compare and take roots in the same order.
+    A numpy call costs a microsecond even for one number. These functions return the same bits as
+    numpy's: they add, multiply, divide, compare and take roots in the same order.
     """
 
     combine: Callable[[Partial, Partial], Partial]
@@ -33,7 +33,7 @@ class Plain(NamedTuple):
 class ColumnarMonoid(AbstractMonoid[Out]):
     """An aggregation of numpy functions over columns.
 
-    With one column the functions get an array or a number, with several a tuple of them.
+    With one column, the functions get an array or a number; with several, a tuple of these.
 
     Args:
         name: The name in snapshots.
@@ -42,17 +42,17 @@ class ColumnarMonoid(AbstractMonoid[Out]):
         identity: The partial result of no events.
         inputs: The type of a value, or a tuple of types for several columns.
         output: The type of a result.
-        lift: Turns values into partial results. Without inputs it gets the number of events.
-        combine: Joins the partial results of neighboring parts, the older ones first.
-        lower: Turns partial results into results.
-        ufuncs: Instead of ``combine``, one commutative numpy ufunc for each column of
-            ``partials``; then a scan is a single ``ufunc.accumulate``.
-        commutative: Whether the order of the parts does not matter.
+        lift: Converts values to partial results. Without inputs, it gets the number of events.
+        combine: Combines the partial results of neighboring parts, the older ones first.
+        lower: Converts partial results to results.
+        ufuncs: Instead of ``combine``, one commutative numpy ufunc for each column of ``partials``;
+            a scan is then a single ``ufunc.accumulate``.
+        commutative: Whether ``combine(a, b)`` equals ``combine(b, a)``.
         selective: Whether ``combine`` always returns one of its two arguments.
-        inverse: Takes an older part out of a partial result; some algorithms in memory need it.
-        empty: The result on a window without events.
-        kernel: The compiled loops that do the same; for the ready-made aggregations.
-        plain: The same functions for single events, where they can be had without numpy.
+        inverse: Removes an older part from a partial result; some in-memory algorithms need it.
+        empty: The result for a window without events.
+        kernel: The compiled loops of a ready-made aggregation, with the same results.
+        plain: The same functions for single events, without numpy.
 
     >>> span = ColumnarMonoid("Span", inputs="f8", partials=("f8", "f8"),
     ...     identity=(np.inf, -np.inf), lift=lambda v: (v, v),
@@ -104,16 +104,16 @@ class ColumnarMonoid(AbstractMonoid[Out]):
 
     @property
     def kernel(self) -> Kernel | None:
-        """The compiled loop that combines as this monoid does, if there is one."""
+        """The compiled loop that combines like this monoid; None if there is none."""
         kernel, combine, _ = self._kernel
         return kernel if combine is self.combine else None
 
     @property
     def kernel_lowers(self) -> bool:
-        """Whether it has the results, too."""
+        """Whether the kernel computes results as well as partials."""
         kernel, _, lower = self._kernel
         own = lower is self.lower and type(self).lower_rows is ColumnarMonoid.lower_rows
-        plainly = own and type(self.outputs) is Array  # else as decimals, or as objects
+        plainly = own and type(self.outputs) is Array  # not decimals or objects
         return kernel is not None and kernel.lost is not None and plainly
 
     @property
@@ -192,9 +192,9 @@ class ColumnarMonoid(AbstractMonoid[Out]):
         return self.scan(right, partials, count, backwards=True)
 
     def scan(self, first: Partial, partials: Rows, count: int, backwards: bool) -> Rows:
-        """``first`` and the rows, folded up to each: n + 1 rows, from whichever side.
+        """Fold ``first`` and the rows up to each row, from either side; returns n + 1 rows.
 
-        One ``ufunc.accumulate`` a column; without ufuncs log2(n) whole-group combines, by doubling.
+        One ``ufunc.accumulate`` per column; without ufuncs, log2(n) whole-group combines.
         """
         if self.kernel is not None and isinstance(partials, tuple):
             room = self.partials.new(count + 1)
@@ -228,7 +228,7 @@ class ColumnarMonoid(AbstractMonoid[Out]):
         return outputs
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        """With ufuncs, equal up to one rounding per combine: they add, multiply or choose."""
+        """With ufuncs, equal up to one rounding per combine."""
         if scale is None or not self.ufuncs:
             return super().same(one, other, scale)
         return same(one, other, scale, (scale.count + 1) * ROUNDING)
@@ -252,7 +252,7 @@ def _combine_by(ufuncs: tuple[np.ufunc, ...]) -> Callable[[Any, Any], Any]:
 
 
 def _has_missing(column: np.ndarray) -> bool:
-    """Whether there is a NaN or NaT, which ``min`` returns then."""
+    """Whether there is a NaN or NaT; ``min`` returns the first of them."""
     least = column.min() if len(column) else 0
     return bool(least != least)
 
@@ -272,15 +272,15 @@ def _concatenate(first: Any, second: Any) -> Any:
 
 
 def positive_zero(value: float) -> float:
-    """-0.0 as 0.0, which it equals."""
+    """Replace -0.0 by 0.0."""
     return value + 0.0
 
 
 def larger(left: Any, right: Any) -> Any:
-    """As np.maximum: a NaN is larger than all."""
+    """Like np.maximum: a NaN is larger than all numbers."""
     return left if left >= right or left != left else right
 
 
 def smaller(left: Any, right: Any) -> Any:
-    """As np.minimum: a NaN is smaller than all."""
+    """Like np.minimum: a NaN is smaller than all numbers."""
     return left if left <= right or left != left else right

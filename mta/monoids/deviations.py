@@ -1,7 +1,7 @@
-"""Standard deviations and variances, and the moments that they are of.
+"""Standard deviations and variances, computed from merged moments.
 
-All are NaN on an empty window. A deviation or variance beside an infinite event is NaN; one whose
-squares overflow is inf.
+Results are NaN for an empty window, and for a window with an infinite value. If the squares
+overflow, the result is inf.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _TINY = 5e-324
 
 
 class _Moments(ColumnarMonoid[Out]):
-    """A monoid of merged (n, mean, M2), never of a sum of squares, which would cancel."""
+    """A monoid of merged (n, mean, M2); a sum of squares would cancel."""
 
     values_in = itemgetter(0)
     _lost_degrees: int
-    #: What the compiled kernel lowers to; None where numpy does.
+    #: The lost degrees of the kernel's result; None if numpy computes the result.
     _kernel_lost: int | None = None
 
     def __init__(self) -> None:
@@ -50,18 +50,18 @@ class _Moments(ColumnarMonoid[Out]):
         )
 
     def _result(self, partial: Partial) -> Any:
-        """The variance; that of a sample of one is 0 / 0, which is the NaN it should be."""
+        """Return the variance; a sample of one gives 0 / 0, which is NaN as intended."""
         return np.maximum(partial[2], 0) / (partial[0] - self._lost_degrees)
 
     def _plain_result(self, partial: Partial) -> float:
-        """As ``_result``, of plain numbers."""
+        """Like ``_result``, on Python numbers."""
         degrees, squares = partial[0] - self._lost_degrees, partial[2]
         return (0.0 if squares < 0 else squares) / degrees if degrees > 0 else math.nan
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        """Equal up to one rounding per event of the largest value, at most |mean| + sqrt(M2)."""
+        """Equal up to one rounding of the largest value, at most |mean| + sqrt(M2), per event."""
         count, squares = float(one[0]), min(float(one[2]), float(other[2]))
-        if not squares < math.inf:  # then the mean says nothing
+        if not squares < math.inf:  # the mean is then meaningless
             return bool(one[0] == other[0]) and close(one[2], other[2], 0.0)
         rounding = 2 * (count + 1) * ROUNDING
         off = rounding * (abs(float(one[1])) + math.sqrt(max(squares, 0.0) + count * _TINY))
@@ -70,11 +70,11 @@ class _Moments(ColumnarMonoid[Out]):
         return alike and bool(one[0] == other[0])
 
     def fold(self, partials: Rows, count: int) -> Partial:
-        """Two passes: the mean first, then the squares around it."""
+        """Compute the mean, then the squared distances from it: two passes."""
         if count == 0:
             return self.identity
         weights, means, squares = partials
-        single = are_ones(weights)  # then to multiply by them changes nothing
+        single = are_ones(weights)  # multiplying by them changes nothing
         total = reduce(np.add, weights)
         shift = means[0]
         distances = means - shift
@@ -91,17 +91,17 @@ class _Moments(ColumnarMonoid[Out]):
         return total.item(), mean.item(), folded.item()
 
     def scan(self, first: Partial, partials: Rows, count: int, backwards: bool) -> Rows:
-        """Welford's update as three running sums, in one pass instead of log2(n).
+        """Apply Welford's update as three running sums: one pass instead of log2(n).
 
         M2 grows by w * (m - mean before) * (m - mean after), which is never negative, so running
-        sums lose nothing to cancellation; the means are summed as distances from the first one.
+        sums do not cancel. The means are summed as distances from the first mean.
         """
         if self.kernel is not None:
             room = self.partials.new(count + 1)
             self.partials.put(room, count if backwards else 0, first)
             if native.scan(self.kernel, partials, room, backwards):
                 return room
-        # Merging moments commutes, so a scan backwards is a scan of the reversed rows.
+        # Merging moments commutes, so a backward scan is a scan of the reversed rows.
         turned = slice(None, None, -1 if backwards else 1)
         columns = [
             np.concatenate(([start], column[turned]))
@@ -110,14 +110,14 @@ class _Moments(ColumnarMonoid[Out]):
         if count and not first[0]:
             columns[1][0] = columns[1][
                 1
-            ]  # without events there is no mean: begin with the first one
+            ]  # without events there is no mean: start with the first one
         scans = self._scanned(columns, running_count(partials[0], first[0]), first[1])
         return tuple([column[turned] for column in scans])
 
     def _scanned(
         self, columns: list[np.ndarray], total: np.ndarray | None, first: float
     ) -> list[np.ndarray]:
-        """The scan of rows, or of each row of blocks; ``first`` is the mean they begin with."""
+        """Scan rows, or each row of blocks; ``first`` is the mean that they start with."""
         weights, means, squares = columns
         if total is None:
             total = np.add.accumulate(weights, axis=-1)
@@ -140,10 +140,7 @@ class _Moments(ColumnarMonoid[Out]):
 
 
 class Moments(_Moments[tuple[float, float, float]]):
-    """How many events, their mean, and the sum of their squared distances from it.
-
-    For policies that decide on these: a result is the partial (n, mean, M2) as it is.
-    """
+    """A monoid whose result is its partial (n, mean, M2), for policies that read moments."""
 
     _lost_degrees = _kernel_lost = 0
 
@@ -175,7 +172,7 @@ class PopulationVariance(_Moments[float]):
 
 
 class _Root(_Moments[float]):
-    """The square root of a variance, which the compiled kernel takes too."""
+    """The square root of a variance; the compiled kernel computes the root too."""
 
     def _result(self, partial: Partial) -> Any:
         return np.sqrt(super()._result(partial))
@@ -207,7 +204,7 @@ class PopulationStdDev(_Root):
 
 
 class StandardError(_Moments[float]):
-    """The standard error of the mean: the sample deviation over the square root of n.
+    """The standard error of the mean: the sample deviation divided by the square root of n.
 
     >>> from mta import CountWindow, StandardError, Window
     >>> Window(StandardError(), CountWindow(2)).extend([1.0, 3.0, 3.0]).tolist()
@@ -225,8 +222,8 @@ class StandardError(_Moments[float]):
 
 
 def _no_distance(value: Any) -> Any:
-    """Return 0, the distance of a value from itself; NaN of an infinite value."""
-    # A finite sum says that all values are; that of finite values may overflow, though.
+    """Return the distance of each value from itself: 0, or NaN for an infinite value."""
+    # If the sum is finite, so are all values; the sum of finite values may overflow, though.
     if isinstance(value, np.ndarray) and (
         np.isfinite(np.add.reduce(value)) or np.isfinite(value).all()
     ):
@@ -235,17 +232,17 @@ def _no_distance(value: Any) -> Any:
 
 
 def _merge_moments(left: Partial, right: Partial) -> Partial:
-    """Chan's merge of (n, mean, M2); a weight of exactly 0 or 1 leaves the other side as it is."""
+    """Merge (n, mean, M2) by Chan's formula; a weight of exactly 0 or 1 returns the other side."""
     count = left[0] + right[0]
     weight = right[0] / np.maximum(count, 1)
     delta = right[1] - left[1]
-    # With an infinite event, or after an overflow, delta may be NaN; M2 then has the result.
+    # With an infinite event, or after an overflow, delta may be NaN; M2 then holds the result.
     distances = np.fmax(delta * (left[0] * weight) * delta, 0.0)
     return count, left[1] + delta * weight, left[2] + right[2] + distances
 
 
 def _plain_merge_moments(left: Partial, right: Partial) -> Partial:
-    """As ``_merge_moments``, of plain numbers."""
+    """Like ``_merge_moments``, on Python numbers."""
     n, mean, squares = left
     m, other, more = right
     count = n + m
@@ -256,5 +253,5 @@ def _plain_merge_moments(left: Partial, right: Partial) -> Partial:
 
 
 def _overflown(squares: Any) -> Any:
-    """M2 up to each row, where it is not finite: NaN from an infinite or NaN event on, or inf."""
+    """Return M2 of non-finite scans: NaN from an infinite or NaN event on, otherwise inf."""
     return np.where(np.logical_or.accumulate(np.isnan(squares), axis=-1), np.nan, np.inf)

@@ -1,18 +1,18 @@
-"""Exact counts of values: distinct ones, the most frequent ones; see ``mta.monoids.holistic``.
+"""Exact distinct counts and most frequent values; see ``mta.monoids.holistic``.
 
-| monoid | result on the window | on an empty window |
+| monoid | result | result for an empty window |
 |---|---|---|
-| ExactDistinctCount | how many distinct values | 0 |
-| Mode | the most frequent value; of several the smallest | None |
-| MostFrequent(k) | the k most frequent values, each with its count | [] |
+| ExactDistinctCount | the number of distinct values | 0 |
+| Mode | the most frequent value; the smallest in a tie | None |
+| MostFrequent(k) | the k most frequent values, with their counts | [] |
 | SumDistinct | the sum of the distinct values, rounded once | 0 |
-| Entropy | that of the values, in bits | 0.0 |
+| Entropy | the entropy of the values, in bits | 0.0 |
 
-Values have the type of their column, or ``dtype``; where neither is known they are text or other
-objects. Where windows are answered from their events (``mta.monoids.ranges``), a result of
-ExactDistinctCount, Mode and SumDistinct costs 2 to 4 us, whatever the size of the window. Other
-results, and those of a window that gets few events at a time, cost O(n) for a window of n events.
-DistinctCount and FrequentItems are approximate, in bounded space.
+Values have the type of their column, or ``dtype``; if neither is known, they are text or other
+objects. Where windows compute results from ranges of events (``mta.monoids.ranges``), a result of
+ExactDistinctCount, Mode or SumDistinct costs 2 to 4 us, whatever the size of the window. Other
+results, and results of a window that gets few events at a time, cost O(n) for a window of n events.
+DistinctCount and FrequentItems give approximate results in bounded space.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from mta.monoids.holistic import SortedRuns, ValueMonoid
 from mta.monoids.ranges import RangeFolds, slide
 from mta.monoids.typed import addable, empty_of, outputs_of
 
-#: What every double is a multiple of, as a power of two.
+#: Every double is a multiple of 2^-1074.
 _SMALLEST = 1074
 
 
@@ -41,8 +41,8 @@ class ExactDistinctCount(ValueMonoid[int]):
     """The exact number of distinct values in the window; 0 for an empty window.
 
     Args:
-        dtype: The type of the values: a numpy type, ``Decimals(places)`` or ``str``. By default,
-            they have the type of their column, or are text or other objects that Python can order.
+        dtype: A numpy type, ``Decimals(places)`` or ``str``. Defaults to the type of the column if
+            the window knows it, and otherwise to text or other objects that Python can order.
 
     >>> from mta import CountWindow, Window
     >>> Window(ExactDistinctCount(), CountWindow(3), name="users").extend("abbac").tolist()
@@ -61,11 +61,11 @@ class ExactDistinctCount(ValueMonoid[int]):
         return len(self.counts(summary)[0])
 
     def lower_ranges(self, folds: RangeFolds) -> Rows:
-        """A value counts where it is not there again between the start of the range and it."""
+        """Count the rows of a range whose value does not occur earlier in the range."""
         _, codes, folds = self.codes(folds)
         order = np.argsort(codes, kind="stable")
         again = np.flatnonzero(codes[order[1:]] == codes[order[:-1]]) + 1
-        #: Behind the previous row of the same value; 0 where there is none.
+        #: The row after the previous occurrence of the same value; 0 if there is none.
         previous = np.zeros(len(codes), np.int64)
         previous[order[again]] = order[again - 1] + 1
         counts = wavelets.count_below(previous, folds.starts, folds.stops, folds.starts + 1)
@@ -77,8 +77,8 @@ class Mode(ValueMonoid[Any]):
     """The most frequent value; the smallest wins a tie. Empty windows return what ``First`` does.
 
     Args:
-        dtype: The type of the values: a numpy type, ``Decimals(places)`` or ``str``. By default,
-            they have the type of their column, or are text or other objects that Python can order.
+        dtype: A numpy type, ``Decimals(places)`` or ``str``. Defaults to the type of the column if
+            the window knows it, and otherwise to text or other objects that Python can order.
 
     >>> from mta import CountWindow, Window
     >>> list(Window(Mode(), CountWindow(4), name="mode").extend("abbaac"))
@@ -118,17 +118,16 @@ class Mode(ValueMonoid[Any]):
 
 
 class _MostFrequentCode:
-    """The smallest of the most frequent codes while some come and go; O(log n) a change."""
+    """The smallest of the most frequent codes, while codes are added and removed; O(log n) each."""
 
     def __init__(self, distinct: int) -> None:
         self._counts = [0] * distinct
-        #: For each count a heap of the codes that have had it, and may have it no more.
+        #: For each count, a heap of the codes that have had it, with outdated ones.
         self._codes: list[list[int]] = [[]]
-        #: How often the most frequent code is there.
+        #: The count of the most frequent code.
         self.count = 0
 
     def add(self, code: int) -> None:
-        """One more of a code."""
         self._counts[code] = count = self._counts[code] + 1
         if count == len(self._codes):
             self._codes.append([])
@@ -136,7 +135,6 @@ class _MostFrequentCode:
         self.count = max(self.count, count)
 
     def take(self, code: int) -> None:
-        """One less of a code."""
         self._counts[code] = count = self._counts[code] - 1
         if count:
             heappush(self._codes[count], code)
@@ -144,12 +142,12 @@ class _MostFrequentCode:
 
     @property
     def code(self) -> int:
-        """The code, where there is any."""
+        """The most frequent code; requires a positive ``count``."""
         self._drop()
         return self._codes[self.count][0]
 
     def _drop(self) -> None:
-        """Drop codes that have another count by now from the top of the heaps."""
+        """Pop outdated codes off the top of the heaps."""
         while self.count:
             codes = self._codes[self.count]
             while codes and self._counts[codes[0]] != self.count:
@@ -162,13 +160,13 @@ class _MostFrequentCode:
 class MostFrequent(ValueMonoid[list[tuple[Any, int]]]):
     """The k most frequent values, as a list of (value, count); [] for an empty window.
 
-    The most frequent comes first, and of equally frequent ones the smallest. A result costs
+    The most frequent value comes first; of equally frequent values, the smallest. A result costs
     O(distinct values).
 
     Args:
-        k: How many values, at least 1.
-        dtype: The type of the values: a numpy type, ``Decimals(places)`` or ``str``. By default,
-            they have the type of their column, or are text or other objects that Python can order.
+        k: The number of values, at least 1.
+        dtype: A numpy type, ``Decimals(places)`` or ``str``. Defaults to the type of the column if
+            the window knows it, and otherwise to text or other objects that Python can order.
 
     >>> from mta import CountWindow, Window
     >>> Window(MostFrequent(2), CountWindow(5), name="top").extend("abbca", emit="last")[0]
@@ -179,7 +177,7 @@ class MostFrequent(ValueMonoid[list[tuple[Any, int]]]):
 
     def __init__(self, k: int = 1, dtype: Any = None) -> None:
         if not isinstance(k, int) or k < 1:
-            raise ValueError(f"k is a whole number from 1 on, not {k!r}")
+            raise ValueError(f"k must be a whole number of at least 1, not {k!r}")
         self.k = k
         result_type = f"array<struct<value: {_sql_type(dtype)}, count: bigint>>"
         super().__init__(f"MostFrequent({k})", dtype, [], result_type)
@@ -212,15 +210,13 @@ class MostFrequent(ValueMonoid[list[tuple[Any, int]]]):
 
 
 class SumDistinct(ValueMonoid[Any]):
-    """The sum of the distinct values of the window; infinities are refused, like NaN.
+    """The sum of the distinct values of the window; infinities are rejected, like NaN.
 
-    For integers and decimals it is exact, for doubles it is the double nearest to the exact
-    sum.
+    The sum of integers or decimals is exact; the sum of doubles is rounded once.
 
     Args:
-        dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
-            ``Decimals(places)``. By default, values are read as float64, and in ``rolling``
-            and Spark as the type of their column.
+        dtype: A numpy type such as "int64", or ``Decimals(places)``. Defaults to the column's type
+            in ``rolling`` and Spark, and to float64 elsewhere.
 
     >>> from mta import CountWindow, SumDistinct, Window
     >>> Window(SumDistinct(), CountWindow(3)).extend([1.0, 1.0, 2.0, 4.0]).tolist()
@@ -229,7 +225,7 @@ class SumDistinct(ValueMonoid[Any]):
 
     def __init__(self, dtype: Any = None) -> None:
         if dtype is str:
-            raise InvalidValue("a sum is of numbers, not of text: convert the column first")
+            raise InvalidValue("a sum needs numbers, not text: convert the column first")
         kind = addable(dtype)
         whole = kind.dtype.kind != "f"
         result_type = None if isinstance(kind, Decimals) else "bigint" if whole else "double"
@@ -268,7 +264,7 @@ class SumDistinct(ValueMonoid[Any]):
         return [self._result_of(total) for _ in slide(folds, codes.tolist(), add, take)]
 
     def _exact(self, value: Any) -> int:
-        """A value as a whole number: a double as one of the smallest doubles."""
+        """Convert a value to an integer; a double to a multiple of the smallest double."""
         if self._whole:
             return int(value)
         numerator, denominator = float(value).as_integer_ratio()
@@ -289,8 +285,8 @@ class Entropy(ValueMonoid[float]):
     """The Shannon entropy of the values of the window, in bits; 0.0 for an empty window.
 
     Args:
-        dtype: The type of the values: a numpy type, ``Decimals(places)`` or ``str``. By default,
-            they have the type of their column, or are text or other objects that Python can order.
+        dtype: A numpy type, ``Decimals(places)`` or ``str``. Defaults to the type of the column if
+            the window knows it, and otherwise to text or other objects that Python can order.
 
     >>> from mta import CountWindow, Entropy, Window
     >>> Window(Entropy(), CountWindow(4), name="entropy").extend("aabb").round(6).tolist()
@@ -326,7 +322,6 @@ class Entropy(ValueMonoid[float]):
 
 
 def _sql_type(dtype: Any) -> str:
-    """What SQL calls values of a type."""
     if isinstance(dtype, Decimals):
         return f"decimal(38,{dtype.places})"
     if dtype in (None, str):

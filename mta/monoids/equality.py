@@ -1,9 +1,9 @@
 """Equality of partials and of results: exact, except for the rounding of floats.
 
-Folding in another order rounds in another way. By how much follows from the numbers that were
-folded, not from the result: 1e17 + 3 - 1e17 may come out as 0 or as 16, and is right to a rounding
-of 1e17. So a check that folds the events of a structure again keeps a ``Scale``: the magnitudes
-that went in, for each place of the partials. A NaN is the same as a NaN, a NaT as a NaT.
+Folding in another order rounds differently. The difference depends on the numbers that were folded,
+not on the result: 1e17 + 3 - 1e17 may be 0 or 16, both within a rounding of 1e17. A check that
+folds the events of a structure again therefore records a ``Scale``: the magnitudes of the folded
+numbers, for each position in the partials. NaN equals NaN, and NaT equals NaT.
 
     >>> same((0.1 + 0.2, "a"), (0.3, "a")), same(1, 2), same([float("nan")], [float("nan")])
     (True, False, True)
@@ -20,20 +20,20 @@ from typing import Any, Self
 
 import numpy as np
 
-#: The part of the magnitudes that went in by which two sides may differ, where no better is known.
+#: The relative difference that is allowed by default, as a share of the folded magnitudes.
 TOLERANCE = 1e-6
-#: The part of them by which two folds may differ per combine that adds, multiplies or chooses.
+#: The relative difference per combine that is allowed for folds that add, multiply or choose.
 ROUNDING = 2.0**-51
-#: How far a combine may round near 0, where doubles are subnormal.
+#: The absolute rounding of a combine near 0, where doubles are subnormal.
 _STEP = 2.0**-1073
 _NUMBERS = (int, float, np.number)
 _PLAIN_NUMBERS = {int, float, np.float64, np.int64}
 
 
 class Scale:
-    """The magnitudes that went into a fold: for each number in the partials, their sum.
+    """The magnitudes that were folded: their sum, for each number in the partials.
 
-    Infinities and NaNs count as 0, as they do not round. An array in a partial is one number here.
+    Infinities and NaNs do not round and count as 0. An array in a partial counts as one number.
     """
 
     __slots__ = ("count", "total")
@@ -43,12 +43,11 @@ class Scale:
 
     @classmethod
     def of(cls, partial: Any) -> Self:
-        """That of one partial."""
         return cls([_size(number) for number in _numbers(partial)], 1)
 
     @classmethod
     def of_rows(cls, rows: Any, count: int) -> Self:
-        """That of rows of partials: arrays, lists, or tuples of them."""
+        """Return the scale of rows of partials: arrays, lists, or tuples of these."""
         if isinstance(rows, tuple):
             columns = [cls.of_rows(column, count) for column in rows]
             return cls([number for column in columns for number in column.total], count)
@@ -63,17 +62,16 @@ class Scale:
         return sum(map(cls.of, rows), start=cls())
 
     def __add__(self, other: Self) -> Self:
-        """That of both together."""
         if not self.count or not other.count:
             return self if self.count else other
         one, two = self, other
         if list(map(_shape, one.total)) != list(map(_shape, two.total)):
-            one, two = one._as_one(), two._as_one()  # partials that grow
+            one, two = one._as_one(), two._as_one()  # partials whose size varies
         total = [a + b for a, b in zip(one.total, two.total, strict=True)]
         return type(self)(total, self.count + other.count)
 
     def spread(self, parts: Sequence[Any]) -> list[Self]:
-        """The scales of the parts of a partial, which stand side by side in this one."""
+        """Split this scale into the scales of the parts of a partial."""
         sizes = [sum(1 for _ in _numbers(part)) for part in parts]
         if sum(sizes) != len(self.total):
             return [self._as_one()] * len(sizes)
@@ -85,10 +83,9 @@ class Scale:
         return float(sum(np.sum(number) for number in self.total))
 
     def widened(self) -> Self:
-        """This scale with a little of the whole at each place.
+        """Return this scale with a small share of the whole added at each position.
 
-        For partials of which one number depends on another one, as a sum of squared distances does
-        on a mean.
+        For partials in which one number depends on another, such as M2 on a mean.
         """
         little = TOLERANCE * self.whole()
         return type(self)([number + little for number in self.total], self.count)
@@ -98,10 +95,10 @@ class Scale:
 
 
 def same(one: Any, other: Any, scale: Scale | None = None, rounding: float = TOLERANCE) -> bool:
-    """Whether two partials agree; tuples, lists, dictionaries and arrays part by part.
+    """Whether two partials agree; compares tuples, lists, dictionaries and arrays part by part.
 
-    Floats may differ by ``rounding`` times the magnitudes that both were folded of, or times the
-    larger of them; without a scale, times 1 at least.
+    Floats may differ by ``rounding`` times the sum of the folded magnitudes and the larger float.
+    Without a scale, the magnitudes count as 1.
     """
     if isinstance(one, dict) and (not isinstance(other, dict) or one.keys() != other.keys()):
         return False
@@ -124,9 +121,9 @@ def same(one: Any, other: Any, scale: Scale | None = None, rounding: float = TOL
 
 
 def close(one: Any, other: Any, slack: Any, part: float = 0.0) -> bool:
-    """Whether numbers differ by no more than ``slack`` and a ``part`` of the larger ones.
+    """Whether numbers differ by at most ``slack`` plus a share ``part`` of the larger one.
 
-    Where the magnitudes overflow, so may one side alone.
+    If ``slack`` is infinite, all numbers are close: one side alone may have overflowed.
     """
     if not _shape(one):
         one, other, slack = float(one), float(other), float(slack)
@@ -149,7 +146,7 @@ def _equal(one: Any, other: Any) -> Any:
 
 
 def is_inexact(partial: Any) -> bool:
-    """Whether a partial holds numbers that are rounded."""
+    """Whether a partial holds floats."""
     return any(map(_is_inexact, _numbers(partial)))
 
 
@@ -160,14 +157,14 @@ def _is_inexact(value: Any) -> bool:
 
 
 def _parts(value: Any) -> list[Any] | None:
-    """What a partial is made of, None where it is one piece."""
+    """Return the parts of a partial; None for a single value."""
     if isinstance(value, dict):
         return [value[key] for key in sorted(value, key=repr)]
     return list(value) if isinstance(value, (tuple, list)) else None
 
 
 def _numbers(partial: Any) -> Iterator[Any]:
-    """The numbers in a partial, and arrays of them, from left to right."""
+    """Yield the numbers in a partial, and arrays of numbers, from left to right."""
     parts = _parts(partial)
     if parts is not None:
         for part in parts:
@@ -184,7 +181,7 @@ def _shape(number: Any) -> tuple[int, ...]:
 
 
 def _size(number: Any) -> Any:
-    """A magnitude, or an array of them; 0 for what is not finite, or too large for a float."""
+    """Return a magnitude, or an array of them; 0 if it is not finite or too large for a float."""
     if isinstance(number, np.ndarray):
         sizes = np.abs(number.astype("f8"))
         return np.where(np.isfinite(sizes), sizes, 0.0)

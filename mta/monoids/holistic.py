@@ -1,18 +1,19 @@
-"""Exact results that need every value of the window: its values as sorted runs.
+"""Exact results that need every value of the window, stored as sorted runs.
 
-A partial is a few sorted runs of values: combining two puts their runs side by side, and copies
-none. Where there are many, the shortest are merged into one, so that a value is merged O(log n)
-times. Runs are never changed, so that the suffix folds of a stack share theirs.
+A partial is a few sorted runs of values. Combining two partials concatenates their lists of runs
+and copies no values. If there are many runs, the shortest are merged into one, so each value is
+merged O(log n) times. Runs are immutable, so the suffix folds of a stack can share them.
 
     1 3 4 7 | 2 9 | 5      and      6       =      1 3 4 7 | 2 9 | 5 | 6
 
-The cost for a window of n events: 8 bytes per event in each of the O(log n) levels of pages, and
-O(n) for most results, O(runs * log n) for quantiles. Where windows are answered from their events
-(``mta.monoids.ranges``), all results together take a few passes, whatever n is: in ``rolling``, in
-vectorized ``KeyedWindows`` and Spark, and in batches that are not much shorter than the window.
+A window of n events takes 8 bytes per event in each of the O(log n) levels of pages. A result costs
+O(runs * log n) for quantiles, and O(n) for most other aggregations. Where windows compute results
+from ranges of events (``mta.monoids.ranges``), all results together take a few passes, whatever n
+is. This applies to ``rolling``, to vectorized ``KeyedWindows`` and Spark, and to batches that are
+not much shorter than the window.
 
-Values are numbers, or with ``dtype=str`` text or other objects of a type that Python orders.
-Nothing is rounded. Where NaN is accepted, it is greater than all numbers.
+Values are numbers or, with ``dtype=str``, text or other objects of a type that Python orders.
+Nothing is rounded. If NaN is accepted, it is greater than all numbers.
 """
 
 from __future__ import annotations
@@ -33,18 +34,17 @@ from mta.monoids.summary import SummaryMonoid
 
 #: Sorted values: an array of numbers, or a list of objects.
 Run = Any
-#: More runs than these are merged: where values come one by one, and where partials are combined,
-#: which often is for one result.
+#: The largest number of runs: for values that arrive one by one, and for combined partials.
 _RUNS, _MOST_RUNS = 8, 32
-#: Runs that serve many rows are merged if these are fewer values than so many per row: to sort them
-#: takes as long as to look into a few runs more for each row.
+#: Runs that many rows share are merged if they hold fewer values than this per row: sorting them
+#: then takes as long as searching a few more runs for each row.
 _SERVED = 64
-#: About what a partial weighs in a page, from which sizes of groups follow.
+#: The approximate size of a partial in a page; it determines the sizes of groups.
 _ROW_BYTES = 512
 
 
 class SortedRuns:
-    """Values as sorted runs of their own, and those of a ``rest`` that many partials share."""
+    """Values as sorted runs: the partial's ``own``, and a ``rest`` that many partials share."""
 
     __slots__ = ("own", "rest")
 
@@ -53,7 +53,6 @@ class SortedRuns:
 
     @property
     def runs(self) -> list[Run]:
-        """All runs."""
         return self.own if self.rest is None else self.own + self.rest.runs
 
     def __len__(self) -> int:
@@ -70,9 +69,9 @@ class SortedRuns:
     __hash__ = None  # type: ignore[assignment]
 
     def take(self, runs: Sequence[Run], most: int) -> None:
-        """Add runs; where there would be more than ``most``, merge the shortest ones.
+        """Add runs; if there would be more than ``most``, merge the shortest ones.
 
-        A run is merged once shorter runs have half as many values, so each value O(log n) times.
+        A run is merged once shorter runs hold half as many values: O(log n) merges per value.
         """
         self.own += runs
         at = len(self.own) - 1
@@ -86,33 +85,33 @@ class SortedRuns:
         self.own[at:] = [merged(self.own[at:])]
 
     def settled(self, rows: int) -> SortedRuns:
-        """The same, as a single run from now on where it serves so many rows that this pays."""
+        """Merge the runs into one if enough rows share them, and return this object."""
         if (self.rest is not None or len(self.own) > 1) and len(self) < rows * _SERVED:
             self.own, self.rest = [self.merged()], None
         return self
 
     def merged(self) -> Run:
-        """All values, sorted."""
+        """Return all values, sorted."""
         runs = self.runs
         return runs[0] if len(runs) == 1 else merged(runs)
 
 
 def merged(runs: Sequence[Run]) -> Run:
-    """Runs as one."""
+    """Merge runs into one."""
     if not runs or isinstance(runs[0], list):
         return sorted(chain.from_iterable(runs), key=_order)
     return np.sort(np.concatenate(runs))
 
 
 def _order(value: Any) -> Any:
-    """What objects are sorted by: first their types, as these may have no order."""
+    """Return the sort key of an object: first its type, as types may not be comparable."""
     return type(value).__name__, value
 
 
 class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
-    """A monoid of all values of a window, in any order; a subclass has the answer.
+    """A monoid of all values of a window, in any order; subclasses implement ``answer``.
 
-    ``dtype`` is a type of numbers, ``Decimals``, or str for text and other objects.
+    ``dtype`` is a numeric type, ``Decimals``, or str for text and other objects.
     """
 
     def __init__(
@@ -122,7 +121,7 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
         kind = _text_of(inputs)
         name = f"{name}[{kind}]" if kind else name
         super().__init__(name, _ROW_BYTES, inputs, empty, result_type)
-        #: Numbers lie in columns, and are sorted at once.
+        #: Numbers are stored in arrays, which one call sorts.
         self.is_columnar = isinstance(inputs, Array)
 
     @property
@@ -132,7 +131,7 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
 
     @abstractmethod
     def answer(self, summary: SortedRuns) -> Out:
-        """The result of values."""
+        """Return the result for the values."""
 
     def new(self) -> SortedRuns:
         return SortedRuns()
@@ -159,7 +158,7 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
         return found
 
     def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
-        """What serves for every row is the rest of each; rests are combined once for all rows."""
+        """Combine row by row. A single row becomes the ``rest`` that all results share."""
         if len(left) == len(right):
             return super().combine_rows(left, right, count)
         rows, one = (left, right[0]) if len(right) == 1 else (right, left[0])
@@ -182,12 +181,12 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
         return found
 
     def suffixes(self, partials: Rows, count: int, right: Partial) -> Rows:
-        """As of any monoid; all of them share what is on the right."""
+        """As in the base class, but all suffixes share ``right``."""
         rows = super().suffixes(partials, count, self.identity)
         return self.combine_rows(rows, [right], count + 1)
 
     def _as_runs(self, partial: Partial) -> SortedRuns:
-        """A partial that holds values as runs."""
+        """Convert a partial, which may be a single value, to runs."""
         if type(partial) is SortedRuns:
             return partial
         return SortedRuns([self.column((partial,))])
@@ -213,16 +212,16 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
         return SortedRuns([run])
 
     def column(self, values: Any, in_order: bool = False) -> Run:
-        """Values as an array of numbers, or a list of objects."""
+        """Convert values to an array of numbers, or a list of objects."""
         if not isinstance(self.inputs, Array):
             return sorted(values, key=_order) if in_order else list(values)
         column = np.asarray(values, self.inputs.dtype)
         return np.sort(column) if in_order else column
 
     def codes(self, folds: RangeFolds) -> tuple[Run, np.ndarray, RangeFolds]:
-        """The distinct values of all ranges, sorted, and for each row the place of its value.
+        """Return the distinct values of all ranges, sorted, and the index of each row's value.
 
-        With the ranges of those rows that have one.
+        The returned ranges leave out rows without a value.
         """
         folds = folds.without(self.identity)
         values = self.column(folds.lifted)
@@ -236,13 +235,13 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
         return [value for _, value in known], codes, folds
 
     def shown(self, value: Any) -> Any:
-        """A value as users have it."""
+        """Convert a value to what users see."""
         if isinstance(self.inputs, Decimals):
             return self.inputs.shown(np.array([value]))[0]
         return plain(value)
 
     def counts(self, summary: SortedRuns) -> tuple[Run, np.ndarray]:
-        """The distinct values of a window, sorted, and how often each is there."""
+        """Return the distinct values of a window, sorted, and their counts."""
         values = summary.merged()
         if isinstance(values, np.ndarray):
             return np.unique(values, return_counts=True)
@@ -252,7 +251,7 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
 
 
 class ValueMonoid(Holistic[Out]):
-    """A holistic monoid of values of any type: that of its column, unless ``dtype`` is given."""
+    """A holistic monoid of values of any type; defaults to the type of its column."""
 
     def __init__(
         self, name: str, dtype: Any, empty: Any = None, result_type: str | None = None
@@ -267,18 +266,18 @@ class ValueMonoid(Holistic[Out]):
 
     @abstractmethod
     def with_type(self, dtype: Any) -> AbstractMonoid:
-        """The same, of values of a type."""
+        """Return this monoid for values of a type."""
 
 
 def schema_of(dtype: Any) -> Schema:
-    """The column of values of a type: objects for str and None."""
+    """Return the schema of a type: objects for str and None."""
     if isinstance(dtype, Schema):
         return dtype
     return Objects() if dtype in (None, str) else Array(dtype)
 
 
 def _text_of(schema: Schema) -> str:
-    """What a name says of a type, if anything."""
+    """Return the text for a type in a monoid's name; empty for doubles and objects."""
     if type(schema) is not Array:
         return repr(schema) if isinstance(schema, Array) else ""
     return "" if schema.kind == "<f8" else schema.dtype.name

@@ -1,15 +1,16 @@
 """The longest increasing subsequence, as in Experiment 3 (MTA paper, 5.6).
 
-A *subsequence* is what the paper calls so throughout: events that stand side by side. So this is
-the longest run of neighbouring events of which each is greater than the one before, and its partial
-has a constant size. (The other problem of that name, where events between may be left out, has no
-partial smaller than the window.) The paper asks for the first and last timestamp of the run, the
-time it covers, and how many events it has; an event is a value and its timestamp.
+The paper calls consecutive events a *subsequence*. The result is therefore the longest run of
+consecutive events in which each value is greater than the previous one; its partial has a constant
+size. (The usual problem of that name allows gaps, and needs a partial as large as the window.) The
+paper asks for the first and last timestamp of the run, the time it covers, and the number of its
+events. An event is a value and its timestamp.
 
-    values   2 3 1 4 5 9 | 10 4 6        the two halves' own best runs: 1 4 5 9 and 4 6
-    joined   as 9 < 10, the left half's last run goes on into the right half: 1 4 5 9 10
+    values   2 3 1 4 5 9 | 10 4 6        the longest runs of the two halves: 1 4 5 9 and 4 6
+    joined   as 9 < 10, the left half's last run continues in the right half: 1 4 5 9 10
 
-So a partial has to know the runs at both its ends beside the best one. Ties go to the oldest run.
+A partial therefore stores the runs at both its ends besides the longest one. The oldest run wins a
+tie.
 """
 
 from __future__ import annotations
@@ -26,34 +27,34 @@ from mta.monoids.columnar import ColumnarMonoid
 
 
 class IncreasingRun(NamedTuple):
-    """The longest increasing run of a window: its first and last time, and so on."""
+    """The longest increasing run of a window, with its first and last time."""
 
     start: Any
     end: Any
     interval: Any
     length: int
-    """How many events the run has."""
+    """The number of events in the run."""
     before: int
-    """How many events of the window are older than the run."""
+    """The number of events in the window that are older than the run."""
     events: int
-    """How many events the window has."""
+    """The number of events in the window."""
 
 
 class _Part(NamedTuple):
-    """A partial, of one part of the window or column by column of many."""
+    """A partial: one part of the window, or many parts as columns."""
 
     events: Any
     first: Any
     last: Any
     first_time: Any
     last_time: Any
-    #: The run at the left end: how many events, and the time of its last.
+    #: The run at the left end: its number of events, and the time of its last event.
     head: Any
     head_end: Any
-    #: The run at the right end: how many events, and the time of its first.
+    #: The run at the right end: its number of events, and the time of its first event.
     tail: Any
     tail_start: Any
-    #: The best run: how many events, how many come before it, and the times of its ends.
+    #: The longest run: its number of events, the number before it, and its first and last time.
     best: Any
     before: Any
     start: Any
@@ -63,9 +64,9 @@ class _Part(NamedTuple):
 class LongestIncreasingRun(ColumnarMonoid[IncreasingRun]):
     """The longest run of consecutive events (value, time) whose values strictly increase.
 
-    The result is an ``IncreasingRun``; for times of type "M8[us]" it has datetimes and timedeltas.
-    A partial takes 104 bytes. If NaN is accepted, a NaN ends a run. An empty window has a run of
-    length 0, whose times are NaN, 0 or None.
+    The result is an ``IncreasingRun``; with times of type "M8[us]", it holds datetimes and
+    timedeltas. A partial takes 104 bytes. If NaN is accepted, a NaN ends a run. The result for an
+    empty window is a run of length 0 whose times are NaN, 0 or None.
 
     Args:
         time: The type of the times: seconds as "f8" or "i8", or "M8[us]".
@@ -127,13 +128,13 @@ def _result(partial: Partial) -> tuple[Any, ...]:
 
 
 def _combine(left: Partial, right: Partial) -> Partial:
-    """Two parts side by side: the left one's last run may go on into the right one."""
+    """Combine two neighboring parts: the left part's last run may continue in the right part."""
     one, two = _Part(*left), _Part(*right)
     many = np.ndim(one.events) or np.ndim(two.events)
     pick = np.where if many else lambda condition, yes, no: yes if condition else no
     some, more = one.events > 0, two.events > 0
     joins = some & more & (one.last < two.first)
-    # A run at an end goes on where it is the whole part (or where the part has no events at all).
+    # A run at an end continues if it is the whole part, or if the part has no events.
     on_left = (one.head == one.events) & (joins | (one.events == 0))
     on_right = (two.tail == two.events) & (joins | (two.events == 0))
     middle = pick(joins, one.tail + two.head, 0)

@@ -1,17 +1,17 @@
-"""Truth values and bits: any, all, how many are true, and, or, xor. And products of numbers.
+"""Truth values (any, all, count), bits (and, or, xor), and products of numbers.
 
-| monoid | result on the window | on an empty window |
+| monoid | result | result for an empty window |
 |---|---|---|
 | AnyTrue, AllTrue | whether any value, or every value, is true | False, True |
-| CountIf | how many values are true | 0 |
-| BitAnd, BitOr, BitXor | the bits of integers combined | all bits set, 0, 0 |
+| CountIf | the number of true values | 0 |
+| BitAnd, BitOr, BitXor | the combined bits of integers | all bits set, 0, 0 |
 | Multiply | the product of the values | 1.0 |
 
 A number is true unless it is 0. Bits are those of ``dtype``, by default int64. All but ``Multiply``
 are exact.
 
-``Multiply`` keeps a mantissa and an exponent of 64 bits. So a product that leaves the range of
-doubles on the way and comes back is right up to one rounding per event, in any order.
+``Multiply`` stores a mantissa and a 64-bit exponent. A product that leaves the range of doubles and
+returns to it is therefore correct up to one rounding per event, in any order.
 
 >>> from mta import CountWindow, Window
 >>> Window(Multiply(), CountWindow(3), name="p").extend([1e300, 1e300, 1e-300, 4.0]).tolist()
@@ -29,12 +29,12 @@ from mta.monoids.base import Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.equality import ROUNDING, Scale, close
 
-#: Beyond these exponents a double is infinite or 0, whatever its mantissa.
+#: Beyond these exponents, a double is infinite or 0, whatever its mantissa.
 _EXPONENTS = 4096
 
 
 class _Truth(ColumnarMonoid[Any]):
-    """A monoid of values of which it matters whether they are true."""
+    """A monoid of truth values."""
 
     _ufunc: np.ufunc
     _identity: bool | int = False
@@ -43,7 +43,7 @@ class _Truth(ColumnarMonoid[Any]):
     def __init__(self, dtype: Any = None) -> None:
         kind = np.dtype(dtype or "f8")
         if kind.kind not in "biuf":
-            raise InvalidValue(f"{kind} is neither a number nor true or false: compare it first")
+            raise InvalidValue(f"{kind} is neither a number nor a boolean: compare it first")
         self._follows = dtype is None
         super().__init__(
             type(self).__name__ + ("" if kind == np.float64 else f"[{kind.name}]"),
@@ -57,7 +57,7 @@ class _Truth(ColumnarMonoid[Any]):
         )
 
     def of_types(self, *types: Any) -> Self:
-        """Of booleans, which take a byte each; other numbers are read as doubles."""
+        """Booleans are stored as one byte each; other numbers are read as doubles."""
         return type(self)("?") if self._follows and types[0] == "bool" else self
 
 
@@ -65,8 +65,8 @@ class AnyTrue(_Truth):
     """Whether any value is true; False for an empty window.
 
     Args:
-        dtype: The type of the values; a number is true unless it is 0. By default float64, and in
-            ``rolling`` and Spark the type of the column.
+        dtype: The type of the values. Defaults to the column's type in ``rolling`` and Spark, and
+            to float64 elsewhere. A number is true unless it is 0.
 
     >>> from mta import CountWindow, AnyTrue, Window
     >>> Window(AnyTrue(), CountWindow(2)).extend([0, 1, 0, 0]).tolist()
@@ -80,8 +80,8 @@ class AllTrue(_Truth):
     """Whether every value is true; True for an empty window.
 
     Args:
-        dtype: The type of the values; a number is true unless it is 0. By default float64, and in
-            ``rolling`` and Spark the type of the column.
+        dtype: The type of the values. Defaults to the column's type in ``rolling`` and Spark, and
+            to float64 elsewhere. A number is true unless it is 0.
 
     >>> from mta import CountWindow, AllTrue, Window
     >>> Window(AllTrue(), CountWindow(2)).extend([0, 1, 1, 0]).tolist()
@@ -95,8 +95,8 @@ class CountIf(_Truth):
     """The number of values that are true.
 
     Args:
-        dtype: The type of the values; a number is true unless it is 0. By default float64, and in
-            ``rolling`` and Spark the type of the column.
+        dtype: The type of the values. Defaults to the column's type in ``rolling`` and Spark, and
+            to float64 elsewhere. A number is true unless it is 0.
 
     >>> from mta import CountWindow, CountIf, Window
     >>> Window(CountIf(), CountWindow(2)).extend([0, 1, 1, 0]).tolist()
@@ -117,8 +117,8 @@ class _Bits(ColumnarMonoid[int]):
     def __init__(self, dtype: Any = "int64") -> None:
         kind = np.dtype(dtype)
         if kind.kind not in "iu":
-            raise InvalidValue(f"bits are those of integers, not of {kind}")
-        # -1 has all bits set, as has the largest number without a sign.
+            raise InvalidValue(f"bitwise aggregations need integers, not {kind}")
+        # -1 has all bits set, like the largest unsigned number.
         identity = np.array(self._identity, "i8").astype(kind)[()]
         super().__init__(
             type(self).__name__ + ("" if kind == np.int64 else f"[{kind.name}]"),
@@ -195,7 +195,7 @@ class Multiply(ColumnarMonoid[float]):
         )
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        """Equal up to one rounding per event; a mantissa of 1/2 may have become 1 - 2^-53."""
+        """Equal up to one rounding per event; a mantissa of 1/2 may be 1 - 2^-53 after rounding."""
         count = 1 if scale is None else scale.count
         shift = float(np.clip(one[1] - other[1], -2, 2))
         return close(np.float64(one[0]) * 2.0**shift, other[0], 0.0, (count + 1) * ROUNDING)

@@ -1,7 +1,7 @@
-"""Aggregations of columns that were added later, which some stored events do not have.
+"""Aggregations of columns that were added later and that some stored events do not have.
 
-Beside its own columns such an aggregation reads a mark for each of them: whether the event has a
-value there. An event without one is lifted to the identity, as if it were not in the window.
+For each of its columns, the aggregation also reads a column of marks, which say whether an event
+has a value. An event without a value is lifted to the identity, as if it were not in the window.
 
     >>> from mta.monoids.basic import Max
     >>> late = MissingColumns(Max(), 1)
@@ -30,12 +30,12 @@ MARKS = Array("?")
 
 
 def mark_of(column: tuple[str, str]) -> str:
-    """The name of the column of marks of a column, by its name and kind."""
+    """Return the name of the column that marks the values of a column (name, kind)."""
     return "\0".join(("", *column))
 
 
 class MissingColumns(Parts):
-    """A monoid whose inputs are followed by so many marks; ``empty`` without marked events."""
+    """A monoid with columns of marks; without marked events, its result is ``empty``."""
 
     def __init__(self, monoid: AbstractMonoid, marks: int) -> None:
         self.monoid = monoid
@@ -47,7 +47,7 @@ class MissingColumns(Parts):
         self.name = f"{monoid.name} of added columns"
         self.result_type = monoid.result_type
         super().__init__([(AnyTrue("?"), self._marked), (monoid, self._values)])
-        self.lift = self._lift_marked  # in place of that of all parts side by side
+        self.lift = self._lift_marked  # the base class lifts the parts separately
 
     def _values(self, rows: Rows) -> Rows:
         return rows[0] if self._width is None else rows[: self._width]
@@ -104,7 +104,7 @@ class MissingColumns(Parts):
 
 
 def with_missing(product: Product, columns: Collection[tuple[str, str]]) -> Product:
-    """A Product some of whose columns (name and kind) some events do not have."""
+    """Wrap the aggregations of columns (name, kind) that some events do not have."""
     aggregations: Pairs = {}
     for alias, (read, monoid) in product.aggregations.items():
         names = column_names(read)

@@ -2,21 +2,22 @@
 
     partial = (count, min, max, sum x, ... sum x^k, sum log x, ... sum (log x)^k)
 
-The paper's powers are of x itself, and of values near 1e9 the tenth power cancels to nothing. Here
-they are of t = (x - c) / h, where c is the middle and h half the width of [min, max], so that
--1 <= t <= 1; those of log x likewise, where every value is positive (else they are 0 and not used).
-It is the same information. To combine two partials, both are brought onto their common range:
+The paper takes powers of x itself; for values near 1e9, the tenth power cancels to nothing. Here,
+powers are of t = (x - c) / h, where c is the center and h half the width of [min, max], so that -1
+<= t <= 1. The powers of log x are scaled likewise if every value is positive; otherwise they are 0
+and not used. The information is the same. Combining two partials first converts both to their
+common range:
 
     t' = a t + b    with |a| + |b| <= 1,    sum t'^i = sum over j of C(i, j) a^j b^(i-j) sum t^j
 
-which takes no term larger than the count, so nothing is lost however long the tree of combines.
+No term is larger than the count, so nothing is lost however long the tree of combines is.
 
-Quantiles are those of the density of largest entropy that has these moments:
-exp(theta . q(u)) over u in [-1, 1], where q are Chebyshev polynomials of t and of log t, made
-orthonormal, and theta is found by Newton's method on a convex function. Directions in which the
-powers are nearly linearly dependent are left out, and the highest ones where there is no such
-density (few distinct values); at worst it is the uniform density on [min, max]. On smooth data ten
-moments give quantiles within about 1% of rank; there is no bound, as KLL sketches have one.
+Quantiles are those of the maximum-entropy density that has these moments: exp(theta . q(u)) over u
+in [-1, 1], where q are Chebyshev polynomials of t and of log t, made orthonormal. Newton's method
+on a convex function finds theta. Directions in which the powers are nearly linearly dependent are
+left out. If no such density exists (few distinct values), the highest powers are left out, down to
+the uniform density on [min, max]. On smooth data, ten moments give quantiles within about 1% of
+rank. Unlike KLL sketches, there is no bound.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from mta.monoids.equality import TOLERANCE, Scale, close
 
 Floats = Any  # a numpy array
 _COUNT, _LOW, _HIGH, _SUMS = 0, 1, 2, 3
-#: Points of the grid on which densities are integrated.
+#: The number of grid points on which densities are integrated.
 _POINTS = 129
-#: From this ratio of max to min on, the grid is even in log x.
+#: From this ratio of max to min, the grid is even in log x.
 _LONG_TAIL = 10.0
-#: How much of a direction must be new; below, rounding of the moments would be blown up.
+#: The smallest new share of a direction; below it, rounding errors would be amplified.
 _NEW = 1e-4
 _STEPS, _EXACT, _GOOD = 60, 1e-9, 1e-4
 
@@ -47,8 +48,8 @@ _STEPS, _EXACT, _GOOD = 60, 1e-9, 1e-4
 class MomentSketch(ColumnarMonoid[Out]):
     """Quantiles estimated from moments; NaN for an empty window.
 
-    A partial is 3 + 2k numbers, 184 bytes for k = 10. A combine costs about 60 numpy calls, a
-    result 1 to 3 ms: use ``emit="last"`` where you can. Infinite values are refused like NaN.
+    A partial is 3 + 2k numbers, 184 bytes for k = 10. A combine costs about 60 numpy calls, and a
+    result 1 to 3 ms: use ``emit="last"`` if you can. Infinite values are rejected, like NaN.
 
     Args:
         quantiles: A number from 0 to 1, or a sequence of them for a list of results.
@@ -108,11 +109,11 @@ class MomentSketch(ColumnarMonoid[Out]):
         return self._joined(np.stack(np.broadcast_arrays(left, right)))
 
     def fold(self, partials: Rows, count: int) -> Partial:
-        """All rows brought onto their common range at once, and added up."""
+        """Convert all rows to their common range in one call, and add them."""
         return self._joined(partials) if count else self.identity
 
     def _joined(self, partials: Partial) -> Partial:
-        """The partials along the first axis as one."""
+        """Combine the partials along the first axis."""
         joined = np.empty(partials.shape[1:])
         joined[..., _COUNT] = partials[..., _COUNT].sum(axis=0)
         joined[..., _LOW] = partials[..., _LOW].min(axis=0)
@@ -123,9 +124,9 @@ class MomentSketch(ColumnarMonoid[Out]):
         return joined
 
     def scan(self, first: Partial, partials: Rows, count: int, backwards: bool) -> Rows:
-        """Two combines per row, in 2 log2(n) whole-group ones, from either side.
+        """Scan in 2 log2(n) whole-group combines: 2 combines per row.
 
-        Every other element is the scan of pairs; those between are one combine away.
+        Every other element is the scan of pairs; the others are one combine away.
         """
         turned = slice(None, None, -1 if backwards else 1)
         return self._running(np.concatenate((first[None], partials[turned])))[turned]
@@ -142,7 +143,7 @@ class MomentSketch(ColumnarMonoid[Out]):
         return scan
 
     def _lower_one(self, partial: Partial) -> Any:
-        if partial.ndim == 2:  # a single quantile of many rows, or of one
+        if partial.ndim == 2:  # one quantile of many rows
             return np.array([estimate(row, self.quantiles)[0] for row in partial])
         found = estimate(partial, self.quantiles)
         return found[0] if self.single else found
@@ -156,16 +157,16 @@ class MomentSketch(ColumnarMonoid[Out]):
         return outputs if self.single else objects(outputs)
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        """Counts and ends are equal; sums agree as far as they are known, to parts of the count."""
+        """Counts and ends are equal; sums agree within a tolerance times the count."""
         exact = np.array_equal(one[:_SUMS], other[:_SUMS])
         return exact and close(one[_SUMS:], other[_SUMS:], TOLERANCE * one[_COUNT])
 
 
 def _ends(partial: Partial) -> tuple[Floats, Floats]:
-    """The ranges of the values and of their logarithms, (0, 0) where there are none."""
+    """Return the ranges of the values and of their logarithms; (0, 0) if there are none."""
     low, high = partial[..., _LOW], partial[..., _HIGH]
     positive = low > 0
-    with np.errstate(invalid="ignore"):  # a partial of no events, whose range is (inf, -inf)
+    with np.errstate(invalid="ignore"):  # without events, the range is (inf, -inf)
         logs = [np.log(np.where(positive, end, 1.0)) for end in (low, high)]
     return np.stack((low, logs[0]), axis=-1), np.stack((high, logs[1]), axis=-1)
 
@@ -173,9 +174,9 @@ def _ends(partial: Partial) -> tuple[Floats, Floats]:
 def _moved(
     count: Floats, sums: Floats, own: tuple[Floats, Floats], new: tuple[Floats, Floats]
 ) -> Floats:
-    """Sums of powers of t, as sums of powers of a t + b, t being in the own range, that in the new.
+    """Convert sums of powers of t in range ``own`` to sums of powers of a t + b in range ``new``.
 
-    By the binomial formula, as a product of two power series: u_j = a^j sum t^j / j! and b^l / l!.
+    The binomial formula is a product of two power series: u_j = a^j sum t^j / j! and b^l / l!.
     """
     order = sums.shape[-1] + 1
     half = new[1] / 2 - new[0] / 2
@@ -196,7 +197,7 @@ def _moved(
 
 
 def _powers(base: Any, order: int) -> Floats:
-    """base^0, base^1, ... along a new last axis."""
+    """Return base^0, base^1, ... along a new last axis."""
     powers = np.ones((*np.shape(base), order))
     powers[..., 1:] = np.expand_dims(base, -1)
     return np.multiply.accumulate(powers, axis=-1, out=powers)
@@ -211,7 +212,7 @@ def _factorials(order: int) -> Floats:
 
 
 def estimate(partial: Floats, quantiles: Sequence[float]) -> list[float]:
-    """The quantiles of the density of largest entropy with a partial's moments; 1 to 3 ms."""
+    """Return the quantiles of the maximum-entropy density with a partial's moments; 1 to 3 ms."""
     count, low, high = (float(number) + 0.0 for number in partial[:_SUMS])
     if count == 0 or low == high or not np.isfinite([low, high]).all():
         return [low if low == high else np.nan] * len(quantiles)
@@ -224,14 +225,14 @@ def estimate(partial: Floats, quantiles: Sequence[float]) -> list[float]:
     values = _spread(nodes, low, high, long_tail)
     functions, targets = _constraints(moments, values, low, high)
     mass = weights * _densest(functions, targets, weights)
-    ranks = (np.cumsum(mass) - mass / 2) / mass.sum()  # half of a node's mass lies before it
+    ranks = (np.cumsum(mass) - mass / 2) / mass.sum()  # half of a node's mass is before it
     found = _spread(np.interp(quantiles, ranks, nodes), low, high, long_tail)
     clipped, extremes = np.clip(found, low, high).tolist(), {0.0: low, 1.0: high}
     return [extremes.get(q, value) for q, value in zip(quantiles, clipped, strict=True)]
 
 
 def _spread(nodes: Floats, low: float, high: float, long_tail: bool) -> Floats:
-    """The values at points of [-1, 1]."""
+    """Return the values at points of [-1, 1]."""
     if long_tail:
         return np.exp(_spread(nodes, np.log(low), np.log(high), False))
     return (low / 2 + high / 2) + (high / 2 - low / 2) * nodes
@@ -240,9 +241,9 @@ def _spread(nodes: Floats, low: float, high: float, long_tail: bool) -> Floats:
 def _constraints(
     moments: list[Floats], values: Floats, low: float, high: float
 ) -> tuple[Floats, Floats]:
-    """Chebyshev polynomials of the scaled values and logarithms at the nodes, and their means.
+    """Return Chebyshev polynomials of the scaled values and logarithms at nodes, and their means.
 
-    The columns take turns, so that the first ones are the lowest of both kinds.
+    Columns of the two kinds alternate, so the first ones have the lowest order.
     """
     columns, means, scaled = [np.ones_like(values)], [1.0], []
     ranges = [(values, low, high)]
@@ -260,13 +261,13 @@ def _constraints(
 
 @lru_cache(maxsize=32)
 def _chebyshev(order: int) -> Floats:
-    """The coefficients of the Chebyshev polynomial, lowest power first."""
+    """Return the coefficients of the Chebyshev polynomial, lowest power first."""
     return np.polynomial.chebyshev.cheb2poly([0.0] * order + [1.0])
 
 
 @lru_cache(maxsize=4)
 def _grid(points: int) -> tuple[Floats, Floats]:
-    """Clenshaw-Curtis nodes in [-1, 1], ends included, and weights that add up to 1."""
+    """Return Clenshaw-Curtis nodes in [-1, 1], ends included, and weights that add up to 1."""
     last = points - 1
     angles = np.pi * np.arange(points) / last
     weights = np.ones(points)
@@ -278,7 +279,7 @@ def _grid(points: int) -> tuple[Floats, Floats]:
 
 
 def _densest(functions: Floats, targets: Floats, weights: Floats) -> Floats:
-    """The density of largest entropy under which the functions have the target means."""
+    """Return the maximum-entropy density under which the functions have the target means."""
     basis, means = _orthonormal(functions, targets, weights)
     used = basis.shape[1]
     while used > 1:
@@ -290,7 +291,7 @@ def _densest(functions: Floats, targets: Floats, weights: Floats) -> Floats:
 
 
 def _orthonormal(functions: Floats, targets: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """The functions made orthonormal one by one, without those that bring nothing new."""
+    """Orthonormalize the functions one by one; leave out those that add nothing new."""
     basis: list[Floats] = []
     means: list[float] = []
     for column, mean in zip(functions.T, targets.tolist(), strict=True):
@@ -308,10 +309,10 @@ def _orthonormal(functions: Floats, targets: Floats, weights: Floats) -> tuple[F
 
 
 def _newton(basis: Floats, means: Floats, weights: Floats) -> Floats | None:
-    """exp(theta . basis) with these means; None where there is none.
+    """Return the density exp(theta . basis) with these means; None if Newton's method finds none.
 
-    Minimises the convex potential sum w exp(theta . basis) - theta . means, with shorter steps
-    where a full one does not lower it.
+    It minimizes the convex potential sum w exp(theta . basis) - theta . means. A full step that
+    does not lower the potential is shortened.
     """
     theta = np.zeros(len(means))
     density = np.ones(len(weights))
@@ -348,7 +349,7 @@ def _newton(basis: Floats, means: Floats, weights: Floats) -> Floats | None:
 
 
 def read_quantiles(quantiles: float | Sequence[float]) -> tuple[float, ...]:
-    """The quantiles asked for. Raises ValueError for one outside 0 to 1, and for none."""
+    """Return the requested quantiles. Raises ValueError for none, or for one outside 0 to 1."""
     asked = (quantiles,) if isinstance(quantiles, (int, float)) else tuple(quantiles)
     if not asked or not all(0 <= q <= 1 for q in asked):
         raise ValueError(f"quantiles are numbers from 0 to 1, at least one, not {quantiles!r}")
@@ -356,5 +357,5 @@ def read_quantiles(quantiles: float | Sequence[float]) -> tuple[float, ...]:
 
 
 def quantiles_text(quantiles: Sequence[float]) -> str:
-    """The quantiles as they stand in a monoid's name."""
+    """Return the quantiles as text for a monoid's name."""
     return ", ".join(f"{q:g}" for q in quantiles)

@@ -1,7 +1,7 @@
-"""The names of users' functions in names of monoids and in fingerprints.
+"""The names of users' functions in the names and fingerprints of monoids.
 
-A function of a module has its own name. Lambdas, and functions made inside another one, share
-theirs with functions that do something else, so a digest of the code is added:
+A module-level function has a unique name. Lambdas and nested functions share their names with
+functions that do something else, so a digest of the code is added:
 
     >>> name_of(abs), name_of(lambda a: a) == name_of(lambda b: b)
     ('abs', True)
@@ -9,8 +9,8 @@ theirs with functions that do something else, so a digest of the code is added:
     False
 
 The digest covers instructions, constants, the names of globals, defaults, and plain data of the
-enclosing function; not the names of variables, comments, or the place in the file. Instructions
-differ between versions of Python: give a name where snapshots are to outlive an upgrade.
+enclosing function. It does not cover the names of variables, comments, or the position in the file.
+Instructions differ between versions of Python: pass a name if snapshots must survive an upgrade.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PLAIN = (int, float, complex, str, bytes, date, timedelta, type(None))
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The name of a function, with a digest of its code where the name says too little."""
+    """Return the name of a function, with a digest of its code if the name is not unique."""
     name = str(getattr(function, "__qualname__", type(function).__qualname__))
     if "<" not in name and not isinstance(function, partial):
         return name
@@ -37,7 +37,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def _described(value: Any, around: frozenset[int]) -> Any:
-    """What tells a value from others, the same in every process; ``around`` ends circles."""
+    """Describe a value identically in every process; ``around`` stops cycles."""
     if id(value) in around:
         return "itself"
     around |= {id(value)}
@@ -56,7 +56,7 @@ def _described(value: Any, around: frozenset[int]) -> Any:
         return _described(value.func, around), _all_described(given, around)
     if isinstance(value, FunctionType) and "<" in value.__qualname__:
         return _described(value.__code__, around), _all_described(_taken(value), around)
-    # What may change, or is another object in every process, is described by its kind.
+    # A value that may change, or differs between processes, is described by its type.
     return getattr(value, "__qualname__", type(value).__qualname__)
 
 
@@ -65,7 +65,7 @@ def _all_described(values: Iterable[Any], around: frozenset[int]) -> list[Any]:
 
 
 def _taken(function: FunctionType) -> list[Any]:
-    """A function's defaults, and the values it takes from the function around it."""
+    """Return a function's defaults, and the values of its closure."""
     defaults = [*(function.__defaults__ or ()), *sorted((function.__kwdefaults__ or {}).items())]
     return defaults + [cell.cell_contents for cell in function.__closure__ or () if _is_set(cell)]
 

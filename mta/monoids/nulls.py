@@ -1,24 +1,25 @@
-"""Nulls and filters: an aggregation that skips rows is one that lifts them to the identity.
+"""Nulls and filters: an aggregation skips a row by lifting it to the identity.
 
     amount     3.0   null  5.0   2.0        events; a null keeps its place in every window
     declined   true  true  null  true       a filter; null is false
     lifted     3.0   id    id    2.0        what is aggregated
-    values     1     0     0     1          how many values it is of
+    values     1     0     0     1          the number of values in each row
 
-So any monoid skips nulls, and heeds a filter, by being wrapped once. A result of fewer values than
-``min_samples`` is null, and without ``min_samples`` that of none; counts and lists are never null,
-they are 0 and empty.
+One wrapper makes any monoid skip nulls and apply a filter. The result of fewer than ``min_samples``
+values is null; without ``min_samples``, the result of no values is null. Without values, counts are
+0 and lists are empty.
 
-Of ``Last(skip_nulls=False)`` and its like a null row counts as any other, and a third part, the
-same over booleans, says whether the row that is chosen has a value. ``Lag`` skips nulls among the
-rows before the newest, as SQL does, so its third part says whether the newest row has a value:
+``Last(skip_nulls=False)`` and similar aggregations count a null row like any other. A third part,
+the same aggregation over booleans, says whether the chosen row has a value. ``Lag`` skips nulls
+among the rows before the newest, as SQL does, so its third part says whether the newest row has a
+value:
 
     values       3.0   5.0   null     Lag(1) is 5.0: the value before the newest row
     Lag(1)       [5.0, 3.0]           its partial: the newest values, without nulls
     newest       false                so a placeholder is combined on the right: [_, 5.0]
 
-The number of values stands beside the partial of the monoid, unless that says it itself
-(``values_in``, as that of a mean), or another aggregation of the same column does (``Product``).
+The number of values is stored beside the monoid's partial, unless that partial holds it
+(``values_in``, as for a mean) or another aggregation of the same column does (``Product``).
 
 >>> from mta.monoids.basic import Max
 >>> peak = SkipNulls(Max())
@@ -57,17 +58,17 @@ from mta.monoids.parts import Parts
 from mta.monoids.positional import Lag, LagText, NthText, NthValue
 from mta.monoids.text import FirstText
 
-#: A column of booleans that says which rows count.
+#: A column of booleans that says which rows to aggregate.
 FILTER = Nullable(Array("?", exact=True))
 
 
 def is_filter(schema: Schema) -> bool:
-    """Whether a column is a filter, which takes booleans alone."""
+    """Whether a column is a filter, which accepts only booleans."""
     return isinstance(schema, Nullable) and schema.inner.dtype.kind == "b" and schema.exact
 
 
 class Samples(ColumnarMonoid[int]):
-    """How many values there are; a value is lifted to 1, a row without any to 0."""
+    """The number of values; a value is lifted to 1, a row without a value to 0."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -85,7 +86,7 @@ class Samples(ColumnarMonoid[int]):
 
 
 class CountValues(ColumnarMonoid[int]):
-    """How many values of a column are no nulls, of whatever type; ``Count("watts")``."""
+    """The number of values of a column, of any type, that are not null: ``Count("watts")``."""
 
     never_null = True
     values_in = staticmethod(same_value)
@@ -112,13 +113,13 @@ class CountValues(ColumnarMonoid[int]):
 
 
 class SkipNulls(Parts[Any]):
-    """A monoid without the rows that are null in any of its columns, or that a filter leaves out.
+    """A monoid that skips the rows that have a null in any column or that a filter leaves out.
 
-    With ``filtered`` the last column is the filter. ``refuses`` says that a null is no valid value:
-    then only filters leave rows out.
+    With ``filtered``, the last column is the filter. With ``refuses``, a null is an invalid value,
+    and only filters leave rows out.
 
-    With ``counted_elsewhere`` it lifts rows to partials of the monoid alone, and who asks for
-    results gives the number of values; a Product folds the partials by the monoid itself.
+    With ``counted_elsewhere``, it lifts rows to partials of the monoid alone. A Product folds them
+    with the monoid, and passes the number of values when it computes results.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class SkipNulls(Parts[Any]):
         self.monoid, self.filtered = monoid, filtered
         self.min_samples, self.refuses = min_samples, refuses
         self.counted_elsewhere = counted_elsewhere
-        #: Of fewer values than these the result is null.
+        #: The result of fewer values than this is null.
         self.least = 1 if min_samples is None else min_samples
         if monoid.never_null:
             self.least = 0
@@ -146,20 +147,20 @@ class SkipNulls(Parts[Any]):
         self.outputs = nullable(monoid.outputs) if self.least else monoid.outputs
         self.empty = None if self.least else monoid.empty
         self.result_type = monoid.result_type
-        #: Whether a null row may be the one that is chosen.
+        #: Whether a null row may be chosen.
         self._chooses_nulls = not getattr(monoid, "skip_nulls", True)
         rules = [
             "filtered" if filtered else "",
             "respecting nulls" if self._chooses_nulls else "" if filtered else "skipping nulls",
         ]
         self.name = " ".join(filter(None, [monoid.name, *rules]))
-        #: Of which rows have values, what the result needs beside the values.
+        #: The aggregation of which rows have values, if the result needs it.
         self._flags = _flags_of(monoid)
-        #: Whether rows are one column, of which nothing but nulls is left out.
+        #: Whether rows are one column from which only nulls are left out.
         self._is_plain_column = isinstance(self.inputs, Nullable) and self._flags is None
         parts = [Samples(), monoid, *([] if self._flags is None else [self._flags])]
         super().__init__([(part, _nothing) for part in parts])
-        self.lift = self._lift  # in place of that of parts that read rows of their own
+        self.lift = self._lift  # the base class lifts the parts separately
 
     @property
     def bare(self) -> AbstractMonoid:
@@ -167,7 +168,7 @@ class SkipNulls(Parts[Any]):
 
     @property
     def needs_samples(self) -> bool:
-        """Whether the number of values must be beside the partial, whoever else has it."""
+        """Whether the number of values must be in the partial, even if another part has it."""
         return self._flags is not None
 
     @property
@@ -183,7 +184,7 @@ class SkipNulls(Parts[Any]):
         return SkipNulls(self.monoid.of_types(*own), self.filtered, self.min_samples, self.refuses)
 
     def without_samples(self) -> SkipNulls:
-        """The same, for one who knows the number of values from elsewhere."""
+        """Return this monoid for a caller that knows the number of values."""
         return SkipNulls(
             self.monoid, self.filtered, self.min_samples, self.refuses, counted_elsewhere=True
         )
@@ -264,7 +265,6 @@ class SkipNulls(Parts[Any]):
     def _samples(
         self, rows: Rows, valid: np.ndarray | None, passing: np.ndarray | None, count: int
     ) -> np.ndarray:
-        """1 for each row that has a value, and 0 for others."""
         if isinstance(rows, NullableColumn):
             return rows.samples()
         if len(self._own) == 1 and passing is None and isinstance(rows[0], NullableColumn):
@@ -281,7 +281,7 @@ class SkipNulls(Parts[Any]):
         return self.lower_of(samples, fold)
 
     def lower_of(self, samples: Any, fold: Partial) -> Any:
-        """The result that a partial of the monoid stands for, of so many values."""
+        """Return the result of a monoid's partial over a number of values."""
         if samples < self.least:
             return None
         return self.monoid.lower(fold) if samples else self.monoid.empty
@@ -300,9 +300,9 @@ class SkipNulls(Parts[Any]):
         return self.lower_rows_of(samples, rows, few)
 
     def lower_rows_of(self, samples: np.ndarray, rows: Rows, few: np.ndarray | None = None) -> Rows:
-        """``lower_of`` for each row; null where ``few`` says so, too."""
+        """Apply ``lower_of`` to each row; rows marked in ``few`` are null too."""
         found, schema, least = self.monoid.lower_rows(rows), self.monoid.outputs, self.least
-        if isinstance(found, NullableColumn):  # with nulls of its own
+        if isinstance(found, NullableColumn):  # the monoid's results may be null
             nulls, found = found.nulls(), found.values
             few = nulls if few is None else few if nulls is None else few | nulls
         if len(samples) and int(samples.min()) < max(least, 1):
@@ -315,11 +315,11 @@ class SkipNulls(Parts[Any]):
         return NullableColumn(np.where(few, np.zeros(1, found.dtype), found), ~few)
 
     def _placeholder(self) -> Partial:
-        """The partial of an event whose value is not looked at."""
+        """Return the partial of an event whose value is never read."""
         return self.monoid.lift(self._bare_row(None))
 
     def _behind_nulls(self, rows: Rows, null: np.ndarray) -> Rows:
-        """Partials, those that a mask marks with one more event, which has no value; a copy."""
+        """Copy partials; add an event without a value to those that a mask marks."""
         schema, places = self.monoid.partials, np.flatnonzero(null)
         found = schema.take(rows, np.arange(len(null)))
         there = schema.take(rows, places)
@@ -328,7 +328,6 @@ class SkipNulls(Parts[Any]):
         return found
 
     def results(self, outputs: Rows) -> Any:
-        """As those of the monoid; with nulls among them as ``NullableColumn.shown``."""
         if not isinstance(outputs, NullableColumn) or isinstance(self.monoid.outputs, Nullable):
             return self.monoid.results(outputs)
         return outputs.shown(self.monoid.results(outputs.values))
@@ -337,7 +336,7 @@ class SkipNulls(Parts[Any]):
 
     @property
     def joins_values(self) -> bool:
-        """Whether two events can be one: as of the monoid, and a null joins nothing."""
+        """As for the monoid; a null joined with a value gives the value."""
         return not self.filtered and not self._chooses_nulls and self.monoid.joins_values
 
     def join_values(self, older: Row, newer: Row) -> Row:
@@ -356,7 +355,7 @@ class SkipNulls(Parts[Any]):
     # --- rows and their nulls -------------------------------------------------------------------
 
     def _row_parts(self, row: Row) -> tuple[Row, bool]:
-        """The monoid's own part of a row, and whether the filter lets the row pass."""
+        """Return the monoid's part of a row, and whether the row passes the filter."""
         if not self.filtered:
             return row, True
         own = row[:-1] if self._width is not None else row[0]
@@ -368,7 +367,7 @@ class SkipNulls(Parts[Any]):
         return any(_is_null(schema, value) for schema, value in pairs)
 
     def _bare_row(self, own: Row) -> Row:
-        """A row as the monoid reads it; where it may choose a null, a zero stands for that."""
+        """Return a row as the monoid reads it; a null that it may choose becomes 0."""
         if self._width is not None:
             own = own[: self._width]
         inputs = self.monoid.inputs
@@ -377,10 +376,7 @@ class SkipNulls(Parts[Any]):
         return own
 
     def _columns(self, rows: Rows) -> tuple[Rows, np.ndarray | None, np.ndarray | None]:
-        """Columns as the monoid reads them; which rows are no nulls, and which the filter passes.
-
-        None where all are.
-        """
+        """Return columns, a mask of non-null rows and one of passing rows; None marks all rows."""
         columns = rows if isinstance(self.inputs, Record) else (rows,)
         bare, masks = [], list[np.ndarray | None]()
         for schema, column in zip(self._own, columns, strict=False):
@@ -407,7 +403,7 @@ class SkipNulls(Parts[Any]):
 
 
 def _flags_of(monoid: AbstractMonoid) -> AbstractMonoid | None:
-    """What to aggregate of which rows have values; None where nulls are only skipped."""
+    """Return the aggregation of which rows have values; None if nulls are only skipped."""
     skips = getattr(monoid, "skip_nulls", True)
     match monoid:
         case Lag(n=n) | LagText(n=n):
@@ -424,7 +420,7 @@ def _is_null(schema: Schema, value: Row) -> bool:
 
 
 def any_all(*masks: np.ndarray | None) -> Any:
-    """The rows that all masks mark; None for all rows."""
+    """Return the rows that all masks mark; None for all rows."""
     found: Any = None
     for mask in masks:
         if mask is not None:
@@ -433,7 +429,7 @@ def any_all(*masks: np.ndarray | None) -> Any:
 
 
 def _lifted(monoid: AbstractMonoid, values: Rows, count: int, counted: np.ndarray | None) -> Rows:
-    """Rows lifted, those that do not count to the identity."""
+    """Lift rows; those that do not count become the identity."""
     if counted is None:
         return monoid.lift_rows(values, count)
     schema, identities = monoid.partials, _identities(monoid)
@@ -453,7 +449,7 @@ def _lifted(monoid: AbstractMonoid, values: Rows, count: int, counted: np.ndarra
 
 @lru_cache(maxsize=256)
 def _identities(monoid: AbstractMonoid) -> tuple[np.ndarray, ...] | None:
-    """The identity as numbers of the columns of partials; None where these are no numbers."""
+    """Return the identity as columns of one number; None if partials are not numbers."""
     schema = monoid.partials
     schemas = schema.schemas if isinstance(schema, Record) else [schema]
     if not monoid.is_columnar or not all(isinstance(each, Array) for each in schemas):
@@ -463,7 +459,7 @@ def _identities(monoid: AbstractMonoid) -> tuple[np.ndarray, ...] | None:
 
 
 def with_row(schema: Schema, rows: Rows, at: np.ndarray, row: Row) -> Rows:
-    """Rows, those that a mask marks being one and the same; a copy."""
+    """Copy rows; set those that a mask marks to one row."""
     places = np.flatnonzero(at)
     found = schema.take(rows, np.arange(len(at)))
     schema.put_at(found, places, schema.take(schema.one(row), np.zeros(len(places), np.intp)))

@@ -1,7 +1,7 @@
-"""Monoids side by side, as one: a partial is a tuple of theirs (MTA paper, section 5.8).
+"""Several monoids as one: a partial is a tuple of their partials (MTA paper, section 5.8).
 
-Functions on single partials are written out part by part, as a loop over few parts takes longer
-than they do.
+Functions on single partials are generated with one expression per part, as a loop over a few parts
+would take longer than the parts themselves.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from mta.monoids.base import AbstractMonoid, Out, Partial, same_value
 from mta.monoids.columnar import larger, positive_zero, smaller
 from mta.monoids.equality import Scale
 
-#: Takes what a part reads out of the input rows (or out of one input row).
+#: Selects a part's columns from the input rows, or from one input row.
 Pick = Callable[[Any], Any]
 
 
 class Place:
-    """The pick of one column."""
+    """A ``Pick`` of one column."""
 
     __slots__ = ("at",)
 
@@ -33,9 +33,9 @@ class Place:
 
 
 class Parts(AbstractMonoid[Out]):
-    """Monoids side by side, each on its own pick of the input.
+    """Several monoids, each reading its own columns.
 
-    ``readers`` lift rows in place of the monoids, to partials of these.
+    ``readers`` lift rows instead of the monoids, to the monoids' partials.
     """
 
     def __init__(
@@ -98,15 +98,15 @@ class Parts(AbstractMonoid[Out]):
 
 
 def written(arguments: str, expression: str, **lists: Sequence[Any]) -> Any:
-    """A function written out, part by part: a loop over few parts takes longer than they do.
+    """Generate a function from an expression, with the functions in ``lists`` as names.
 
-    The text is made of our own words and of numbers; what users name things goes in by name.
+    The expression contains only fixed names and numbers; users' names are passed as values.
     """
     names = {f"{name}{i}": f for name, fs in lists.items() for i, f in enumerate(fs)}
     return eval(f"lambda {arguments}: {expression}", names)
 
 
-#: What takes less time than a call of it.
+#: Functions that take less time than a call.
 _IN_LINE: tuple[tuple[Callable[..., Any], str], ...] = (
     (same_value, "{0}"),
     (positive_zero, "{0} + 0.0"),
@@ -117,7 +117,7 @@ _IN_LINE: tuple[tuple[Callable[..., Any], str], ...] = (
 
 
 def call_text(function: Any, name: str, *arguments: str) -> str:
-    """The text of a call, or in its place of what the function does.
+    """Return the source of a call, or of the function's inlined body.
 
     >>> call_text(add, "f0", "a[0]", "b[0]"), call_text(max, "f1", "a[1]", "b[1]")
     ('a[0] + b[0]', 'f1(a[1], b[1])')
@@ -127,10 +127,10 @@ def call_text(function: Any, name: str, *arguments: str) -> str:
 
 
 def _lift_of(monoid: AbstractMonoid) -> Callable[[Row], Partial]:
-    """Return the ``lift`` of a part whose row is first converted to a row of its own schema.
+    """Return a part's ``lift``, which first converts its row to the part's schema.
 
-    The row may hold numpy's numbers where the part takes Python's, or the other way round, and may
-    have columns for a policy behind those of the part.
+    The row may hold numpy numbers for a part that takes Python numbers, or the reverse. It may also
+    have columns for a policy after the part's columns.
     """
     lift, inputs = monoid.lift, monoid.inputs
     if not monoid.is_columnar:

@@ -1,16 +1,16 @@
-"""Values by their place in the window: n before the newest, the n-th oldest, the k largest.
+"""Values by their position: n before the newest, the n-th oldest, the k largest.
 
-| monoid | result on the window | with fewer events |
+| monoid | result | result with fewer events |
 |---|---|---|
 | Lag(n), LagText(n) | the value n events before the newest | None, or NaT |
-| NthValue(n), NthText(n) | the n-th value from the oldest on, which is the first | the same |
-| Largest(k), Smallest(k) | a list of the k largest or smallest values, from that end on | fewer |
-| Concat(separator) | the text of all values, the oldest first | None |
+| NthValue(n), NthText(n) | the n-th oldest value; the oldest for n = 1 | None, or NaT |
+| Largest(k), Smallest(k) | a list of the k largest or smallest values, sorted | a shorter list |
+| Concat(separator) | all texts joined, oldest first | None if empty |
 
-A partial holds at most n + 1, n or k values, so it is bounded; that of ``Concat`` is all of them,
-so it is for small windows. All are exact. ``Lag`` looks back within the window: its oldest event
-has nothing before it. Nulls are as with SQL's IGNORE NULLS, or with ``skip_nulls=False`` as with
-its RESPECT NULLS; ``mta.monoids.nulls`` has the rule.
+A partial holds at most n + 1, n or k values, so its size is bounded; a partial of ``Concat`` holds
+all values, so use it for small windows. Results are exact. ``Lag`` looks back within the window:
+the oldest event has no previous value. Nulls are skipped, as with SQL's IGNORE NULLS; with
+``skip_nulls=False`` they count, as with RESPECT NULLS (see ``mta.monoids.nulls``).
 
 >>> from mta import CountWindow, Window
 >>> Window(Lag(1), CountWindow(3), name="previous").extend([5.0, 7.0, 6.0]).tolist()
@@ -34,17 +34,17 @@ from mta.times import to_count
 
 
 class _Place(ColumnarMonoid[Any]):
-    """A monoid of (count, values at one end), of the type of its column or of ``dtype``."""
+    """A monoid of (count, values at one end of the window)."""
 
     _of_text: Callable[[int, bool], AbstractMonoid]
 
     def __init__(self, n: int, width: int, dtype: Any, skip_nulls: bool) -> None:
         kind, self.n, self._width = layout_of(dtype), n, width
-        #: Whether nulls take no place; it matters where windows take nulls.
+        #: Whether nulls are skipped, in windows that accept them.
         self.skip_nulls = skip_nulls
-        #: Whether the type has a value for a missing one.
+        #: Whether the type has a null value: NaT.
         self._has_none = kind.dtype.kind in "mM"
-        #: Of decimals, which results are not.
+        #: Whether results need conversion, to decimals.
         self._is_shown = isinstance(kind, Decimals)
         self._follows, self._kind = dtype is None, kind
         nothing = np.zeros(width, kind.dtype)
@@ -86,7 +86,7 @@ class _Place(ColumnarMonoid[Any]):
         raise NotImplementedError
 
     def _at_end(self, near: Partial, far: Partial) -> Partial:
-        """The values nearest to an end; in each partial the nearest one is the first."""
+        """Combine the values nearest to an end; the first one in each partial is the nearest."""
         places, count = np.arange(self._width), np.expand_dims(near[0], -1)
         behind = np.maximum(places - count, 0)
         shape = np.broadcast_shapes(behind.shape, np.shape(far[1]))
@@ -114,7 +114,7 @@ class _Place(ColumnarMonoid[Any]):
 
 
 class _PlaceOfText(Monoid[Any, tuple[Any, ...], Any]):
-    """The same of text and other objects, the values nearest to the end first."""
+    """Text and other objects, those nearest to one end of the window first."""
 
     def __init__(self, n: int, width: int, newest: bool, skip_nulls: bool) -> None:
         self.n, self.skip_nulls = n, skip_nulls
@@ -133,11 +133,11 @@ class _PlaceOfText(Monoid[Any, tuple[Any, ...], Any]):
 
 
 class LagText(_PlaceOfText):
-    """The text or other object n events before the newest one, as ``Lag``.
+    """The text or other object n events before the newest event; like ``Lag``.
 
     Args:
-        n: How many events back, at least 0.
-        skip_nulls: As of ``Lag``.
+        n: The number of events to go back, at least 0.
+        skip_nulls: As for ``Lag``.
 
     >>> from mta import CountWindow, LagText, Window
     >>> list(Window(LagText(), CountWindow(3), name="LagText").extend(["b", "c", "a"]))
@@ -152,11 +152,11 @@ class LagText(_PlaceOfText):
 
 
 class NthText(_PlaceOfText):
-    """The n-th oldest text or other object of the window, as ``NthValue``.
+    """The n-th oldest text or other object of the window; like ``NthValue``.
 
     Args:
-        n: The place, from 1.
-        skip_nulls: As of ``NthValue``.
+        n: The position, from 1. The result is null if the window has fewer events.
+        skip_nulls: As for ``NthValue``.
 
     >>> from mta import CountWindow, NthText, Window
     >>> list(Window(NthText(2), CountWindow(3), name="NthText").extend(["b", "c", "a"]))
@@ -173,12 +173,11 @@ class Lag(_Place):
     """The value n events before the newest event; the newest value for n = 0.
 
     Args:
-        n: How many events back, at least 0. The result is null where the window has fewer.
-        dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
-            ``Decimals(places)``. By default, values are read as float64, and in ``rolling``
-            and Spark as the type of their column.
-        skip_nulls: Whether it goes back n values, past nulls, where windows take nulls; else n
-            events, and the result is null where that one has no value.
+        n: The number of events to go back, at least 0. With fewer events, the result is null.
+        dtype: A numpy type such as "int64" or "M8[us]", or ``Decimals(places)``. Defaults to the
+            column's type in ``rolling`` and Spark, and to float64 elsewhere.
+        skip_nulls: Whether to count back n values, skipping nulls, in windows that accept nulls.
+            Otherwise, n events are counted, and the result is null if that event has no value.
 
     >>> from mta import CountWindow, Lag, Window
     >>> Window(Lag(), CountWindow(3)).extend([1.0, 3.0, 2.0]).tolist()
@@ -188,7 +187,7 @@ class Lag(_Place):
     _of_text = LagText
 
     def __init__(self, n: int = 1, dtype: Any = None, skip_nulls: bool = True) -> None:
-        width = to_count(n, "n") + 1  # the newest row itself is chosen for n = 0, null or not
+        width = to_count(n, "n") + 1  # for n = 0, the newest row is chosen, null or not
         super().__init__(n, width, dtype, skip_nulls and n > 0)
 
     def _joined(self, left: Partial, right: Partial) -> Partial:
@@ -199,12 +198,11 @@ class NthValue(_Place):
     """The n-th oldest value of the window; the oldest value for n = 1.
 
     Args:
-        n: The place, from 1. The result is null where the window has fewer events.
-        dtype: The type of the values: a numpy type such as "int64" or "M8[us]", or
-            ``Decimals(places)``. By default, values are read as float64, and in ``rolling``
-            and Spark as the type of their column.
-        skip_nulls: Whether nulls take no place where windows take them; else the result is null
-            where the n-th event has no value.
+        n: The position, from 1. The result is null if the window has fewer events.
+        dtype: A numpy type such as "int64" or "M8[us]", or ``Decimals(places)``. Defaults to the
+            column's type in ``rolling`` and Spark, and to float64 elsewhere.
+        skip_nulls: Whether to count only values, in windows that accept nulls. Otherwise, the
+            result is null if the n-th event has no value.
 
     >>> from mta import CountWindow, NthValue, Window
     >>> Window(NthValue(2), CountWindow(3)).extend([1.0, 3.0, 2.0]).tolist()
@@ -221,7 +219,7 @@ class NthValue(_Place):
 
 
 class _Ends(ColumnarMonoid[list[float]]):
-    """The k values at one end of their order, sorted from there on; NaN fills up."""
+    """The k smallest or largest values, sorted from that end; padded with NaN."""
 
     never_null = True
 
@@ -268,10 +266,10 @@ class _Ends(ColumnarMonoid[list[float]]):
 
 
 class Largest(_Ends):
-    """The k largest values, largest first, as polars' ``top_k`` and DuckDB's ``max(x, k)``.
+    """The k largest values, largest first, like polars' ``top_k`` and DuckDB's ``max(x, k)``.
 
     Args:
-        k: How many values, at least 1.
+        k: The number of values, at least 1.
 
     >>> from mta import CountWindow, Largest, Window
     >>> window = Window(Largest(2), CountWindow(3), name="Largest")
@@ -286,7 +284,7 @@ class Smallest(_Ends):
     """The k smallest values, smallest first.
 
     Args:
-        k: How many values, at least 1.
+        k: The number of values, at least 1.
 
     >>> from mta import CountWindow, Smallest, Window
     >>> window = Window(Smallest(2), CountWindow(3), name="Smallest")
@@ -300,7 +298,7 @@ class Smallest(_Ends):
 class Concat(Monoid[str, tuple[str, ...], str | None]):
     """All texts of the window joined by a separator, oldest first; None for an empty window.
 
-    A result costs O(n), so it is for small windows.
+    A result costs O(n); use it for small windows.
 
     Args:
         separator: The text between two values.

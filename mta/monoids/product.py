@@ -1,6 +1,6 @@
 """Several aggregations over one stream, in one structure (MTA paper, section 5.8).
 
-A product of monoids is a monoid: partials are tuples, combined side by side. Every distinct column
+A product of monoids is a monoid: partials are tuples, combined part by part. Each distinct column
 of the events is stored once, however many aggregations read it.
 """
 
@@ -32,7 +32,7 @@ from mta.monoids.parts import Parts, Pick, Place, call_text, written
 
 
 class EventTimes(Enum):
-    """Stands in place of columns where an aggregate reads the times of events, in microseconds."""
+    """Replaces the columns of an aggregation that reads the times of events, in microseconds."""
 
     EVENT_TIMES = "times of events"
 
@@ -41,10 +41,10 @@ class EventTimes(Enum):
 
 
 EVENT_TIMES = EventTimes.EVENT_TIMES
-#: What an aggregation reads: a column, several, or none (Count). Policies may read event times.
+#: The columns that an aggregation reads: one, several, none (Count), or the event times.
 Columns = str | Sequence[str] | EventTimes | None
-#: What results are called, and for each the columns and the monoid, or a monoid that reads none. A
-#: text stands for the aggregation of that name (``mta.monoids.catalogue``).
+#: By name of the result: the columns and the monoid, or a monoid that reads no column. A text is
+#: the name of an aggregation (``mta.monoids.catalogue``).
 Aggregations = Mapping[
     str,
     tuple[Columns, AbstractMonoid | str]
@@ -52,17 +52,17 @@ Aggregations = Mapping[
     | AbstractMonoid
     | str,
 ]
-#: The same, each as a pair.
+#: Aggregations, each as a pair.
 Pairs = dict[str, tuple[Columns, AbstractMonoid]]
 
 
 def result_name(alias: str, window: str) -> str:
-    """The column of an aggregation over a window, as ``peak_day``; either name may be empty."""
+    """Return the column of an aggregation over a window, as ``peak_day``; either may be empty."""
     return f"{alias}_{window}" if alias and window else alias or window
 
 
 def result_columns(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The results of multiple windows as columns.
+    """Convert the results of multiple windows to columns.
 
     >>> result_columns({"day": {"peak": 1, "low": 2}}), result_columns({"day": 3})
     ({'peak_day': 1, 'low_day': 2}, {'day': 3})
@@ -75,7 +75,7 @@ def result_columns(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_distinct(monoid: AbstractMonoid, windows: Iterable[str]) -> None:
-    """Raise ValueError where two results of multiple windows would have the same name."""
+    """Raise ValueError if two results of multiple windows would have the same name."""
     aliases, seen = monoid.aliases if isinstance(monoid, Product) else ("",), set[str]()
     for name in [result_name(alias, window) for window in windows for alias in aliases]:
         if name in seen:
@@ -86,7 +86,7 @@ def require_distinct(monoid: AbstractMonoid, windows: Iterable[str]) -> None:
 
 
 class NamedRows(dict[str, Any]):
-    """Input rows of a Product, also as a dictionary: a column may be stored as two types."""
+    """A Product's input rows, also as a dictionary; ``rows`` may store a column as two types."""
 
     rows: Rows
     stored: list[tuple[str, str]]
@@ -98,11 +98,11 @@ class Product(Parts[dict[str, Any]]):
     Events are mappings from column to value; batches are mappings, data frames or Arrow tables.
 
     Args:
-        aggregations: By name of the result a pair of column and aggregation. The column is one
-            name, several names for an aggregation of several inputs (ArgMax), or None for one that
-            reads none; such a one may also stand alone. An aggregation may be given by its name:
-            ``("watts", "max")``, ``("watts", "quantile(0.9)")``. A third item is a filter, a column
-            of booleans that says which events the aggregation is of; null is false.
+        aggregations: A pair of column and aggregation for each result name. The column is a name,
+            several names for an aggregation of several inputs (ArgMax), or None. An aggregation
+            that reads no column may replace the pair. An aggregation is a monoid or a name, such as
+            ``("watts", "max")`` or ``("watts", "quantile(0.9)")``. A third item is a filter: a
+            column of booleans that says which events to aggregate; null is false.
 
     >>> from mta import Count, Max, Mean, Product
     >>> power = Product({"peak": ("watts", Max()), "mean": ("watts", Mean()), "n": Count()})
@@ -122,12 +122,12 @@ class Product(Parts[dict[str, Any]]):
             reads = alias if monoid.has_own_rule else (*column_names(columns), repr(monoid.inputs))
             judges.setdefault(reads, parts[-1])
             described.append(f"{alias}={monoid.name}({','.join(column_names(columns))})")
-        #: By the index of a part whose number of values is in its own partials or in another
-        #: part's: the index of that part, and what reads the number from its partials.
+        #: For a part whose number of values is in its own partials or in another part's: the index
+        #: of that part, and the function that reads the number from its partials.
         self._counted: dict[int, tuple[int, Callable[[Any], Any]]] = {}
         readers = self._share_counts(parts)
         super().__init__(parts, readers)
-        #: The parts that say which events are valid; one of those that judge alike.
+        #: The parts that validate events; one of several with the same rule.
         self._judges = tuple(judges.values())
         self.aliases = tuple(aggregations)
         self.name = f"Product({', '.join(described)})"
@@ -146,8 +146,8 @@ class Product(Parts[dict[str, Any]]):
         text = f"{{{','.join(shown)}}}"
         self.lower = written("partial", text, f=lowers, alias=self.aliases, count=counts)
         self._columns = tuple((name, schema) for (name, _), schema in self._schemas.items())
-        #: Reads the columns of an event, where all are doubles and only a NaN is refused; returns
-        #: None for an event with other values.
+        #: Reads the columns of an event if all are doubles and only NaN is rejected; returns None
+        #: for an event with other values.
         self.picks_doubles: Callable[[Any], Row | None] | None = None
         of_doubles = all(
             isinstance(s, Array) and s.plain and s.kind == "<f8" for _, s in self._columns
@@ -162,10 +162,10 @@ class Product(Parts[dict[str, Any]]):
             self.picks_doubles = written("event", text, name=names)
 
     def _share_counts(self, parts: list[tuple[AbstractMonoid, Pick]]) -> list[AbstractMonoid]:
-        """Have the number of values once for all parts that skip the nulls of the same columns.
+        """Count values once for all parts that skip the nulls of the same columns.
 
-        From the partials of one that say it, if there is one. Returns what reads the rows of each
-        part; in ``parts`` stays what folds them.
+        The count comes from the partials of a part that stores it, if there is one. Returns the
+        readers of the rows of each part; ``parts`` keeps the monoids that fold them.
         """
         readers, groups = [monoid for monoid, _ in parts], dict[Hashable, list[int]]()
         for i, (columns, monoid) in enumerate(self.aggregations.values()):
@@ -184,7 +184,7 @@ class Product(Parts[dict[str, Any]]):
         return readers
 
     def with_more(self, observers: Sequence[tuple[Columns, AbstractMonoid]]) -> Product:
-        """The same, and what policies look at; columns of its own stand first, as they stand here.
+        """Return this product with the aggregates that policies read; its own columns come first.
 
         >>> from mta import Max, Sum
         >>> Product({"peak": ("watts", Max())}).with_more([("km", Sum())]).columns
@@ -194,7 +194,7 @@ class Product(Parts[dict[str, Any]]):
 
     @property
     def joins_values(self) -> bool:
-        """Whether every part joins values, and no two parts join those of one column."""
+        """Whether every part joins values, and no two parts read the same column."""
         return len(self._schemas) == len(self.monoids) and all(
             monoid.joins_values for monoid in self.monoids
         )
@@ -214,21 +214,21 @@ class Product(Parts[dict[str, Any]]):
 
     @property
     def skips_nulls(self) -> bool:
-        """Whether results take the numbers of values, beside what is folded."""
+        """Whether results need counts of values besides what is folded."""
         return bool(self._counted)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The distinct columns that are read from events, in the order of first use."""
+        """The distinct columns that are read from events, in order of first use."""
         return tuple(dict.fromkeys(name for name, _ in self._schemas))
 
     @property
     def stored(self) -> dict[tuple[str, str], Schema]:
-        """The columns of events as they are stored, in their order, by name and kind."""
+        """The stored columns of events in order, by name and kind."""
         return dict(self._schemas)
 
     def named(self, rows: Rows) -> NamedRows:
-        """Input rows as a dictionary of columns; where one is read as several types, exactly."""
+        """Return input rows as a dictionary; of a column stored as several types, the exact one."""
         found = NamedRows()
         found.rows, found.stored = rows, list(self._schemas)
         for ((name, _), schema), column in zip(self._schemas.items(), rows, strict=True):
@@ -239,11 +239,11 @@ class Product(Parts[dict[str, Any]]):
 
     @property
     def places(self) -> tuple[int, ...]:
-        """The index in a row of each part's column, for parts of one column each."""
+        """The index of each part's column in a row, for parts of one column."""
         return tuple([pick.at for pick in self.picks if isinstance(pick, Place)])
 
     def _pick(self, alias: str, columns: Columns, monoid: AbstractMonoid) -> Pick:
-        """Register what a monoid reads as stored columns; return how to take it out of a row."""
+        """Register a monoid's inputs as stored columns; return what selects them from a row."""
         names, inputs = column_names(columns), monoid.inputs
         schemas = inputs.schemas if isinstance(inputs, Record) else [inputs]
         if len(names) != len(schemas):
@@ -286,8 +286,8 @@ class Product(Parts[dict[str, Any]]):
                 if not is_filter(schema):
                     raise
                 raise InvalidValue(
-                    f"the filter {name!r} is no column of booleans ({error}): compare first, and "
-                    "name the result"
+                    f"the filter {name!r} is not a column of booleans ({error}): compare first, "
+                    "and name the result"
                 ) from None
         lengths = {len(column) for column in columns} or {_length(values, count)}
         if len(lengths) > 1:
@@ -317,10 +317,10 @@ class Product(Parts[dict[str, Any]]):
 
 
 class Observed(Parts[Out]):
-    """A monoid, and beside it the aggregates that policies decide on; results are its own alone.
+    """A monoid with the aggregates that policies read; it returns only the monoid's results.
 
-    Where one of these reads times, rows are pairs of what the monoid reads and the event's time,
-    which ``stamped`` puts there: so every fold sees the times of its events, wherever they lie.
+    If an aggregate reads times, rows are pairs of the monoid's row and the event's time, which
+    ``stamped`` adds. Every fold therefore reads the times of its events, wherever they are stored.
     """
 
     reader: AbstractMonoid
@@ -329,7 +329,7 @@ class Observed(Parts[Out]):
         self, main: AbstractMonoid[Out], observers: Sequence[tuple[Columns, AbstractMonoid]]
     ) -> None:
         self.main, self.reader = main, main
-        #: Whether rows hold the times of events too.
+        #: Whether rows hold the times of events.
         self.reads_times = any(columns is EVENT_TIMES for columns, _ in observers)
         others = [(columns, m) for columns, m in observers if columns is not EVENT_TIMES]
         self._by_times_alone = not others
@@ -353,7 +353,7 @@ class Observed(Parts[Out]):
         self.name = f"{main.name} beside {', '.join(monoid.name for _, monoid in observers)}"
 
     def stamped(self, rows: Any, times: Any) -> Any:
-        """A row with its time, or rows with theirs."""
+        """Return a row with its time, or rows with their times."""
         return (rows[0], times) if self.reads_times else rows
 
     def row(self, value: Any) -> Row:
@@ -372,7 +372,7 @@ class Observed(Parts[Out]):
 
     @property
     def joins_values(self) -> bool:
-        """Whether the monoid does, and policies look at no values."""
+        """As for the monoid, if policies read no values."""
         return self._by_times_alone and self.main.joins_values
 
     def join_values(self, older: Row, newer: Row) -> Row:
@@ -389,7 +389,7 @@ class Observed(Parts[Out]):
 
 
 def _lower_of(monoid: AbstractMonoid) -> Callable[[Partial], Any]:
-    """``lower`` of a part, as one of Python's numbers; of the number of values, too, if need be."""
+    """Return a part's ``lower``, with Python results; it may take the number of values too."""
     lower: Callable[..., Any] = monoid.lower
     if isinstance(monoid, SkipNulls) and monoid.counted_elsewhere:
         lower = monoid.lower_of
@@ -407,14 +407,14 @@ def _second(pair: Any) -> Any:
 
 
 def _length(values: Any, count: int | None) -> int:
-    """How many events a batch holds of which no column is read."""
+    """Return the number of events in a batch from which no column is read."""
     if count is None and isinstance(values, Mapping):
         return max((len(column) for column in values.values()), default=0)
     return len(values) if count is None else count
 
 
 def _share(main: AbstractMonoid, columns: Columns, monoid: AbstractMonoid) -> Pick:
-    """How an observer reads the values of a window whose events have no named columns."""
+    """Return how an observer reads the values of events without named columns."""
     if columns is not None:
         raise ValueError(f"the policy reads {columns!r}, but the events have no named columns")
     if isinstance(monoid.inputs, Record) and not monoid.inputs.schemas:
@@ -436,7 +436,7 @@ def _share(main: AbstractMonoid, columns: Columns, monoid: AbstractMonoid) -> Pi
 def reader_of(
     monoid: AbstractMonoid, observers: Iterable[tuple[Columns, AbstractMonoid]]
 ) -> AbstractMonoid:
-    """What reads all columns of events: those of a monoid, and others that policies look at."""
+    """Return a monoid that also reads the columns that policies read."""
     if not isinstance(monoid, Product):
         return monoid
     more = [
@@ -448,9 +448,9 @@ def reader_of(
 
 
 def pairs_of(aggregations: Aggregations) -> Pairs:
-    """Aggregations as pairs of columns and monoid.
+    """Convert aggregations to pairs of columns and monoid.
 
-    Raises ValueError for none, and for a name that is not known, TypeError for what is no monoid.
+    Raises ValueError for no aggregation or an unknown name, TypeError for anything but a monoid.
     """
     if not aggregations:
         raise ValueError(
@@ -487,7 +487,7 @@ def pairs_of(aggregations: Aggregations) -> Pairs:
 def _filtered(
     alias: str, columns: Columns, monoid: AbstractMonoid, by: Any
 ) -> tuple[Columns, AbstractMonoid]:
-    """An aggregation of the events for which a column is true. Raises TypeError."""
+    """Aggregate the events for which a column is true. Raises TypeError."""
     if not isinstance(by, str):
         raise TypeError(
             f"aggregation {alias!r}: a filter is the name of a column of booleans, not {by!r}"
@@ -498,9 +498,9 @@ def _filtered(
 def skipping(
     monoid: AbstractMonoid, skips: bool = True, min_samples: int | None = None
 ) -> AbstractMonoid:
-    """A monoid, or each part of a Product, that skips nulls, or else refuses them.
+    """Make a monoid, or each part of a Product, skip or reject nulls.
 
-    Its results are null where there are fewer than ``min_samples`` values, by default none.
+    Results of fewer than ``min_samples`` values are null; by default, results of no values are.
     """
     if isinstance(monoid, Product):
         pairs = monoid.aggregations.items()
@@ -513,13 +513,13 @@ def skipping(
 
 
 def own_columns(columns: Columns, monoid: AbstractMonoid) -> list[str]:
-    """The columns of values that an aggregation reads: all but its filter."""
+    """Return the columns of values that an aggregation reads: all but its filter."""
     names = column_names(columns)
     return names[:-1] if isinstance(monoid, SkipNulls) and monoid.filtered else names
 
 
 def column_names(columns: Columns) -> list[str]:
-    """The columns that an aggregation reads."""
+    """Return the columns that an aggregation reads."""
     if columns is None or isinstance(columns, EventTimes):
         return []
     return [columns] if isinstance(columns, str) else list(columns)

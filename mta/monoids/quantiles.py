@@ -1,9 +1,10 @@
-"""Exact median, quantiles and ranks of numbers; see ``mta.monoids.holistic`` for what they cost.
+"""Exact median, quantiles and ranks of numbers; ``mta.monoids.holistic`` states their costs.
 
-A quantile q of n values is at the place h = q (n - 1) of the sorted ones, from 0 on. Between two
-places ``interpolation`` chooses, by the names of pandas, numpy and polars: "linear" (SQL's
-percentile_cont), "lower", "higher", "nearest" (of two the even place) or "midpoint"; "discrete" is
-the smallest value that at least the share q of the values does not exceed (percentile_disc).
+The quantile q of n sorted values is at the position h = q (n - 1), counted from 0. Between two
+positions, ``interpolation`` chooses, by the names of pandas, numpy and polars: "linear" (SQL's
+percentile_cont), "lower", "higher", "nearest" (the even position in a tie) or "midpoint".
+"discrete" is the smallest value that is at least as large as a share q of the values
+(percentile_disc).
 
 >>> from mta import CountWindow, Window
 >>> Window(Median(), CountWindow(4), name="m").extend([5.0, 1.0, 9.0, 2.0, 3.0]).tolist()
@@ -29,25 +30,25 @@ from mta.monoids.parts import Parts
 from mta.monoids.ranges import RangeFolds
 
 Interpolation = Literal["linear", "lower", "higher", "nearest", "midpoint", "discrete"]
-#: Which of their ranks equal values take, by the names of pandas and polars.
+#: The rank of equal values, by the names of pandas and polars.
 RankMethod = Literal["average", "min", "max"]
-#: Up to this number of values all are sorted; of more, the few around the place.
+#: Up to this number of values, all are sorted; above it, only values near the quantile.
 _FEW = 1 << 11
-#: How many values are looked at to either side of a quantile, and of how many runs it is known
-#: where they are.
+#: The number of values in a bracket on either side, and of runs whose positions it caches.
 _NEAR, _KNOWN = 128, 256
 
 
 class Quantile(Holistic[Out]):
     """Exact quantiles: a double, or a list of doubles; NaN for an empty window.
 
-    A result costs about 2 us where windows are answered from their events, and 15 to 20 us in a
-    window of 10^5 events that gets a few at a time. ``KLLQuantiles`` gives approximate ones in
-    bounded space.
+    A result costs about 2 us where windows compute results from ranges of events, and 15 to 20 us
+    in a window of 10^5 events that gets a few at a time. ``KLLQuantiles`` gives approximate
+    quantiles in bounded space.
 
     Args:
         quantiles: A number from 0 to 1, or a sequence of them for a list of results.
-        interpolation: What lies between two values, by the names of pandas, numpy and polars.
+        interpolation: The result between two values: "linear", "lower", "higher", "nearest",
+            "midpoint" or "discrete".
 
     >>> from mta import CountWindow, Quantile, Window
     >>> Window(Quantile(0.9), CountWindow(3)).extend([1.0, 3.0, 2.0, 9.0]).round(6).tolist()
@@ -83,9 +84,9 @@ class Quantile(Holistic[Out]):
         )
         if self.single:
             self.outputs = Array("f8")
-        #: Between which values the last answer to each quantile was: those of the next one, mostly.
+        #: The values around the last result of each quantile; the next one is usually among them.
         self._near: dict[float, _Bracket] = {}
-        #: A number of values and the places of their quantiles; the number mostly stays the same.
+        #: A number of values and the positions of its quantiles; the number rarely changes.
         self._placed: tuple[int, list[tuple[int, int, float]]] = -1, []
 
     def answer(self, summary: SortedRuns) -> Out:
@@ -132,9 +133,9 @@ class Quantile(Holistic[Out]):
         return outputs if self.single else objects(outputs)
 
     def _places(self, q: float, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The places around a quantile for each count, and its distance from the first of them."""
+        """Return the two positions around a quantile for each count, and the share between them."""
         if self.interpolation == "discrete":
-            # A product that exceeds a whole number by a rounding is that number.
+            # A product that exceeds an integer only by a rounding error counts as that integer.
             at = np.maximum(np.ceil(q * counts - 1e-9), 1).astype("i8") - 1
             return at, at, np.zeros(len(counts))
         place = q * (counts - 1)
@@ -154,7 +155,7 @@ class Quantile(Holistic[Out]):
     def _at(
         self, runs: list[np.ndarray], q: float, count: int, low: int, high: int
     ) -> tuple[float, float]:
-        """The values at two neighbouring places of the sorted values."""
+        """Return the values at two neighboring positions of the sorted values."""
         if count <= _FEW:
             values = np.sort(np.concatenate(runs)) if len(runs) > 1 else runs[0]
             return values[low], values[high]
@@ -174,21 +175,21 @@ class Quantile(Holistic[Out]):
 
 
 class _Bracket:
-    """Two values between which a quantile is for some time, and where they are in runs.
+    """Two values around a quantile, and their positions in runs.
 
-    Most runs of a window are those of the window before, so each is searched once.
+    Most runs of a window are also in the previous window, so each run is searched once.
     """
 
     def __init__(self, least: float, most: float) -> None:
         self._least, self._most = least, most
-        #: By its identity a run, how many of its values are less, and those from one to another;
-        #: None where there are none.
+        #: By the id of a run: the run, the number of its values below the bracket, and the values
+        #: in the bracket, None if there are none.
         self._known: dict[int, tuple[np.ndarray, int, np.ndarray | None]] = {}
 
     def values(
         self, runs: Sequence[np.ndarray], low: int, high: int
     ) -> tuple[np.ndarray, int, int] | None:
-        """All values of runs within it, sorted, and two places among these; None of others."""
+        """Return the sorted values in the bracket and two positions in them; None if outside."""
         below, pieces, known = 0, list[np.ndarray](), self._known
         for run in runs:
             _, less, within = known.get(id(run)) or self._search(run)
@@ -220,7 +221,7 @@ class _Bracket:
 
 
 class Median(Quantile[float]):
-    """The exact median; for an even number of values, the mean of the two in the middle.
+    """The exact median; for an even number of values, the mean of the middle two.
 
     >>> from mta import CountWindow, Median, Window
     >>> Window(Median(), CountWindow(3)).extend([1.0, 3.0, 2.0, 9.0]).tolist()
@@ -232,7 +233,7 @@ class Median(Quantile[float]):
 
 
 def between(low: Any, high: Any, part: Any) -> Any:
-    """The value at a part of the way between two values, each of which may be infinite."""
+    """Return the value a share of the way between two values, which may be infinite."""
     if isinstance(part, float):
         if part == 0 or low == high:
             return low
@@ -242,10 +243,9 @@ def between(low: Any, high: Any, part: Any) -> Any:
 
 
 def _bracket(runs: Sequence[np.ndarray], count: int, low: int, high: int) -> tuple[float, float]:
-    """Two values with both places between them, from every so-manyth value of each run.
+    """Return two values around both positions, from every ``step``-th value of each run.
 
-    A value of the sample has one step of values before it for each of the sample up to it, and not
-    a step more for each run.
+    Between (i + 1) * step and (i + 1 + runs) * step values are at most sample[i].
     """
     step = max(1, count // _FEW)
     sample = np.sort(np.concatenate([run[step - 1 :: step] for run in runs]))
@@ -258,7 +258,7 @@ def _bracket(runs: Sequence[np.ndarray], count: int, low: int, high: int) -> tup
 
 
 class _Values(Holistic[None]):
-    """All values, of which nothing is asked here."""
+    """All values of a window, without a result."""
 
     def __init__(self) -> None:
         super().__init__("Values", "f8")
@@ -271,7 +271,7 @@ class Rank(Parts[float]):
     """The rank of the newest value in the window, starting at 1; NaN for an empty window.
 
     Args:
-        method: What equal values get: the "average", the "min" or the "max" of their ranks.
+        method: The rank of equal values: the "average", "min" or "max" of their ranks.
         descending: Whether the largest value has rank 1.
         pct: Whether ranks are divided by the number of values.
 
@@ -290,7 +290,7 @@ class Rank(Parts[float]):
         super().__init__([(self._values, same_value), (newest, same_value)])
         self.name = f"Rank({method}, descending={descending}, pct={pct})"
         self.inputs, self.outputs, self.empty = newest.inputs, Array("f8"), math.nan
-        #: What reads and checks values.
+        #: The monoid that reads and checks values.
         self._reader = newest
 
     def row(self, value: Any) -> Row:
@@ -330,7 +330,7 @@ class Rank(Parts[float]):
         return outputs
 
     def _rank(self, below: Any, upto: Any, count: Any) -> Any:
-        """The rank of a value, from the counts of values less than it, and not greater."""
+        """Return the rank of a value, from the counts of values below it and of values up to it."""
         if self.descending:
             below, upto = count - upto, count - below
         match self.method:

@@ -1,13 +1,13 @@
-"""Monoids that answer ranges of events better from the events than from combined partials.
+"""Monoids whose results are computed from ranges of events, not from combined partials.
 
-Some results need all values of a window (a median, a distinct count: *holistic* aggregates, in the
-words of Gray et al., Data Cube, 1997). Their partials combine as those of any monoid do, and grow
-with the window. But where the events of many windows lie side by side, as in a batch or under many
-keys, all results together follow from these events in a few passes over whole columns. Such a
-monoid has ``folds_ranges``: the folds of ranges of rows are ``RangeFolds``, which name the ranges
-and combine nothing, and ``lower_ranges`` returns their results.
+Some results need all values of a window, such as a median or a distinct count (*holistic*
+aggregates; Gray et al., Data Cube, 1997). Their partials combine as usual, but grow with the
+window. If the events of many windows are stored together, as in a batch or under many keys, a few
+passes over whole columns compute all results. A monoid that does this has ``folds_ranges``. Its
+folds of ranges of rows are ``RangeFolds``, which describe the ranges and combine nothing, and
+``lower_ranges`` returns the results.
 
-A single partial that is taken out of them is folded at that moment.
+A single partial is folded when it is read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mta.monoids.base import AbstractMonoid, Monoid, Out, Partial
 
 
 class RangeFolds(Sequence[Partial]):
-    """The folds of ranges of lifted events, none of which is combined before it is asked for.
+    """The folds of ranges of lifted events; each is combined only when it is read.
 
     >>> from mta.monoids.text import Collect
     >>> folds = RangeFolds(Collect(), [("a",), ("b",), ("c",)], np.array([0, 1]), np.array([2, 3]))
@@ -52,7 +52,7 @@ class RangeFolds(Sequence[Partial]):
         return self.monoid.fold(rows, stop - start)
 
     def without(self, identity: Partial) -> RangeFolds:
-        """The same ranges of the events that are not lifted to the identity."""
+        """Return the same ranges without the events that are lifted to the identity."""
         if isinstance(self.lifted, np.ndarray):
             return self
         stands = np.array([row is not identity for row in self.lifted], bool)
@@ -65,12 +65,12 @@ class RangeFolds(Sequence[Partial]):
 
 
 class RangeMonoid(Monoid[Any, Any, Out]):
-    """A monoid of plain functions that has the results of ranges of events."""
+    """A monoid of plain functions that computes results from ranges of events."""
 
     folds_ranges = True
 
     def lower_ranges(self, folds: RangeFolds) -> Rows:
-        """The result of each range; here by folding each of them."""
+        """Return the result of each range; by default, folds each of them."""
         return super().lower_rows(list(folds))
 
     def lower_rows(self, partials: Rows) -> Rows:
@@ -82,9 +82,9 @@ class RangeMonoid(Monoid[Any, Any, Out]):
 def slide(
     folds: RangeFolds, rows: Sequence[Any], add: Callable[[Any], None], take: Callable[[Any], None]
 ) -> Iterator[None]:
-    """``add`` and ``take`` rows so that after each step those of the next range are in.
+    """Call ``add`` and ``take`` so that after each step, the rows of the next range are added.
 
-    Two calls per row while neither end of the ranges decreases; others start from an empty range.
+    Two calls per row while neither end decreases; otherwise, a range starts from empty.
     """
     left = right = 0
     for start, stop in zip(folds.starts.tolist(), folds.stops.tolist(), strict=True):

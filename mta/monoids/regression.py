@@ -1,14 +1,14 @@
-"""Covariance, correlation and linear regression, of events that are pairs (y, x).
+"""Covariance, correlation and linear regression of events that are pairs (y, x).
 
     partial = (n, mean of y, mean of x, Syy, Sxy, Sxx),    Sxy = the sum of (x - mean)(y - mean)
 
-Partials merge as those of a standard deviation do (Chan, Golub and LeVeque, 1979), never from sums
-of products, which cancel. The order of the columns is SQL's: ``regr_slope(y, x)`` is
+Partials merge like those of a standard deviation (Chan, Golub and LeVeque, 1979); sums of products
+would cancel. The order of the columns is SQL's: ``regr_slope(y, x)`` is
 ``(("y", "x"), Regression("slope"))``.
 
-Results are NaN on an empty window, beside an infinite value, and where they are undefined: a
-covariance of fewer than two events of a sample, a correlation or r2 where x or y does not vary, a
-slope or intercept where x does not vary. The identity is six zeros.
+Results are NaN for an empty window, for a window with an infinite value, and where they are
+undefined: a sample covariance of fewer than two events, a correlation or r2 where x or y does not
+vary, a slope or intercept where x does not vary. The identity is six zeros.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from mta.monoids.base import Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.equality import ROUNDING, Scale, close
 
-#: What a regression can be asked for, by the names that SQL has for it.
+#: The statistics of a regression, by their names in SQL.
 Statistic = Literal["slope", "intercept", "r2", "avgx", "avgy", "count", "sxx", "sxy", "syy"]
 
 
 class _Pairs(ColumnarMonoid[float]):
-    """A monoid of the means of pairs, and of the products of distances from them."""
+    """A monoid of the means of pairs, and of sums of products of distances from them."""
 
     def __init__(self, name: str, lower: Callable[[Partial], Any]) -> None:
         super().__init__(
@@ -44,7 +44,7 @@ class _Pairs(ColumnarMonoid[float]):
         )
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        """Equal up to one rounding per event of the largest values, and of their products."""
+        """Equal up to one rounding of the largest values, and of their products, per event."""
         count = float(one[0])
         if count != float(other[0]):
             return False
@@ -105,7 +105,7 @@ class Regression(_Pairs):
 
     Args:
         statistic: "slope", "intercept", "r2" (the share of y's variance that the line explains), or
-            another one of SQL: "avgx", "avgy", "count", "sxx", "sxy", "syy".
+            another SQL statistic: "avgx", "avgy", "count", "sxx", "sxy", "syy".
 
     >>> from mta import CountWindow, Window
     >>> window = Window(Regression("slope"), CountWindow(3), name="trend")
@@ -140,7 +140,7 @@ def _slope(partial: Partial) -> Any:
 _STATISTICS: dict[str, Callable[[Partial], Any]] = {
     "slope": _slope,
     "intercept": lambda partial: partial[1] - _slope(partial) * partial[2],
-    # Of a y that does not vary every line explains all, as SQL has it.
+    # If y does not vary, r2 is 1, as in SQL.
     "r2": lambda partial: np.where(
         (partial[3] == 0) & (partial[5] > 0), 1.0, _correlation(partial) ** 2
     )[()],
@@ -159,7 +159,7 @@ def _where_any(partial: Partial, place: int) -> Any:
 
 def _lift(pair: Any) -> Partial:
     y, x = pair
-    # The distances of values from themselves, which are NaN of infinite ones.
+    # The distance of a value from itself: 0, or NaN for an infinite value.
     off_y, off_x = y - y, x - x
     return ones(y), y, x, off_y, off_y * off_x, off_x
 

@@ -3,18 +3,18 @@
     partial = (n, mean, M2, M3, M4),    Mk = the sum of (x - mean)^k
 
 Two partials merge by Pébay's formulas (Formulas for Robust, One-Pass Parallel Computation of
-Covariances and Arbitrary-Order Statistical Moments, 2008), never from sums of powers, which cancel:
-of values near 1e9 the fourth powers would have no digit left.
+Covariances and Arbitrary-Order Statistical Moments, 2008). Sums of powers would cancel: the fourth
+powers of values near 1e9 would have no digits left.
 
 | monoid | result | same as |
 |---|---|---|
-| SampleSkewness | adjusted Fisher-Pearson, from 3 events on | pandas, DuckDB, Excel |
-| PopulationSkewness | M3 / n over the cubed standard deviation | Spark, polars |
-| SampleKurtosis | excess, adjusted, from 4 events on | pandas, DuckDB, Excel |
+| SampleSkewness | adjusted Fisher-Pearson, from 3 events | pandas, DuckDB, Excel |
+| PopulationSkewness | M3 / n divided by the cubed standard deviation | Spark, polars |
+| SampleKurtosis | excess, adjusted, from 4 events | pandas, DuckDB, Excel |
 | PopulationKurtosis | excess: 0 for a normal distribution | Spark, polars, DuckDB's kurtosis_pop |
 
-Results are NaN on an empty window, of fewer events, beside an infinite value, and where all values
-are equal: pandas answers 0 and -3 there. The identity is five zeros.
+Results are NaN for an empty window, too few events, an infinite value, or equal values (for which
+pandas returns 0 and -3). The identity is five zeros.
 
 >>> skewness = SampleSkewness()
 >>> rows, count = skewness.rows([1.0, 2.0, 9.0])
@@ -52,7 +52,7 @@ class _Shape(ColumnarMonoid[float]):
         raise NotImplementedError
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        """Equal up to one rounding per event of the largest value, to the power of each moment."""
+        """Equal up to one rounding per event of the largest value, to the moment's power."""
         count = float(one[0])
         if count != float(other[0]):
             return False
@@ -78,7 +78,7 @@ class SampleSkewness(_Shape):
 
 
 class PopulationSkewness(_Shape):
-    """The skewness of the events themselves, without an adjustment.
+    """The skewness of the events themselves, without bias adjustment.
 
     >>> from mta import CountWindow, PopulationSkewness, Window
     >>> window = Window(PopulationSkewness(), CountWindow(5))
@@ -107,7 +107,7 @@ class SampleKurtosis(_Shape):
 
 
 class PopulationKurtosis(_Shape):
-    """The excess kurtosis of the events themselves, without an adjustment.
+    """The excess kurtosis of the events themselves, without bias adjustment.
 
     >>> from mta import CountWindow, PopulationKurtosis, Window
     >>> window = Window(PopulationKurtosis(), CountWindow(5))
@@ -120,14 +120,14 @@ class PopulationKurtosis(_Shape):
 
 
 def _standardized(partial: Partial, power: int) -> Any:
-    """The mean of ((x - mean) / standard deviation)^power."""
+    """Return the mean of ((x - mean) / standard deviation)^power."""
     variance, mean = (np.divide(partial[place], partial[0]) for place in (2, power))
-    # 0 / 0 is the NaN that it should be.
+    # 0 / 0 is NaN, the intended result.
     return mean / (variance * (np.sqrt(variance) if power == 3 else variance))
 
 
 def _lift(value: Any) -> Partial:
-    # The distance of a value from itself, which is NaN of an infinite one.
+    # The distance of a value from itself: 0, or NaN for an infinite value.
     nothing = value - value
     return ones(value), value, nothing, nothing, nothing
 

@@ -1,22 +1,22 @@
 """Distinct counts, quantiles and frequencies by Apache DataSketches (the extra ``sketches``).
 
-A partial is a sketch of the library; a page holds its serialized bytes, which the DataSketches
-libraries of all languages read. What is guaranteed after any merges:
+A partial is a sketch of the library. A page holds its serialized bytes, which the DataSketches
+libraries of all languages read. These guarantees hold after any merges:
 
-- DistinctCount (HLL): exactly. The same events give the same result and the same bytes, in whatever
-  order they are folded.
-- KLLQuantiles: the guarantee of rank error holds after any merges. Up to k values the result is
-  exact; beyond, folding again gives another one within the guarantee, as the library tosses coins.
-- FrequentItems: the guarantee of the error holds after any merges. While the distinct items fit,
-  estimates are exact; beyond, another order gives others within the guarantee.
-- CountMin: exactly, as counters add up.
+- DistinctCount (HLL): the same events give the same result and the same bytes, in whatever order
+  they are folded.
+- KLLQuantiles: the rank error is bounded. Up to k values, the result is exact. Above k, folding
+  again gives another result within the bound, as the library uses random numbers.
+- FrequentItems: the error is bounded. While the distinct items fit, estimates are exact; otherwise,
+  another order gives other estimates within the bound.
+- CountMin: the same events give the same bytes, as counters are added.
 
-So a replay with KLL may write pages under other names. That does no harm: ``mta gc`` finds the
-pages that no snapshot names. But a lost inner page of KLL cannot be rebuilt from the level below.
-Audits and ``mta.laws`` compare what sketches answer, within their guarantees.
+A replay with KLL may therefore write pages under other names. This does no harm: ``mta gc`` finds
+the pages that no snapshot names. But a lost inner page of KLL cannot be rebuilt from the level
+below. Audits and ``mta.laws`` compare the estimates of sketches, within their guarantees.
 
-The library trusts the bytes that it reads. So bytes that would crash it, or make it allocate any
-amount of memory, are refused before it sees them.
+The library trusts the bytes that it reads. Bytes that would crash it, or make it allocate unlimited
+memory, are therefore rejected first.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from stores.installing import pip_install
 
 Sketch = Any
 _INT64 = range(-(1 << 63), 1 << 63)
-#: What stands in HLL for an empty text, which the library would pass over.
+#: Replaces an empty text in HLL, which the library would ignore.
 _EMPTY_TEXT = "\0"
-#: An item that is in every sketch of frequent items, and too frequent ever to be dropped: it weighs
-#: more than the events that one fold may add (MAX_ARITY). The library takes a sketch of which all
-#: items were dropped for an empty one, and would forget how many events it had.
+#: An item in every sketch of frequent items that is too frequent ever to be dropped: it weighs more
+#: than the events that one fold may add (MAX_ARITY). The library treats a sketch whose items were
+#: all dropped as empty, and would forget its number of events.
 _ANCHOR, _ANCHOR_WEIGHT = "\0anchor", 1 << 24
-#: What goes before a number's text in count-min, and before a text that begins so itself.
+#: The prefix of a number's text in count-min, and of a text that starts with the prefix.
 _NUMBER = "\0"
 
 
 def library() -> Any:
-    """The library. Raises MissingDependency."""
+    """Import the library. Raises MissingDependency."""
     try:
         import datasketches
     except ImportError as error:
@@ -65,8 +65,8 @@ def library() -> Any:
 class DistinctCount(SummaryMonoid[float]):
     """The approximate number of distinct values in the window (HyperLogLog).
 
-    Values are text, integers of 64 bits, floats or booleans; 1 and 1.0 are two values. The
-    result is a float, 0 on an empty window.
+    Values are text, 64-bit integers, floats or booleans; 1 and 1.0 are two values. The result is a
+    float, 0 for an empty window.
 
     Args:
         lg_k: The precision, from 7 to 21. The relative standard error is 1.04 / sqrt(2^lg_k), 1.6%
@@ -121,11 +121,7 @@ class DistinctCount(SummaryMonoid[float]):
         return library().hll_sketch.deserialize(data)
 
     def _merged(self, summary: Sketch) -> Sketch:
-        """The sketch as any merges would leave it.
-
-        A sketch that was never merged estimates by the history of its updates, which is a little
-        better, but not the same for the same values in another order.
-        """
+        """Merge a sketch with itself: its estimate then does not depend on the order of values."""
         return self.merge(summary, summary)
 
 
@@ -134,9 +130,9 @@ class KLLQuantiles(SummaryMonoid[Out]):
 
     Args:
         quantiles: A number from 0 to 1, or a sequence of them for a list of results.
-        k: The precision. At 200 the rank of a result is off by at most 1.33% of the events, with a
-            probability of 99%; up to k events it is exact. A partial takes at most about 27 k
-            bytes.
+        k: The precision. At 200, the rank of a result is off by at most 1.33% of the events with a
+            probability of 99%. Up to k events, the result is exact. A partial takes at most about
+            27 k bytes.
     """
 
     @overload
@@ -169,7 +165,7 @@ class KLLQuantiles(SummaryMonoid[Out]):
         return isinstance(partial, library().kll_doubles_sketch)
 
     def add(self, summary: Sketch, values: Sequence[float]) -> None:
-        # The library takes no array that is read-only, as those out of pages are.
+        # The library rejects read-only arrays, such as those read from pages.
         summary.update(np.require(values, "f8", "W"))
 
     def merge(self, summary: Sketch, other: Sketch) -> Sketch:
@@ -184,12 +180,12 @@ class KLLQuantiles(SummaryMonoid[Out]):
         return answer
 
     def agree(self, one: Sketch, other: Sketch) -> bool:
-        """Equal counts and extremes; ranks that differ by no more than both may be wrong."""
+        """Equal counts and extremes; ranks may differ by the errors of both."""
         if one.n != other.n or one.is_empty():
             return bool(one.n == other.n)
         ends = [(sketch.get_min_value(), sketch.get_max_value()) for sketch in (one, other)]
         exact = not (one.is_estimation_mode() or other.is_estimation_mode())
-        # Each is within e of the truth in 99 of 100 cases, and within 2e in all but a few millions.
+        # A rank is within the error e in 99% of cases, and within 2e in all but a few in a million.
         slack = 1e-9 if exact else 4 * one.get_normalized_rank_error(self.k, False)
         probes = one.get_quantiles(np.linspace(0, 1, 17).tolist(), True)
         return ends[0] == ends[1] and all(
@@ -199,7 +195,7 @@ class KLLQuantiles(SummaryMonoid[Out]):
 
     def to_bytes(self, summary: Sketch) -> bytes:
         if not summary.is_empty():
-            # A question sorts the sketch, once: the bytes must not depend on who asked before.
+            # The first query sorts the sketch; without it, bytes would depend on earlier queries.
             summary.get_rank(0.0)
         return bytes(summary.serialize())
 
@@ -211,15 +207,15 @@ class KLLQuantiles(SummaryMonoid[Out]):
 class FrequentItems(SummaryMonoid[list[tuple[Any, int]]]):
     """The items that make up at least ``share`` of the window, as a list of (item, estimate).
 
-    None of those is missing. An estimate is never below the true number of the item, and never more
-    than e * n above it, where n is the number of events and e = 3.5 / 2^lg_size. So items with a
-    share down to ``share - e`` may be in the list too. The most frequent item comes first, and of
-    equal ones the smaller one.
+    No such item is missing. An estimate is never below an item's true count, and at most e * n
+    above it, where n is the number of events and e = 3.5 / 2^lg_size. The list may therefore
+    include items with a share down to ``share - e``. The most frequent item comes first; in a tie,
+    the smaller item.
 
     Args:
-        share: The smallest share of an item, between 0 and 1.
+        share: The smallest share of an item, above 0 and up to 1.
         of: The type of the items: str, int or float.
-        lg_size: The size of the sketch. Unless it is given, e is at most a quarter of the share.
+        lg_size: The size of the sketch. By default, e is at most a quarter of the share.
     """
 
     never_null = True
@@ -249,7 +245,7 @@ class FrequentItems(SummaryMonoid[list[tuple[Any, int]]]):
 
     @property
     def error(self) -> float:
-        """What part of the number of events an estimate may be too high by."""
+        """The largest error of an estimate, as a share of the number of events."""
         return 3.5 / (1 << self.lg_size)
 
     def is_valid(self, row: Row) -> bool:
@@ -270,7 +266,7 @@ class FrequentItems(SummaryMonoid[list[tuple[Any, int]]]):
     def add(self, summary: Sketch, values: Sequence[Any]) -> None:
         of, update = self.of, summary.update
         for value, weight in Counter(values).items():
-            # Adding 0 makes -0.0 what it equals.
+            # Adding 0 turns -0.0 into 0.0.
             update(value if of is str else repr(of(value + 0)), weight)
 
     def merge(self, summary: Sketch, other: Sketch) -> Sketch:
@@ -283,9 +279,9 @@ class FrequentItems(SummaryMonoid[list[tuple[Any, int]]]):
         return sorted(found, key=lambda pair: (-pair[1], pair[0]))
 
     def _items(self, summary: Sketch, least: int) -> list[tuple[Any, int]]:
-        """The items that may occur ``least`` times, with estimates."""
+        """Return the items that may occur ``least`` times, with estimates."""
         kind = library().frequent_items_error_type.NO_FALSE_NEGATIVES
-        # The library answers with those above a threshold.
+        # The library returns items above a threshold.
         return [
             (self.of(text), upper)
             for text, _, _, upper in summary.get_frequent_items(kind, least - 1)
@@ -293,7 +289,7 @@ class FrequentItems(SummaryMonoid[list[tuple[Any, int]]]):
         ]
 
     def agree(self, one: Sketch, other: Sketch) -> bool:
-        """Equal totals; for every item, bounds that overlap."""
+        """Equal totals, and overlapping bounds for every item."""
         if _events(one) != _events(other):
             return False
         texts = {self._text(item) for sketch in (one, other) for item, _ in self._items(sketch, 1)}
@@ -312,16 +308,16 @@ class FrequentItems(SummaryMonoid[list[tuple[Any, int]]]):
     def from_bytes(self, data: bytes) -> Sketch:
         _check_items(data, self.lg_size)
         sketch = library().frequent_strings_sketch.deserialize(data)
-        self._items(sketch, 1)  # reads every item, so that none fails later
+        self._items(sketch, 1)  # reads every item, so that none raises later
         return sketch
 
 
 class Frequencies(bytes):
-    """How often items were in a window: the result of ``CountMin``, which is bytes as well.
+    """How often items occurred in a window: the result of ``CountMin``, a subclass of bytes.
 
     Args:
-        data: The bytes of such a result, for example from a binary column of Spark. Others raise
-            InvalidValue.
+        data: The bytes of a ``CountMin`` result, for example from a binary column of Spark. Other
+            bytes raise InvalidValue.
     """
 
     __slots__ = ()
@@ -336,13 +332,13 @@ class Frequencies(bytes):
     def estimate(self, item: Any) -> int:
         """Return how often an item occurred.
 
-        Never too low, and too high by at most ``error * events``, with the confidence that was
-        asked for. Raises InvalidValue for a value that cannot be an item.
+        The estimate is never too low. With the ``confidence`` of the ``CountMin``, it is too high
+        by at most ``error * events``. Raises InvalidValue for a value that cannot be an item.
         """
         return self.estimates((item,))[0]
 
     def estimates(self, items: Iterable[Any]) -> list[int]:
-        """As ``estimate``, for several items; reads the sketch once."""
+        """Return the estimates of several items; reads the sketch once."""
         asked = [plain(item) for item in items]
         for item in asked:
             if not _is_item(item):
@@ -354,12 +350,12 @@ class Frequencies(bytes):
 
     @property
     def events(self) -> int:
-        """How many events there were."""
+        """The number of events in the window."""
         return int(struct.unpack_from("<d", self, _CM_HEAD)[0]) if len(self) > _CM_HEAD else 0
 
     @property
     def error(self) -> float:
-        """What part of the number of events an estimate may be too high by."""
+        """The largest error of an estimate, as a share of the number of events."""
         return math.e / int(struct.unpack_from("<I", self, 8)[0])
 
     def __repr__(self) -> str:
@@ -369,12 +365,12 @@ class Frequencies(bytes):
 class CountMin(SummaryMonoid[Frequencies]):
     """The approximate count of any item in the window (count-min sketch), as ``Frequencies``.
 
-    An estimate is never below the true number of the item. Items are text and numbers; 1, 1.0 and
+    An estimate is never below the true count of an item. Items are text and numbers; 1, 1.0 and
     True are the same. The same events give the same bytes in any order. A partial has e / error
-    counters of 8 bytes for each of ln(1 / (1 - confidence)) hashes: 11 KB by default.
+    counters of 8 bytes per hash, and ln(1 / (1 - confidence)) hashes: 11 KB by default.
 
     Args:
-        error: How far above the true number an estimate may be, as a share of the number of events.
+        error: The largest error of an estimate, as a share of the number of events.
         confidence: The probability that an estimate is within the error.
     """
 
@@ -413,7 +409,7 @@ class CountMin(SummaryMonoid[Frequencies]):
     def add(self, summary: Sketch, values: Sequence[Any]) -> None:
         update = summary.update
         for value, weight in Counter(map(plain, values)).items():
-            # Beside a whole weight the library takes the text "12" for the number 12.
+            # With an integer weight, the library takes the text "12" for the number 12.
             update(_item_text(value), float(weight))
 
     def merge(self, summary: Sketch, other: Sketch) -> Sketch:
@@ -421,7 +417,7 @@ class CountMin(SummaryMonoid[Frequencies]):
         return summary
 
     def answer(self, summary: Sketch) -> Frequencies:
-        return bytes.__new__(Frequencies, self.to_bytes(summary))  # which need no check
+        return bytes.__new__(Frequencies, self.to_bytes(summary))  # these bytes need no check
 
     def agree(self, one: Sketch, other: Sketch) -> bool:
         return self.to_bytes(one) == self.to_bytes(other)
@@ -431,16 +427,16 @@ class CountMin(SummaryMonoid[Frequencies]):
 
     def from_bytes(self, data: bytes) -> Sketch:
         _check_count_min(data)
-        _require(data[4:_CM_HEAD] == self._head[4:], "its counters or its seed are others")
+        _require(data[4:_CM_HEAD] == self._head[4:], "its counters or its seed differ")
         return library().count_min_sketch.deserialize(data)
 
 
 @cache
 def _places() -> str:
-    """Where the library puts an item, in short.
+    """Return a fingerprint of where the library puts an item.
 
-    It draws the seeds of its hashes with the C++ library's default generator, which is another one
-    on another platform. Sketches of both must not be merged, so this is part of the fingerprint.
+    The hash seeds depend on the platform's C++ library. Sketches of two platforms must not be
+    merged, so the places are part of the monoid's fingerprint.
     """
     sketch = library().count_min_sketch(2, 4096)
     sketch.update("mta")
@@ -449,27 +445,27 @@ def _places() -> str:
 
 
 def _is_item(value: Any) -> bool:
-    """Whether count-min takes it: text that can be encoded, and numbers but NaN."""
+    """Whether count-min accepts a value: encodable text, and numbers except NaN."""
     if isinstance(value, str):
         return _is_text(value)
     return isinstance(value, (int, float)) and value == value
 
 
 def _item_text(value: Any) -> str:
-    """An item as the library hashes it; equal numbers alike, and no number as any text."""
+    """Return the text that the library hashes: one for equal numbers, and never that of a text."""
     if isinstance(value, str):
-        # The library passes over an empty text.
+        # The library ignores an empty text.
         return value if value and value[0] != _NUMBER else 2 * _NUMBER + value
     return _NUMBER + (f"{int(value):x}" if value % 1 == 0 else repr(value))
 
 
 def _events(sketch: Sketch) -> int:
-    """How many events a sketch of frequent items has; the anchor's upper bound is its weight."""
+    """Return a frequent-items sketch's number of events; the anchor's upper bound is its weight."""
     return int(sketch.total_weight - sketch.get_upper_bound(_ANCHOR))
 
 
 def _is_text(value: str) -> bool:
-    """Whether a text can be encoded; one with half a character of UTF-16 cannot."""
+    """Whether a text can be encoded; text with a lone surrogate cannot."""
     try:
         return value.isascii() or bool(value.encode())
     except UnicodeEncodeError:
@@ -478,24 +474,25 @@ def _is_text(value: str) -> bool:
 
 # --- checks of serialised sketches, before the library reads them --------------------------------
 
-# DataSketches checks lengths, but follows some fields without a look: a KLL sketch whose levels lie
-# outside its items crashes the process, an HLL set or a map of items of size 2^31 is allocated. So
-# these fields are compared here with what a sketch of the same settings can be. The formats are
-# Apache DataSketches' own, the same in all its languages; all numbers are little-endian.
+# DataSketches checks lengths, but does not check some fields. A KLL sketch whose levels lie outside
+# its items crashes the process, and an HLL set or a map of items of size 2^31 is allocated. These
+# fields are therefore compared here with the values that a sketch of the same settings can have.
+# The formats are Apache DataSketches' own and the same in all its languages. All numbers are
+# little-endian.
 
 _HLL_LIST, _HLL_SET, _HLL = range(3)
-#: Where the coupons of an HLL list and set begin.
+#: The offset of the coupons in an HLL list and set.
 _COUPONS = {_HLL_LIST: 8, _HLL_SET: 12}
 _HLL_REGISTERS, _HLL_8, _LARGEST_REGISTER = 40, 2, 63
 _KLL_FULL, _KLL_MIN_WIDTH, _KLL_MOST_LEVELS = 20, 8, 61
-#: The bytes before the counters of count-min, how many counters are taken, and the largest number.
+#: The header bytes of count-min, the largest number of counters, and the largest counter.
 _CM_HEAD, _CM_MOST, _CM_LARGEST = 16, 1 << 24, 1 << 53
 
 
 def _check_hll(data: bytes, lg_k: int) -> None:
-    """Raises ValueError for what is no HLL_8 sketch of this lg_k."""
+    """Raise ValueError unless the bytes are an HLL_8 sketch of this lg_k."""
     _require(len(data) >= 8, "it is too short")
-    _require(data[3] == lg_k, f"its lg_k is {data[3]} in place of {lg_k}")
+    _require(data[3] == lg_k, f"its lg_k is {data[3]} instead of {lg_k}")
     mode, kind = data[7] & 3, data[7] >> 2 & 3
     _require(kind == _HLL_8 and mode <= _HLL, f"its mode is {data[7]}")
     if mode == _HLL:
@@ -513,7 +510,7 @@ def _check_hll(data: bytes, lg_k: int) -> None:
 
 
 def _sorted_coupons(data: bytes) -> bytes:
-    """A compact HLL sketch with its coupons in order, so that it does not depend on its history."""
+    """Sort the coupons of a compact HLL sketch, so that its bytes do not depend on its history."""
     mode = data[7] & 3
     if mode == _HLL:
         return data
@@ -522,14 +519,14 @@ def _sorted_coupons(data: bytes) -> bytes:
 
 
 def _check_kll(data: bytes, k: int) -> None:
-    """Raises ValueError for what is no KLL sketch of doubles of this k, or holds a NaN."""
+    """Raise ValueError unless the bytes are a KLL sketch of doubles of this k without NaN."""
     _require(len(data) >= 8, "it is too short")
     preamble, version, _, flags, found, width, _ = struct.unpack_from("<BBBBHBB", data)
     _require((found, width) == (k, _KLL_MIN_WIDTH), f"its k and m are {found} and {width}")
     if flags & 1:
         _require(len(data) == 8 and preamble == 2, "it is empty, but not short")
     elif flags & 4:
-        _require(len(data) == 16 and (preamble, version) == (2, 2), "it is no single item")
+        _require(len(data) == 16 and (preamble, version) == (2, 2), "it is not a single item")
         _require(not np.isnan(np.frombuffer(data, "<f8", offset=8)).any(), "it holds a NaN")
     else:
         _require(len(data) >= _KLL_FULL and (preamble, version) == (5, 1), "its preamble is wrong")
@@ -537,7 +534,7 @@ def _check_kll(data: bytes, k: int) -> None:
 
 
 def _check_levels(data: bytes, k: int, sorted_too: bool) -> None:
-    """Levels must lie side by side, each sorted, and weigh n together."""
+    """Require adjacent sorted levels that together weigh n."""
     n, least_k, levels = struct.unpack_from("<QHB", data, 8)
     _require(0 < levels <= _KLL_MOST_LEVELS and least_k == k, "its levels are out of range")
     start = _KLL_FULL + 4 * levels
@@ -558,7 +555,7 @@ def _check_levels(data: bytes, k: int, sorted_too: bool) -> None:
 
 
 def _capacity(k: int, depth: int) -> int:
-    """How many items the level at a depth below the top holds: about k (2/3)^depth."""
+    """Return the capacity of the level at a depth below the top: about k (2/3)^depth items."""
     if depth > 30:
         half = depth // 2
         return max(_KLL_MIN_WIDTH, _scaled(_scaled(k, half), depth - half))
@@ -566,14 +563,14 @@ def _capacity(k: int, depth: int) -> int:
 
 
 def _scaled(k: int, depth: int) -> int:
-    """k (2/3)^depth, rounded to the nearest whole number."""
+    """Return k (2/3)^depth, rounded to the nearest integer."""
     return ((2 * k << depth) // int(3**depth) + 1) // 2
 
 
 def _check_items(data: bytes, lg_size: int) -> None:
-    """Raises ValueError for what is no sketch of frequent items of this size."""
+    """Raise ValueError unless the bytes are a sketch of frequent items of this size."""
     _require(len(data) >= 8, "it is too short")
-    _require(data[3] == lg_size, f"its lg_size is {data[3]} in place of {lg_size}")
+    _require(data[3] == lg_size, f"its lg_size is {data[3]} instead of {lg_size}")
     _require(3 <= data[4] <= lg_size, f"its map has a size of 2^{data[4]}")
     if len(data) > 8:
         count = int.from_bytes(data[8:12], "little")
@@ -581,8 +578,8 @@ def _check_items(data: bytes, lg_size: int) -> None:
 
 
 def _check_count_min(data: bytes) -> None:
-    """Raises ValueError for what is no count-min sketch of events: each hash counts all of them."""
-    _require(len(data) >= _CM_HEAD and data[:3] == b"\2\1\x12", "it begins otherwise")
+    """Raise ValueError unless the bytes are a count-min sketch; each hash counts all events."""
+    _require(len(data) >= _CM_HEAD and data[:3] == b"\2\1\x12", "its header differs")
     buckets, hashes = struct.unpack_from("<IB", data, 8)
     _require(buckets >= 3 and 0 < buckets * hashes <= _CM_MOST, "its counters are out of range")
     if data[3] & 1:
@@ -590,7 +587,7 @@ def _check_count_min(data: bytes) -> None:
         return
     _require(len(data) == _CM_HEAD + 8 + 8 * buckets * hashes, "it is of the wrong length")
     numbers = np.frombuffer(data, "<f8", offset=_CM_HEAD)
-    # NaN is not within any bounds.
+    # NaN is outside any bounds.
     _require(bool(((numbers >= 0) & (numbers <= _CM_LARGEST)).all()), "a number is out of range")
     _require(not (numbers % 1).any(), "it counts parts of events")
     sums = numbers[1:].reshape(hashes, buckets).sum(1)

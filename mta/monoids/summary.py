@@ -1,15 +1,15 @@
-"""Monoids with heavy partials: summaries of many events, such as sketches and filters.
+"""Monoids whose partials are summaries of many events, such as sketches and filters.
 
-Lifting every event into a sketch of its own and merging thousands of them costs ten to a hundred
-times as much as adding the events to one sketch. So a partial is one of three:
+Lifting every event into a new sketch and merging thousands of sketches costs ten to a hundred times
+as much as adding the events to one sketch. A partial is therefore one of three:
 
     None            no events, the identity
-    a plain value   one event, as it came in: lifting costs nothing
-    a summary       any events, never changed once it is handed out
+    a plain value   one event's value: lifting costs nothing
+    a summary       any events; never changed after it is returned
 
-and a fold adds the values of a whole group to one new summary, and merges the summaries. A page
-always holds a summary, as bytes, which are checked when it is read: a page without a summary of the
-same kind is a CorruptPage.
+A fold adds the values of a whole group to one new summary, and merges the summaries. A page always
+holds a summary, as bytes, which are checked when they are read: a page without a summary of the
+same kind raises CorruptPage.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ Summary = Any
 
 
 class SummaryMonoid(Monoid[Any, Any, Out]):
-    """An aggregation whose partial results are summaries, such as sketches; a base class.
+    """The base class of aggregations whose partial results are summaries, such as sketches.
 
     A subclass creates, fills, merges, queries and serializes summaries.
 
     Args:
         name: The name in snapshots.
-        row_bytes: The approximate size of the largest summary, in bytes; the default sizes of
-            groups follow from it.
-        inputs: The layout of the values; any objects unless it is given.
-        empty: The result on a window without events.
+        row_bytes: The approximate size of the largest summary, in bytes; it determines the default
+            sizes of groups.
+        inputs: The layout of the values; by default, any objects.
+        empty: The result for a window without events.
         result_type: The type of a result in Spark, as DDL.
     """
 
@@ -67,40 +67,40 @@ class SummaryMonoid(Monoid[Any, Any, Out]):
 
     @abstractmethod
     def new(self) -> Summary:
-        """A summary of no events."""
+        """Return a summary of no events."""
 
     @abstractmethod
     def is_summary(self, partial: Partial) -> bool:
-        """Whether a partial is a summary, and not an event's value."""
+        """Whether a partial is a summary, not an event's value."""
 
     @abstractmethod
     def add(self, summary: Summary, values: Any) -> None:
-        """Put the values of events, a sequence of one or more, into a summary."""
+        """Add the values of events, a sequence of one or more, to a summary."""
 
     @abstractmethod
     def merge(self, summary: Summary, other: Summary) -> Summary:
-        """The first one with what is in the other; the first one may be changed for that."""
+        """Merge the second summary into the first; may change the first."""
 
     @abstractmethod
     def answer(self, summary: Summary) -> Out:
-        """The result that a summary stands for."""
+        """Return the result of a summary."""
 
     @abstractmethod
     def agree(self, one: Summary, other: Summary) -> bool:
-        """Whether two summaries answer alike, within what is promised of them."""
+        """Whether two summaries give the same results, within their guarantees."""
 
     @abstractmethod
     def to_bytes(self, summary: Summary) -> bytes:
-        """A summary as it is in pages."""
+        """Serialize a summary for a page."""
 
     @abstractmethod
     def from_bytes(self, data: bytes) -> Summary:
-        """Return the summary that a page holds as bytes. May raise anything for other bytes."""
+        """Deserialize a summary from a page. May raise any error for other bytes."""
 
     # --- what follows from it -------------------------------------------------------------------
 
     def summary(self, partial: Partial) -> Summary:
-        """A partial as a summary."""
+        """Convert a partial to a summary."""
         if self.is_summary(partial):
             return partial
         return self._gather((partial,))
@@ -109,7 +109,7 @@ class SummaryMonoid(Monoid[Any, Any, Out]):
         return read_value(value, self.inputs)
 
     def fold(self, partials: Rows, count: int) -> Partial:
-        """One new summary of them all; a single partial is its own fold."""
+        """Combine all partials into one new summary; a single partial is returned as it is."""
         if not isinstance(partials, np.ndarray):
             partials = [partial for partial in partials if partial is not None]
             count = len(partials)
@@ -121,7 +121,7 @@ class SummaryMonoid(Monoid[Any, Any, Out]):
         return self.agree(self.summary(one), self.summary(other))
 
     def _gather(self, partials: Rows) -> Summary:
-        """A new summary of partials, the values of which go in side by side."""
+        """Combine partials into a new summary; consecutive values are added in one call."""
         summary = self.new()
         if isinstance(partials, np.ndarray):
             self.add(summary, partials)
@@ -148,7 +148,7 @@ class SummaryMonoid(Monoid[Any, Any, Out]):
 
 
 class Summaries(Objects):
-    """Partials of a SummaryMonoid: any of the three in memory, bytes or nil in a page."""
+    """Partials of a SummaryMonoid: any of the three kinds in memory, bytes or nil in a page."""
 
     def __init__(self, monoid: SummaryMonoid, row_bytes: int) -> None:
         super().__init__()
@@ -159,7 +159,7 @@ class Summaries(Objects):
         return "Summaries()"
 
     def unpageable(self, rows: Rows) -> int | None:
-        return None  # a summary makes its own bytes
+        return None  # the monoid serializes summaries
 
     def dump(self, rows: Rows) -> list[Payload]:
         monoid = self._monoid
@@ -177,7 +177,7 @@ class Summaries(Objects):
             if type(data) is not bytes:
                 raise ValueError(f"a {type(data).__name__} instead of bytes")
             return self._monoid.from_bytes(data)
-        except Exception as error:  # a library may raise anything at what it never wrote
+        except Exception as error:  # a library may raise any error for bytes it did not write
             raise CorruptPage(
                 f"a partial is not a summary of {self._monoid.name}: "
                 f"{error or type(error).__name__}"

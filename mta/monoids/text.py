@@ -1,9 +1,9 @@
-"""Extremes and ends of text and other objects, and lists of values.
+"""First, last and extreme values of text and other objects, and lists of values.
 
-| monoid | result on the window | on an empty window |
+| monoid | result | result for an empty window |
 |---|---|---|
-| MinText, MaxText, FirstText, LastText | as Min, Max, First and Last of numbers | None |
-| Collect, CollectDistinct | a list of all values, of the distinct ones | [] |
+| MinText, MaxText, FirstText, LastText | like Min, Max, First and Last | None |
+| Collect, CollectDistinct | a list of all values, of the distinct values | [] |
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mta.monoids.base import Monoid, Partial
 
 
 class _TextMonoid(Monoid):
-    """A choice among objects of any kind; the partial of no event is None."""
+    """A monoid that chooses one of its objects, of any type; the partial of no events is None."""
 
     _choose: Callable[[Any, Any], Any]
     follows_column = True
@@ -31,7 +31,7 @@ class _TextMonoid(Monoid):
 
 
 class MinText(_TextMonoid):
-    """The smallest of texts, or of other objects that Python orders; of equal ones the older.
+    """The smallest text, or other object that Python orders; the oldest wins a tie.
 
     >>> from mta import CountWindow, MinText, Window
     >>> list(Window(MinText(), CountWindow(2), name="MinText").extend(["b", "c", "a"]))
@@ -42,7 +42,7 @@ class MinText(_TextMonoid):
 
 
 class MaxText(_TextMonoid):
-    """The largest of texts, or of other objects that Python orders; of equal ones the older.
+    """The largest text, or other object that Python orders; the oldest wins a tie.
 
     >>> from mta import CountWindow, MaxText, Window
     >>> list(Window(MaxText(), CountWindow(2), name="MaxText").extend(["b", "c", "a"]))
@@ -53,7 +53,7 @@ class MaxText(_TextMonoid):
 
 
 class EndText(_TextMonoid):
-    """The first or last of objects."""
+    """The first or last object."""
 
     def __init__(self, skip_nulls: bool = True) -> None:
         #: As for ``First`` and ``Last``.
@@ -110,9 +110,9 @@ class Collect(_List):
 
 
 class CollectDistinct(_List):
-    """The distinct values of the window as a list, in the order of their first appearance.
+    """The distinct values of the window as a list, in order of first appearance.
 
-    For windows with few distinct values: a result costs as many steps.
+    A result costs O(distinct values); use it for windows with few of them.
 
     >>> from mta import CountWindow, CollectDistinct, Window
     >>> list(Window(CollectDistinct(), CountWindow(2), name="CollectDistinct").extend([1, 1, 2]))

@@ -1,35 +1,33 @@
-"""Aggregations that need the times of events: decay, time-weighted means, integrals, rates.
+"""Aggregations that read the times of events: decay, time-weighted means, integrals, rates.
 
-An event is (time, value), as ``(("ts", "watts"), TimeWeightedMean())``: the time is one more
-column that is read, in ``rolling`` and Spark the column that ``on`` names too. So a time is stored
-with the values of each event, a window may go by another time than its aggregations, and no
-structure has to hand times to monoids. Times are datetimes ("M8[us]", what datetime columns become)
-or numbers, of which ``unit`` says what they count: seconds unless it is given.
+An event is (time, value), as in ``(("ts", "watts"), TimeWeightedMean())``. The time is an input
+column, which in ``rolling`` and Spark may be the column that ``on`` names. Each event is therefore
+stored with the time, and the window may use another time than its aggregations. Times are datetimes
+("M8[us]", the type of datetime columns) or numbers in ``unit``, by default seconds.
 
     partial of a curve = (count, first time, first value, last time, last value, area)
 
-The area of two parts joined is that of both and that of the gap between them, which the last value
-of the one and the first of the other have in common:
+The area of two combined parts is the sum of their areas and the area of the gap between them, which
+depends on the last value of the older part and the first of the newer one:
 
     times, values   0: 10   5: 20 | 8: 40       "last":    10 * 5  |  20 * 3 in the gap
                                                 "linear":  15 * 5  |  30 * 3 in the gap
 
-Nothing is known of what was before the oldest event of the window, or after its newest one. So all
-of these speak of the time from the oldest to the newest event and extrapolate to no window's edge,
-where PromQL does. A window of one event has a mean, which is its value, an integral and an increase
-of 0, and no rate (NaN).
+These aggregations cover the time from the oldest to the newest event of the window. Unlike PromQL,
+they do not extrapolate to the limits of the window. For a window of one event, the mean is its
+value, the integral and the increase are 0, and rates are NaN.
 
 | monoid | result | PromQL |
 |---|---|---|
-| DecayedSum, DecayedMean | weights halve each ``half_life``, as of the newest event | - |
-| TimeWeightedMean, Integral | of the curve through the values, by steps or straight lines | - |
+| DecayedSum, DecayedMean | weights halve every ``half_life`` before the newest event | - |
+| TimeWeightedMean, Integral | mean of, or area under, the curve through the values | - |
 | RateOfChange | (last value - first value) / seconds between | ``delta`` / range |
-| Increase | what a counter grew by, after a reset from 0 on | ``increase`` |
-| IncreaseRate | the same per second | ``rate`` |
+| Increase | the growth of a counter, from 0 after a reset | ``increase`` |
+| IncreaseRate | the growth of a counter per second | ``rate`` |
 
-Events are in the order of time, as windows keep them; those of one time in the order in which they
-came. Results are NaN on an empty window, but for DecayedSum, Integral and Increase (0.0). Sums are
-rounded as doubles are. The identities have a count of 0, whatever else they hold.
+Events are in the order of their times, and in the order of arrival for equal times. Results are NaN
+for an empty window, except for DecayedSum, Integral and Increase (0.0). Sums are rounded
+to doubles. An identity has a count of 0, whatever its other numbers are.
 """
 
 from __future__ import annotations
@@ -46,15 +44,15 @@ from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.equality import ROUNDING, Scale, close, same
 from mta.times import MICROSECONDS, Duration, TimeUnit, to_duration
 
-#: How values go on between events: as steps, or along straight lines.
+#: The value between events: the last value, or a straight line.
 Interpolation = Literal["last", "linear"]
-#: A time before all others, from which the distance to each is a number of 64 bits.
+#: A time before all others; its distance to any time fits in 64 bits.
 _BEFORE_ALL = -(1 << 62)
 _COUNT, _FIRST_TIME, _FIRST, _LAST_TIME, _LAST, _AREA = range(6)
 
 
 class _Decayed(ColumnarMonoid[float]):
-    """A monoid of (time, sum, weight): sums of values whose weights halve each ``half_life``."""
+    """A monoid of (time, sum, weight): sums whose weights halve every ``half_life``."""
 
     def __init__(self, half_life: float | Duration, unit: TimeUnit = "s") -> None:
         self.half_life = to_duration(half_life, "a half-life")
@@ -76,21 +74,21 @@ class _Decayed(ColumnarMonoid[float]):
         raise NotImplementedError
 
     def _merge(self, left: Partial, right: Partial) -> Partial:
-        """Both sums as of the later time."""
+        """Add both sums as of the later time."""
         time = np.maximum(left[0], right[0])
         one, other = (np.exp2((side[0] - time) / self.half_life) for side in (left, right))
         return time, left[1] * one + right[1] * other, left[2] * one + right[2] * other
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        """Equal up to one rounding per event, more where a power of two has a large exponent."""
+        """Equal up to one rounding per event; powers of two with large exponents round more."""
         rounding = (2 if scale is None else scale.count + 1) * 2048 * ROUNDING
         return bool(one[0] == other[0]) and same(one[1:], other[1:], None, rounding)
 
 
 class DecayedSum(_Decayed):
-    """The sum of the values, each halved for every ``half_life`` between it and the newest event.
+    """The sum of the values, each halved for every ``half_life`` before the newest event.
 
-    Its events are pairs (time, value). 0.0 on an empty window.
+    Events are pairs (time, value). The result is 0.0 for an empty window.
 
     Args:
         half_life: A number of seconds, or a duration such as "1 minute".
@@ -111,7 +109,7 @@ class DecayedSum(_Decayed):
 class DecayedMean(_Decayed):
     """The mean of the values, weighted as in ``DecayedSum``.
 
-    It is what pandas' ``ewm(halflife=, times=)`` gives for the events of the window.
+    The result equals pandas' ``ewm(halflife=, times=)`` over the events of the window.
 
     Args:
         half_life: A number of seconds, or a duration such as "1 minute".
@@ -127,12 +125,12 @@ class DecayedMean(_Decayed):
         return np.divide(partial[1], partial[2]) + 0.0
 
 
-#: What is between the last event of one part and the first of the next one.
+#: The area between the last event of one part and the first event of the next.
 Gap = Callable[[Any, Any, Any], Any]
 
 
 class _Curve(ColumnarMonoid[float]):
-    """A monoid of the curve through values: both its ends, and the area under it."""
+    """A monoid of the curve through values: its two ends and the area under it."""
 
     def __init__(
         self,
@@ -167,7 +165,7 @@ class _Curve(ColumnarMonoid[float]):
         )
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        """Equal ends, and areas up to one rounding per event of their parts."""
+        """Equal ends; equal areas up to one rounding per event of their parts."""
         ends = slice(_COUNT, _AREA)
         if not same(tuple(one[ends]), tuple(other[ends]), None, 0.0):
             return False
@@ -182,12 +180,10 @@ class _Curve(ColumnarMonoid[float]):
 class TimeWeightedMean(_Curve):
     """The mean over time, from the oldest to the newest event.
 
-    Its events are pairs (time, value). For one event, or several at one time, it is the newest
-    value.
+    Events are pairs (time, value). If all events have one time, the result is the newest value.
 
     Args:
-        interpolation: Whether the "last" value is valid between two events, or the value changes in
-            a "linear" way.
+        interpolation: The value between two events: the "last" value, or a "linear" change.
         unit: The unit of numeric times: "s", "ms", "us" or "ns".
 
     >>> from mta import CountWindow, Window
@@ -202,9 +198,9 @@ class TimeWeightedMean(_Curve):
 
 
 class Integral(_Curve):
-    """The area under the curve through the values, in units of the value times seconds.
+    """The area under the curve through the values, in units of value times seconds.
 
-    Its events are pairs (time, value); the area is that from the oldest to the newest event.
+    Events are pairs (time, value). The area spans the time from the oldest to the newest event.
 
     Args:
         interpolation: "last" or "linear", as for ``TimeWeightedMean``.
@@ -240,8 +236,8 @@ class RateOfChange(_Curve):
 class Increase(_Curve):
     """The increase of a counter that may be reset.
 
-    A value below the previous one is the first after a reset, and counts from 0. What the counter
-    grew by before the oldest event of the window is not included.
+    A value below the previous one is the first after a reset, and counts from 0. Growth before the
+    oldest event of the window is not included.
 
     >>> from mta import CountWindow, Window
     >>> Window(Increase(), CountWindow(4), name="n").extend([7.0, 9.0, 2.0, 5.0, 6.0]).tolist()
@@ -269,7 +265,6 @@ class IncreaseRate(_Curve):
 
 
 def _micros(times: Any) -> Any:
-    """Times as numbers of microseconds: one, or a column."""
     return times.astype("i8")
 
 
@@ -300,7 +295,7 @@ def _growth(time: Any, before: Any, after: Any) -> Any:
 
 
 def _span(partial: Partial) -> Any:
-    """The microseconds from the oldest to the newest event; NaN where there are none."""
+    """Return the microseconds from the oldest to the newest event; NaN if there are none."""
     span = partial[_LAST_TIME] - partial[_FIRST_TIME]
     return np.where(span > 0, span, np.nan)
 

@@ -1,5 +1,5 @@
-"""Pages and snapshots: their formats, and how they are stored and read.
+"""The formats of pages and snapshots, and how pages are stored, read and deleted.
 
 - ``page``, ``snapshot``: the formats, byte by byte
-- ``pager``: stores sealed groups, and deletes them
+- ``pager``: stores, reads and deletes sealed groups
 """

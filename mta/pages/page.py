@@ -1,4 +1,4 @@
-"""The format of a page: one sealed group of one level, immutable and named by its content.
+"""The format of a page: an immutable sealed group of one level, named by a digest of its bytes.
 
     page    = msgpack array [magic, version, window, level, group, count, columns]
     magic   = "mta-page"
@@ -9,20 +9,20 @@
     count   = number of elements: the level's arity, or the size of a part of the open leaf group
     columns = array of [kind, bytes]: the value columns of the events or the columns of the
               partial aggregates, then (if the window stores times) "<i8" times in microseconds
-              since 1970, of each event or of the last event below each element, then (levels > 0)
-              "name" with the 16-byte digests of the pages below, one after the other
+              since 1970 of each event or of the last event below each element, then (levels > 0)
+              "name" with the concatenated 16-byte digests of the pages below
     kind    = a numpy little-endian type such as "<f8", "msgpack" for a list of plain data, or
               "bits": one bit per number of the previous column, set unless the number is null,
-              starting with the lowest bit of the first byte; empty if no number is null
+              starting at the lowest bit of the first byte; empty if no number is null
 
     name    = xxh3_128 of the page's bytes
     key     = window "/" level "/" group "/" name in hexadecimal
 
-The digest covers window, level and group, so a page under the wrong key is detected like a damaged
-page. If the page of an element was never needed, because its events left before it was sealed, its
-name is 16 zero bytes.
+The digest covers the window, the level and the group, so reading a page stored under the wrong key
+raises the same error as reading a damaged page. An element has 16 zero bytes as its name if its
+events were evicted before their page was sealed, because nothing reads that page.
 
-For example, the events 1.0 and 2.0 of window "w", with arity 2 and without times, are this page:
+For example, this page holds the events 1.0 and 2.0 of window "w", with arity 2 and without times:
 
     97 a8 "mta-page" 01 a1 "w" 00 00 02 91 92 a3 "<f8" c4 10 (16 bytes)
 """
@@ -44,10 +44,10 @@ MAGIC = "mta-page"
 VERSION = 1
 NAME_BYTES = 16
 NO_NAME = bytes(NAME_BYTES)
-#: How many bytes of events a part of an open leaf has: with its envelope it just fits 4 disk pages
-#: of 4 KiB.
+#: The bytes of events in one part of an open leaf: with its header, a part fits 4 disk pages of
+#: 4 KiB.
 PART_BYTES = 16256
-#: The assumed weight of a value whose size only its encoding would show.
+#: The assumed size of a value whose exact size only encoding would reveal.
 OBJECT_BYTES = 64
 _TIMES = Array("<i8")
 
@@ -77,25 +77,25 @@ def is_name(value: Any) -> bool:
 
 
 def part_rows(layout: Layout) -> int:
-    """Return how many events a part of an open leaf has."""
+    """Return the number of events in one part of an open leaf."""
     weight = layout.schema.row_bytes
     row = (OBJECT_BYTES if weight is None else weight) + 8 * layout.timed
     return max(1, PART_BYTES // max(row, 1))
 
 
 def encode(window: str, level: int, number: int, group: Group, layout: Layout) -> bytes:
-    """A group as page bytes. Raises NotPageable for values that are no plain data."""
+    """Encode a group as page bytes. Raises NotPageable for values that are not plain data."""
     columns, packer = write_columns(group, layout), msgpack.Packer()
     fields = [MAGIC, VERSION, window, level, number, group.count]
     pieces = [packer.pack_array_header(len(fields) + 1), *map(packer.pack, fields)]
     pieces.append(packer.pack_array_header(len(columns)))
-    for kind, data in columns:  # each copied once, where msgpack would copy it twice
+    for kind, data in columns:  # copies the data once; a msgpack packer would copy it twice
         pieces += [packer.pack_array_header(2), packer.pack(kind), _bytes_head(len(data)), data]
     return b"".join(pieces)
 
 
 def _bytes_head(size: int) -> bytes:
-    """What msgpack writes before so many bytes."""
+    """Return the msgpack header of a byte string of this size."""
     code, width = next(
         (code, n) for code, n in ((0xC4, 1), (0xC5, 2), (0xC6, 4)) if size >> 8 * n == 0
     )
@@ -103,7 +103,7 @@ def _bytes_head(size: int) -> bytes:
 
 
 def write_columns(group: Group, layout: Layout) -> list[Payload]:
-    """Return the columns of a group, as in a page and in a snapshot."""
+    """Return the columns of a group in the encoding that pages and snapshots share."""
     columns: list[Payload] = layout.schema.dump(group.rows)
     if layout.timed:
         assert group.times is not None
@@ -114,12 +114,12 @@ def write_columns(group: Group, layout: Layout) -> list[Payload]:
 
 
 def name_of(page: bytes | memoryview) -> bytes:
-    """Return the digest that names a page; 0.1 us per KiB."""
+    """Return the digest that names a page. Takes 0.1 us per KiB."""
     return xxhash.xxh3_128_digest(page)
 
 
 def require_named(key: str, page: bytes | memoryview) -> None:
-    """Raises CorruptPage if a page is not what the end of its key says."""
+    """Raise CorruptPage if the digest of a page is not the one at the end of its key."""
     if xxhash.xxh3_128_hexdigest(page) != key[-2 * NAME_BYTES :]:
         raise damage(key, "its bytes do not match its name")
 
@@ -130,7 +130,7 @@ def key_of(window: str, level: int, number: int, name: bytes) -> str:
 
 
 def keys_of(window: str, pages: Sequence[tuple[int, int, bytes]]) -> list[str]:
-    """The keys of pages by their levels, numbers and names."""
+    """Return the keys of pages, given as (level, number, name)."""
     names, size = b"".join([name for _, _, name in pages]).hex(), 2 * NAME_BYTES
     starts = range(0, len(names), size)
     return [
@@ -142,7 +142,7 @@ def keys_of(window: str, pages: Sequence[tuple[int, int, bytes]]) -> list[str]:
 def decode(
     page: bytes | memoryview, window: str, level: int, number: int, name: bytes, layout: Layout
 ) -> Group:
-    """Page bytes as the group they must hold. Raises CorruptPage for anything else."""
+    """Decode a page. Raises CorruptPage unless it is the page of this window, level and number."""
     if name_of(page) != name:
         raise _corrupt(window, level, number, name, "its bytes do not match its name")
     try:
@@ -157,7 +157,7 @@ def decode(
 
 
 def read_columns(count: Any, columns: Any, layout: Layout) -> Group:
-    """Return columns of a page or a snapshot as a group. Raises CorruptPage for invalid columns."""
+    """Decode the columns of a page or a snapshot. Raises CorruptPage for invalid columns."""
     if not isinstance(count, int) or not isinstance(columns, list):
         raise CorruptPage("its count or its columns have the wrong type")
     payloads = iter(columns)
@@ -181,7 +181,7 @@ def _corrupt(window: str, level: int, number: int, name: bytes, what: str) -> Co
 
 
 def damage(key: str, what: object) -> CorruptPage:
-    """The error for a page that is not what it should be."""
+    """Return the error for a damaged page."""
     return CorruptPage(
         f"page {key} is damaged: {what}; restore from an earlier snapshot, or restore a good copy "
         "of the page"

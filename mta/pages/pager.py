@@ -1,8 +1,8 @@
-"""Where sealed groups go, and when they are deleted.
+"""How sealed groups are stored, read and deleted.
 
-One pager writes pages to a store, and another keeps groups in memory. Pages that a structure no
-longer names are *retired*: they are deleted when no snapshot that may still be restored needs them.
-In a snapshot:
+``StorePager`` writes groups as pages to a store; ``ResidentPager`` keeps groups in memory. A page
+that a structure no longer references is *retired*: it is deleted once no snapshot that may still be
+restored needs it. A snapshot stores retired pages as follows:
 
     retired  = array of arrays of notes: for each earlier snapshot that may still be restored, the
                pages that were retired before the next snapshot
@@ -23,62 +23,62 @@ from mta.pages.page import NO_NAME, Group, Layout, is_name
 from mta.pages.snapshot import MAX_LEVELS, corrupt
 from stores import PageStore
 
-#: A page's place: level, number of the group in that level, name.
+#: The location of a page: its level, the number of its group in that level, and its name.
 Place = tuple[int, int, bytes]
-#: A retired page, as it is in a snapshot.
+#: A retired page, as stored in a snapshot.
 Note = list[Any]
-#: The level of pages that hold notes; no structure has so many levels.
+#: The level of pages that contain notes; no structure has this many levels.
 NOTES = 255
 
-#: The number of groups of a level that are remembered.
+#: How many of the groups last read from each level stay in memory.
 _LAST = 2
 
 
 class Pager(ABC):
     """Stores the sealed groups of one window."""
 
-    #: Whether ``prefetch`` does anything.
+    #: Whether ``prefetch`` has an effect.
     reads_ahead = False
-    #: How many leaf groups fit in addition to those in use, if it reads ahead.
+    #: If ``reads_ahead``, how many prefetched leaf groups fit in memory.
     read_ahead = 0
-    #: Whether the last group read was not in memory.
+    #: Whether the last read waited for the store.
     waited = False
 
     @abstractmethod
     def write(self, groups: Sequence[tuple[int, int, Group]]) -> list[bytes]:
-        """Store groups (level, number, group), all or none; return their names. One store call."""
+        """Store all groups (level, number, group) or none; return their names. One store call."""
 
     @abstractmethod
     def read(self, level: int, number: int, name: bytes) -> Group:
-        """Return a group; one store call, but none for the last groups read of its level.
+        """Return a group. One store call, or none for the last groups read of its level.
 
         Raises MissingPage or CorruptPage.
         """
 
     def read_again(self, level: int, number: int, name: bytes) -> Group:
-        """Return a group as it is in the store now; one store call. Raises as ``read``."""
+        """Return a group, read again from the store. One store call. Raises as ``read`` does."""
         return self.read(level, number, name)
 
     def read_many(self, places: Sequence[Place]) -> list[Group]:
-        """Return some groups; one store call for those not prefetched. Raises as ``read``."""
+        """Return groups. One store call for those not prefetched. Raises as ``read`` does."""
         return [self.read(*place) for place in places]
 
     @abstractmethod
     def delete(self, places: Sequence[Place]) -> None:
-        """Delete groups, in this order; one store call. Missing ones are not an error."""
+        """Delete groups in this order. One store call. Missing groups are not an error."""
 
     def prefetch(self, places: Sequence[Place]) -> None:
-        """Hint that these groups will be read soon; does not wait."""
+        """Announce that these groups will be read soon. Does not wait."""
         del places
 
     def prefetched(self, level: int, number: int, name: bytes) -> Group | None:
-        """Return a group if it takes no store call; else, or if it is damaged, None."""
+        """Return a group if no store call is needed and it is undamaged, else None."""
         del level, number, name
         return None
 
 
 class ResidentPager(Pager):
-    """Keeps groups in memory; values may be any objects."""
+    """Keeps groups in memory. Values may be any objects."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[int, int], Group] = {}
@@ -97,7 +97,7 @@ class ResidentPager(Pager):
 
 
 class StorePager(Pager):
-    """Writes groups as pages to a store, and reads and verifies them."""
+    """Writes groups as pages to a store, and verifies the pages that it reads."""
 
     def __init__(self, store: PageStore, window: str, layout_of: Callable[[int], Layout]) -> None:
         self.store = store
@@ -105,8 +105,8 @@ class StorePager(Pager):
         self._layout_of = layout_of
         self._ahead_bytes = store.capabilities.read_ahead
         self.reads_ahead = self._ahead_bytes > 0
-        #: By level, the last groups read, by their names. A search for a cut reads the path that
-        #: the eviction then opens, or two paths for two policies.
+        #: The last groups read of each level, with their names: after a search for a cut, the
+        #: eviction reads the same path, or two paths for two policies.
         self._last: dict[int, list[tuple[bytes, Group]]] = {}
 
     def write(self, groups: Sequence[tuple[int, int, Group]]) -> list[bytes]:
@@ -151,7 +151,7 @@ class StorePager(Pager):
     def _opened(
         self, level: int, number: int, name: bytes, data: bytes | memoryview | None
     ) -> Group | CorruptPage | None:
-        """A page as a group; the error where it is none, as the store waits meanwhile."""
+        """Decode a page; return an error instead of raising it, as the store is still waiting."""
         if data is None:
             return None
         if level == 0:
@@ -162,11 +162,11 @@ class StorePager(Pager):
             return error.with_traceback(None)
 
     def _whole(self, key: str, group: Group | CorruptPage | None) -> Group:
-        """Raises MissingPage and CorruptPage."""
+        """Return the group, or raise MissingPage or CorruptPage."""
         if group is None:
             raise MissingPage.of(key, self.store)
         if isinstance(group, CorruptPage):
-            self.store.discard([key])  # it may be whole in the store, and damaged on its way here
+            self.store.discard([key])  # the page in the store may be whole, and only this copy bad
             raise group
         return group
 
@@ -184,21 +184,21 @@ class StorePager(Pager):
             return None
         try:
             return page.decode(data, self._window, level, number, name, self._layout_of(level))
-        except CorruptPage:  # a reader of the page gets the error
+        except CorruptPage:  # ``read`` raises this error
             return None
 
 
 class RetiredPages:
-    """Retired pages by the number of snapshots taken before, the oldest first.
+    """The retired pages, in one list per snapshot, the oldest first.
 
-    ``below`` returns what is retired with a page, as notes; without it, nothing is.
+    ``below`` returns the notes of the pages that are retired together with a page, if any.
     """
 
     def __init__(
         self, pager: Pager, below: Callable[[int, Group, int], Iterable[Note]] | None = None
     ) -> None:
         self._pager, self._below = pager, below
-        #: Every snapshot starts another list: pages retired later are needed by one more.
+        #: Each snapshot starts a new list, because it needs the pages that are retired after it.
         self._lists: list[list[Note]] = [[]]
 
     def __len__(self) -> int:
@@ -209,23 +209,22 @@ class RetiredPages:
 
     @property
     def newest(self) -> list[Note]:
-        """Return what has been retired since the last snapshot."""
+        """The notes since the last snapshot."""
         return self._lists[-1]
 
     def add(self, places: Iterable[Place], gone: int = 0) -> None:
-        """Add pages that are no longer named."""
+        """Add pages that the structure no longer references."""
         self.newest.extend([*place, gone] for place in places)
 
     def hold(self) -> None:
-        """A snapshot has been taken."""
+        """Start a new list, because a snapshot was taken."""
         self._lists.append([])
 
     def delete(self, snapshots: int) -> None:
-        """Delete what was retired before the last ``snapshots`` snapshots; with 0, everything.
+        """Delete the pages retired before the last ``snapshots`` snapshots; with 0, all of them.
 
-        Children are deleted before parents. At most one store call, and reads of the pages with
-        others below them. Missing pages are not an error, so an interrupted deletion can be
-        repeated.
+        At most one store call, plus reads of pages that have retired children. Children are deleted
+        before parents, and missing pages are no error, so you can repeat an interrupted deletion.
         """
         going = self._lists[: max(0, len(self._lists) - snapshots)]
         places = [place for notes in going for place in self._with_those_below(notes)]
@@ -239,22 +238,18 @@ class RetiredPages:
                 try:
                     group = self._pager.read(level, number, name)
                 except (MissingPage, CorruptPage):
-                    continue  # deleted already, or the names below are unknown
+                    continue  # the page is deleted already, or its children are unknown
                 yield from self._with_those_below(self._below(level, group, gone))
             yield level, number, name
 
     def state(self) -> list[list[Note]]:
-        """Return the state for a snapshot."""
         return self._lists
 
     def restore(self, state: Any, most: int | None = None) -> None:
-        """Load the state of a snapshot, for ``most`` earlier ones. Raises CorruptSnapshot.
-
-        Raises CorruptSnapshot.
-        """
+        """Load the lists of a snapshot, at most ``most``. Raises CorruptPage or CorruptSnapshot."""
         lists = isinstance(state, list) and all(isinstance(notes, list) for notes in state)
         if not lists or not state or (most is not None and len(state) > max(most, 1)):
-            raise corrupt("its lists of retired pages are not one for each earlier snapshot")
+            raise corrupt("it does not have one list of retired pages for each earlier snapshot")
         for notes in state:
             for note in notes:
                 check_note(note)
@@ -264,7 +259,7 @@ class RetiredPages:
 
 
 def check_note(note: Any) -> None:
-    """Raises CorruptPage for an invalid note of a retired page."""
+    """Raise CorruptPage for an invalid note of a retired page."""
     if type(note) is not list or list(map(type, note)) != [int, int, bytes, int]:
         raise CorruptPage("the record of a retired page has the wrong type")
     level, number, name, gone = note

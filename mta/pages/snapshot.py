@@ -1,4 +1,4 @@
-"""The format of a snapshot: a few kilobytes with everything of a window that is not in pages.
+"""The format of a snapshot: a few kilobytes with all state of a window except its pages.
 
     snapshot = body digest
     digest   = xxh3_128 of the body, 16 bytes
@@ -11,15 +11,15 @@
     monoid, policy = [text, 16-byte fingerprint]
     leaf_arity, arity = group sizes at level 0 and above
     timed    = whether pages contain times
-    front, back = position of the oldest event, and the position after the newest
+    front, back = position of the oldest event, and position after the newest event
     front_time, last_time = microseconds since 1970 of the oldest and the newest event, or nil
-    counts   = [late, invalid, ahead]: numbers of events that were dropped because they were late,
-               invalid, or ahead of the clock
+    counts   = [late, invalid, ahead]: numbers of events dropped because they were late, invalid,
+               or ahead of the clock
     levels, pages = number of levels of the structure, and approximate number of pages
     state    = array, the state of the aggregator, which the aggregator's module describes
                (``evaluators.amortized_mta`` for Log MTA and Amortized MTA)
 
-A snapshot can be restored as long as the pages that it names are in the store.
+You can restore a snapshot as long as the store has the pages that the snapshot names.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MAGIC = "mta-snapshot"
 VERSION = 1
 #: The largest group, so that a hostile snapshot cannot request unbounded memory.
 MAX_ARITY = 1 << 20
-#: The most levels: with groups of two they would hold 2^64 events.
+#: The largest number of levels: with groups of two they would hold 2^64 events.
 MAX_LEVELS = 64
 #: The valid names of windows.
 NAME = re.compile(r"[A-Za-z0-9._:-]{1,100}")
@@ -48,7 +48,7 @@ _Kind = TypeVar("_Kind")
 
 @dataclass(slots=True)
 class Snapshot:
-    """The fields of a snapshot, in order; the module describes them."""
+    """The fields of a snapshot, in order; the module's docstring describes them."""
 
     window: str
     algorithm: str
@@ -67,7 +67,6 @@ class Snapshot:
     state: list[Any]
 
     def encode(self) -> bytes:
-        """Encode the snapshot as bytes."""
         return seal(MAGIC, VERSION, [getattr(self, field.name) for field in fields(self)])
 
     @staticmethod
@@ -77,7 +76,7 @@ class Snapshot:
 
 
 def seal(magic: str, version: int, values: list[Any]) -> bytes:
-    """Return a snapshot of any kind: its body as bytes, and their digest."""
+    """Encode a snapshot of any kind: its body, followed by the digest of the body."""
     packed: bytes = msgpack.packb([magic, version, *values])
     return packed + xxhash.xxh3_128_digest(packed)
 
@@ -89,10 +88,10 @@ def unseal(
     what: str,
     validated: Callable[[list[Any]], _Kind],
 ) -> _Kind:
-    """Return what ``validated`` makes of the values in a snapshot of any kind.
+    """Decode a snapshot of any kind: return ``validated(values)`` for the values in its body.
 
-    Raises CorruptSnapshot for damaged bytes and other kinds or formats, and if ``validated`` raises
-    it, a ValueError or a TypeError.
+    Raises CorruptSnapshot for damaged bytes, for another kind or format, and for values that
+    ``validated`` rejects with CorruptSnapshot, ValueError or TypeError.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise corrupt(f"it is {type(data).__name__}, not the bytes of a checkpoint")
@@ -104,7 +103,7 @@ def unseal(
         if not isinstance(body, list) or body[:1] != [magic]:
             raise corrupt(f"it is not {what}")
         if body[1:2] != [version]:
-            raise corrupt(f"its format is {body[1:2]}, this release reads format {version}")
+            raise corrupt(f"its format is {body[1:2]}, but this release reads format {version}")
         return validated(body[2:])
     except CorruptSnapshot:
         raise
@@ -117,7 +116,7 @@ _MAY_BE_NIL = (9, 10)  # front_time, last_time
 
 
 def _validated(values: list[Any]) -> Snapshot:
-    """Return the fields as a snapshot. Raises CorruptSnapshot or TypeError for other fields."""
+    """Return the fields as a snapshot. Raises CorruptSnapshot or TypeError for invalid fields."""
     found = [type(value) for value in values]
     for at in _MAY_BE_NIL:
         if found[at : at + 1] == [type(None)]:
@@ -128,7 +127,7 @@ def _validated(values: list[Any]) -> Snapshot:
     _require_types(snapshot)
     sizes = (snapshot.leaf_arity, snapshot.arity)
     if min(sizes) < 2 or max(sizes) > MAX_ARITY:
-        raise corrupt("its arities do not form a window")
+        raise corrupt("its arities are out of range")
     if not 0 <= snapshot.front <= snapshot.back:
         raise corrupt("its positions are out of order")
     if not NAME.fullmatch(snapshot.window):

@@ -1,7 +1,7 @@
-"""What windows of many keys will take, before they run: pages, bytes, store calls, cores.
+"""Estimates of the pages, bytes, store calls and cores of keyed windows, before they run.
 
-- ``workload``: what is asked for, and what follows from it for one bucket
-- ``expected``: pages, bytes and store calls of a bucket, by the rules of ``mta.keyed``
-- ``costs``: processor time by constants that were measured, and how they are measured
-- ``plan``: all of it together, with the number of buckets, partitions and cores
+- ``workload``: the workload to plan for, and its share of one bucket
+- ``expected``: the pages, bytes and store calls of a bucket, by the rules of ``mta.keyed``
+- ``costs``: processor time by measured constants, and the measurement
+- ``plan``: the whole estimate, with the number of buckets, partitions and cores
 """

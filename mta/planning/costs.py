@@ -1,17 +1,17 @@
 """Processor time of keyed windows, by constants that ``mta plan --measure`` measures.
 
-A micro-batch of a bucket takes so much for each
-    row         that it brings
+A micro-batch of a bucket takes a constant time for each
+    row         of the batch
     value       of these rows: rows * aggregations
-    key         that it touches
-    number      of what the touched keys retain: events * (1 + aggregations), a time and values each
+    key         with rows in the batch
+    number      that these keys retain: events * (1 + aggregations), a time and values each
     page        that is read or written
     byte        of these pages
-    standalone  window that it touches
+    standalone  window with rows in the batch
 
-``measure`` runs windows of several shapes on a store and solves for these constants. What Spark
-takes beside them are constants of ``python -m benchmarks spark_keys``, of its sides that compute
-nothing: rows through a trivial step, and batches of few rows with more or fewer buckets.
+``measure`` runs windows of several shapes on a store and solves for these constants. The constants
+of Spark come from ``python -m benchmarks spark_keys``, from its variants without computation: rows
+through a trivial step, and batches of few rows with different numbers of buckets.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ from mta.planning.workload import Workload
 from stores import PageStore, open_store
 
 _SHORT = TimeWindow("20 seconds")
-#: What is measured, on one bucket: many rows of few keys, of more columns, one row of most keys, as
-#: many with long windows, few rows in many large pages, in small ones, and standalone windows.
+#: The measured workloads of one bucket: many rows of few keys; the same with more columns; one row
+#: of most keys; the same with long windows; few rows in many large pages; the same in small pages;
+#: long count windows; standalone windows.
 SHAPES = (
     Workload(2_000, 20_000, _SHORT, 1, 4, page_bytes=1 << 16),
     Workload(2_000, 20_000, _SHORT, 5, 4, page_bytes=1 << 16),
@@ -46,14 +47,14 @@ SHAPES = (
     Workload(5_000, 2_000, CountWindow(50), 3, 10, page_bytes=1 << 14),
     Workload(60, 6_000, _SHORT, 1, 1, page_bytes=1 << 16),
 )
-#: Batches of each that warm up, and that are counted.
+#: The number of batches that warm up, and of those that are timed.
 _WARM, _COUNTED = 2, 8
 _FILLING = 200_000
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Seconds of a processor for each of what a micro-batch of a bucket does."""
+    """Processor seconds per unit of each kind of work in a micro-batch of a bucket."""
 
     row: float
     value: float
@@ -64,13 +65,13 @@ class Costs:
     standalone: float
 
     def of(self, work: Workload, found: Expected) -> float:
-        """What a micro-batch of a bucket takes."""
+        """Return the processor seconds of a micro-batch of a bucket."""
         return float(np.dot(astuple(self), _amounts(work, found)))
 
 
 @dataclass(frozen=True, slots=True)
 class SparkCosts:
-    """Seconds of a processor for what carries rows through Spark and Python, and back."""
+    """Processor seconds for moving rows through Spark and Python, and back."""
 
     row: float
     bucket: float
@@ -78,25 +79,22 @@ class SparkCosts:
     batch: float
 
     def of(self, rows: float, buckets: int, partitions: int) -> float:
-        """What a micro-batch takes, without what its windows do."""
+        """Return the processor seconds of a micro-batch without those of its windows."""
         return self.batch + self.row * rows + self.bucket * buckets + self.partition * partitions
 
 
-#: ``mta plan --measure --json`` on local disk, on 2 cores of an AMD EPYC that others used too.
+#: ``mta plan --measure --json`` on local disk, on 2 cores of an AMD EPYC shared with other work.
 MEASURED = Costs(
     row=4.7e-7, value=2.3e-7, key=3.7e-8, number=0.0, page=2.7e-6, byte=2.1e-10, standalone=3.6e-4
 )
 #: The trivial step of ``python -m benchmarks spark_keys`` as in ``docs/figures.md``, on 2 cores
 #: with 8 buckets in 2 partitions: batches of 100,000, 500,000 and 1,000,000 rows take 0.96, 2.27
-#: and 4.37 s of a core; 56 buckets more took 0.36 s, and a partition takes 0.11 s of Java.
+#: and 4.37 s of a core. 56 more buckets took 0.36 s, and a partition takes 0.11 s of Java.
 SPARK = SparkCosts(row=3.6e-6, bucket=6.4e-3, partition=0.11, batch=0.33)
 
 
 def measure(url: str) -> Costs:
-    """The constants on this machine with a store, where pages are put and deleted; a minute.
-
-    Raises what the store raises.
-    """
+    """Measure the constants with a store, in about a minute. Raises the store's errors."""
     seconds, amounts = [], []
     for shape in SHAPES:
         with ExitStack() as stack:
@@ -107,7 +105,7 @@ def measure(url: str) -> Costs:
 
 
 def _amounts(work: Workload, found: Expected) -> Sequence[float]:
-    """How much of what the constants count a micro-batch of a bucket does."""
+    """Return how much a micro-batch of a bucket does of each kind of work in ``Costs``."""
     pages, moved = found.get.pages + found.put.pages, found.get.bytes + found.put.bytes
     rows, values = work.rows, work.rows * work.aggregations
     if work.is_standalone:
@@ -117,7 +115,7 @@ def _amounts(work: Workload, found: Expected) -> Sequence[float]:
 
 
 def _solved(amounts: np.ndarray, seconds: np.ndarray) -> list[float]:
-    """Constants that are not negative, so that the times come out as near as they can."""
+    """Return the constants >= 0 that fit the times best, by relative error."""
     left = list(range(amounts.shape[1]))
     while True:
         scaled = amounts[:, left] / seconds[:, None]
@@ -131,7 +129,7 @@ def _solved(amounts: np.ndarray, seconds: np.ndarray) -> list[float]:
 
 
 def _seconds(work: Workload, store: PageStore, stack: ExitStack) -> float:
-    """Seconds of this process for a micro-batch, once the windows are full."""
+    """Return the processor seconds of this process per micro-batch, once the windows are full."""
     windows = new_windows(work, store, f"plan-{uuid4().hex[:8]}")
     stack.callback(windows.delete_pages)
     stream = Batches(work)
@@ -147,7 +145,7 @@ def _seconds(work: Workload, store: PageStore, stack: ExitStack) -> float:
 
 
 def new_windows(work: Workload, store: PageStore, name: str, **how: Any) -> KeyedWindows:
-    """The windows of a workload."""
+    """Return new windows for a workload."""
     columns = {f"max_{n}": (f"value_{n}", Max()) for n in range(work.aggregations)}
     return KeyedWindows(
         Product(columns), work.window, store, name=name, timed=True, page_bytes=work.page_bytes,
@@ -156,7 +154,7 @@ def new_windows(work: Workload, store: PageStore, name: str, **how: Any) -> Keye
 
 
 class Batches:
-    """Events of random keys, at random times of each batch, to the millisecond."""
+    """Events of random keys, at random times within each batch, in milliseconds."""
 
     def __init__(self, work: Workload) -> None:
         self._work, self._random, self._now = work, np.random.default_rng(1), 0.0
@@ -165,7 +163,7 @@ class Batches:
         self._keys = np.array([f"{n:0{width}}" for n in numbers]) if width else numbers
 
     def next(self, seconds: float) -> tuple[np.ndarray, dict[str, np.ndarray], np.ndarray]:
-        """Keys, columns and times of the next seconds."""
+        """Return keys, columns and times of the next seconds."""
         work, random = self._work, self._random
         rows = int(work.events_per_second * seconds)
         first, self._now = self._now, self._now + seconds
@@ -175,6 +173,6 @@ class Batches:
 
 
 def advance(windows: KeyedWindows, batch: tuple[Any, Any, Any]) -> bytes:
-    """Take in a batch, and the snapshot after it."""
+    """Add a batch and take a snapshot."""
     windows.extend(*batch)
     return windows.checkpoint()

@@ -1,13 +1,14 @@
-"""Pages, bytes and store calls of keyed windows, by the rules by which they are written.
+"""Pages, bytes and store calls of keyed windows, by the rules that ``mta.keyed`` follows.
 
-One bucket is followed from one base to the next (``mta.keyed.lsm``): each batch is a run, runs are
-merged by the very rule that merges them, and a merge of everything ends the cycle. What stands in
-a run is what its events are expected to be of distinct keys. In the end all is per micro-batch.
+The estimate follows one bucket from one base to the next (``mta.keyed.lsm``). Each batch becomes a
+run. Runs are merged by the same function as in ``mta.keyed``, and a merge of all runs ends the
+cycle. The size of a run follows from the expected number of distinct keys among its events. The
+totals are then averaged per micro-batch.
 
-A standalone key writes a leaf page for each ``leaf_arity`` events, and its share of inner pages;
-its entry in a run is a snapshot. A micro-batch that touches it reads one page per level.
+A standalone key writes a leaf page for each ``leaf_arity`` events, and its share of inner pages.
+Its entry in a run is a snapshot. A micro-batch with rows of the key reads one page per level.
 
-Counted is what the windows ask of a store. Its caches answer a part of that.
+The counts are what windows request. Caches of the store answer a part of these requests.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from mta.keyed.windows import INLINE_BYTES
 from mta.pages.page import NAME_BYTES
 from mta.planning.workload import NUMBER_BYTES, Groups, Workload
 
-#: Batches that are followed one by one; the rest of a longer cycle goes on like them.
+#: The most batches that are followed one by one; a longer cycle is extrapolated from them.
 _FOLLOWED = 20_000
-#: The step of times, in microseconds, where a column of them is shortened.
+#: The resolution of times in columns, in microseconds.
 _STEP = 1_000
-#: What the weight of a key in a run is beside its bytes, its times and its values.
+#: The weight of a key in a run, without its bytes, times and values.
 _KEY_WEIGHT = 24
-#: Snapshots of windows differ in size, so a run of all keys is lighter than the base every other
-#: time, and is not merged with it.
+#: Snapshots of windows differ in size, so a run of all keys is lighter than the base in half of
+#: all cases, and is then not merged with it.
 _LIGHTER = 1 - 1e-6
-#: Bytes of a page beside its columns, and for each of them; of an entry of an index; of a snapshot
-#: beside its runs, for each of them, and for each that is pending deletion.
+#: Bytes of a page without its columns, of each column, of an index entry, of a snapshot without its
+#: runs, of each run in it, and of each run pending deletion.
 _HEAD, _COLUMN, _ENTRY, _SNAPSHOT, _RUN, _PENDING = 110, 24, 32, 230, 50, 20
-#: Of a page of a standalone window beside its events; of its snapshot, for each level, and else.
+#: Bytes of a standalone window's page without its events; of its snapshot per level, and otherwise.
 _WINDOW_PAGE, _LEVEL, _WINDOW = 220, 600, 250
 
 
@@ -47,26 +48,24 @@ class Traffic:
     bytes: float = 0.0
 
     def add(self, calls: float, pages: float, size: float = 0.0) -> None:
-        """More of it."""
         self.calls += calls
         self.pages += pages
         self.bytes += size
 
     def times(self, factor: float) -> Traffic:
-        """So many times as much."""
         return Traffic(*(factor * each for each in astuple(self)))
 
 
 @dataclass(slots=True)
 class Expected:
-    """What one bucket takes: what there is, and what a micro-batch does on average."""
+    """The expected totals of one bucket, and the average work of a micro-batch."""
 
     pages: float = 0.0
     bytes: float = 0.0
     snapshot_bytes: float = 0.0
     runs: float = 0.0
     keys: float = 0.0
-    """Keys that a micro-batch touches."""
+    """Keys with rows in a micro-batch."""
     get: Traffic = field(default_factory=Traffic)
     put: Traffic = field(default_factory=Traffic)
     delete: Traffic = field(default_factory=Traffic)
@@ -74,7 +73,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A run by what it is expected to hold; ``rows`` came to it."""
+    """The expected contents of a run; ``rows`` events were added to it."""
 
     rows: float
     keys: float
@@ -84,17 +83,17 @@ class _Run:
 
     @property
     def height(self) -> int:
-        """How many levels of indexes are above its tables, beside the one in the snapshot."""
+        """Return the number of index levels above its tables, without the one in the snapshot."""
         return max(0, ceil(log(max(self.pages, 1) / TOP, FANOUT)))
 
     @property
     def above(self) -> list[float]:
-        """How many pages each of these levels has, the lowest first."""
+        """Return the number of pages of each of these levels, the lowest first."""
         return [ceil(self.pages / FANOUT**level) for level in range(1, self.height + 1)]
 
     @property
     def top(self) -> float:
-        """How many pages a snapshot names."""
+        """Return the number of pages that a snapshot names."""
         return self.pages / float(FANOUT**self.height)
 
     @property
@@ -107,7 +106,7 @@ class _Run:
 
 
 class _Bucket:
-    """One bucket, batch by batch."""
+    """One bucket, followed batch by batch."""
 
     def __init__(self, work: Workload) -> None:
         self.work, self.found = work, Expected()
@@ -115,13 +114,13 @@ class _Bucket:
         self.base = self._run(None)
         self.runs = [self.base]
         self._memtable = 0.0
-        #: What the last snapshots merged, the newest last; it is deleted later.
+        #: The runs that each of the last snapshots merged, the newest last; they are deleted later.
         self._merged: list[list[_Run]] = [[] for _ in range(work.retain)]
 
     # --- runs -----------------------------------------------------------------------------------
 
     def _run(self, rows: float | None) -> _Run:
-        """A run to which so many events came; the base for None."""
+        """Return a run of this many events; the base for None."""
         work, groups = self.work, self._groups
         keys = work.keys if rows is None else work.distinct(rows)
         if groups is not None:
@@ -139,7 +138,7 @@ class _Bucket:
         if work.key_bytes:
             per_key += work.key_bytes + _width(keys / pages * work.key_bytes)
         if rows is None or groups is not None:
-            per_key += 2  # how many events have left, and a mark
+            per_key += 2  # the number of events that have left, and a mark
         if groups is not None:
             per_key += 4
         per_event = self._time_bytes(rows) + NUMBER_BYTES * work.aggregations
@@ -152,7 +151,7 @@ class _Bucket:
         return max(self.work.events, 50 * self.work.keys)
 
     def _events(self, rows: float | None, keys: float) -> float:
-        """How many events of so many are retained."""
+        """Return how many of these events are retained."""
         work = self.work
         if rows is None:
             return work.events
@@ -161,19 +160,19 @@ class _Bucket:
         return min(rows, keys * work.events_per_key)
 
     def _time_bytes(self, rows: float | None) -> int:
-        """How many bytes a time takes in the columns of a run."""
+        """Return how many bytes a time takes in the columns of a run."""
         rate = self.work.events_per_second
         seconds = (self.work.events if rows is None else rows) / rate
         return max(1, _width(seconds * 1_000_000 / _STEP))
 
     def _window_snapshot(self, groups: Groups) -> float:
-        """Bytes of the snapshot of a standalone window, whose open leaf group is half full."""
+        """Return the bytes of a standalone window's snapshot, with a half-full open leaf group."""
         return groups.leaf_bytes / 2 + _LEVEL * groups.levels + _WINDOW
 
     # --- a batch --------------------------------------------------------------------------------
 
     def follow(self) -> Expected:
-        """From one base to the next, or as far as is followed; all on average."""
+        """Follow the bucket for one cycle, or ``_FOLLOWED`` batches; return averages."""
         steps = 0
         while len(self.runs) > 1 or not steps:
             self._find()
@@ -198,7 +197,7 @@ class _Bucket:
         return found
 
     def _find(self) -> None:
-        """Look for the keys of a batch in all runs."""
+        """Count the search for the keys of a batch in all runs."""
         keys = self.work.distinct(self.work.rows)
         height = max(run.height for run in self.runs)
         pages = size = 0.0
@@ -210,21 +209,21 @@ class _Bucket:
         self.found.get.add(height + 1, pages, size)
 
     def _extend_windows(self, groups: Groups) -> None:
-        """What standalone windows read and write."""
+        """Count the reads and writes of standalone windows."""
         work = self.work
         keys = work.distinct(work.rows)
         leaves = work.rows / groups.leaf_arity
         pages = leaves * groups.pages_per_leaf
         size = groups.leaf_bytes + _WINDOW_PAGE
         reads = keys * groups.levels
-        if work.window.needs_times:  # where a front comes to another leaf, it is looked for there
+        if work.window.needs_times:  # the front is searched in a leaf that it reaches
             reads += min(keys, leaves)
         self.found.get.add(reads, reads, reads * size)
         self.found.put.add(leaves, pages, pages * size)
         self.found.delete.add(min(keys, leaves), pages)
 
     def _write(self) -> bool:
-        """A snapshot: what has come is a run, and runs are merged; whether all were."""
+        """Count the new run of a snapshot, and merges; return whether all runs were merged."""
         self._memtable += self.work.rows
         run = self._run(self._memtable)
         gone: list[_Run] = []
@@ -244,7 +243,7 @@ class _Bucket:
         return whole
 
     def _merge(self, old: Sequence[_Run], share: float = 1.0) -> _Run:
-        """Runs as one: all of them are read, written, and deleted later."""
+        """Return the merge of runs, and count the reads, writes and later deletions."""
         whole = old[0] is self.runs[0]
         new = self._run(None if whole else sum(run.rows for run in old))
         work, found = self.work, self.found
@@ -268,14 +267,14 @@ class _Bucket:
         self.found.put.add(share * calls, share * run.all_pages, share * run.all_bytes)
 
     def _note(self) -> None:
-        """What there is after a batch."""
+        """Add what exists after a batch to the totals."""
         found, groups, work = self.found, self._groups, self.work
         pending = [run for gone in self._merged for run in gone]
         pages = sum(run.all_pages for run in [*self.runs, *pending])
         size = sum(run.all_bytes for run in [*self.runs, *pending])
         if groups is not None:
             waiting = work.rows * work.retain
-            # The front is within a leaf, and one is retained before it.
+            # The front is inside a leaf, and one leaf before it is retained.
             leaves = (work.events + waiting) / groups.leaf_arity + work.keys
             own = leaves * groups.pages_per_leaf
             pages += own
@@ -290,22 +289,22 @@ class _Bucket:
 
 
 def expected(work: Workload) -> Expected:
-    """What the windows of one bucket take. Raises nothing; O(batches in a window), in memory."""
+    """Return what the windows of one bucket take; O(batches in a window), in memory."""
     return _Bucket(work).follow()
 
 
 def _touched(pages: float, keys: float) -> float:
-    """How many of some pages hold one of so many random keys."""
+    """Return the expected number of pages that contain any of some random keys."""
     return pages * (1 - exp(-keys / pages))
 
 
 def _width(most: float) -> int:
-    """How many bytes integers up to one take, as ``mta.kernels.ranges`` shortens them."""
+    """Return how many bytes an integer up to ``most`` takes (``mta.kernels.ranges``)."""
     return next(width for width in (1, 2, 4, 8) if most < 1 << 8 * width or width == 8)
 
 
 def _least(size: int, mean: float) -> float:
-    """The mean of the lesser of a size and a number of events that has a mean."""
+    """Return the mean of min(size, n) for a random number n of events with a given mean."""
     if mean > 4 * size or mean > 700:
         return min(size, mean)
     chance, below = exp(-mean), 0.0

@@ -1,4 +1,4 @@
-"""A plan: what windows take in a store, how many buckets, partitions and cores they want."""
+"""A plan: what windows take in a store, and how many buckets, partitions and cores they need."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from mta.planning.costs import MEASURED, SPARK, Costs
 from mta.planning.expected import Expected, expected
 from mta.planning.workload import Workload
 
-#: Fewest and most buckets; a core has some, so that more cores may be added later.
+#: The fewest and most buckets, and the buckets per core, so that cores can be added later.
 _FEWEST, _MOST, _PER_CORE = 8, 4096, 4
-#: A worker's Python with its imports and caches, and for each row of a bucket's micro-batch:
-#: ``python -m benchmarks spark_keys``, 125 MiB after batches of 100,000 rows in 8 buckets, and 270
-#: to 290 MiB after a million.
+#: The memory of a worker's Python with imports and caches, and per row of a bucket's micro-batch.
+#: ``python -m benchmarks spark_keys`` measured 125 MiB after batches of 100,000 rows in 8 buckets,
+#: and 270 to 290 MiB after a million.
 _WORKER_BYTES, _ROW_BYTES = 125 << 20, 1_300
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What windows take, all buckets together, and what they want to run on."""
+    """The resources of the windows of all buckets together."""
 
     pages: int
     store_bytes: int
     checkpoint_bytes: int
-    """Of all buckets' snapshots, which each micro-batch writes."""
+    """Bytes of all buckets' snapshots; each micro-batch writes them."""
     written_bytes_per_second: int
     read_bytes_per_second: int
     store_calls_per_second: float
     pages_per_second: float
-    """Pages that are put, read and deleted."""
+    """Pages that are written, read and deleted."""
     flushes_per_second: float
-    """Snapshots of buckets: each is one request to an object store with a warm cache."""
+    """Snapshots of buckets; with a warm cache, each is one request to an object store."""
     events_per_key: float
     standalone: bool
-    """Whether each key has a window with pages of its own."""
+    """Whether each key has its own window and pages."""
     buckets: int
     partitions: int
     cores: int
     executor_bytes: int
-    """Of the Python worker of each core, beside Spark's Java."""
+    """Memory of the Python worker of each core, in addition to Spark's Java."""
     events_per_second_and_core: int
 
 
 def plan(work: Workload, buckets: int | None = None, costs: Costs = MEASURED) -> Plan:
-    """A plan for a workload, with so many buckets, or as many as suit it.
+    """Return a plan for a workload, with a given or a suitable number of buckets.
 
-    ``costs`` are those of a store. O(batches in a window); no store call.
+    ``costs`` are those of the store. O(batches in a window); no store call.
     """
     count, cores = buckets or _FEWEST, 1
     while True:
@@ -64,7 +64,6 @@ def plan(work: Workload, buckets: int | None = None, costs: Costs = MEASURED) ->
 
 
 def _seconds(part: Workload, found: Expected, buckets: int, partitions: int, costs: Costs) -> float:
-    """Seconds of one core for a micro-batch."""
     carried = SPARK.of(buckets * part.rows, buckets, partitions)
     return buckets * costs.of(part, found) + carried
 

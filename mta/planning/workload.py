@@ -1,7 +1,8 @@
-"""What windows are planned for, and what follows from it for the keys of one bucket.
+"""The workload to plan for, and what follows from it for the keys of one bucket.
 
-Keys come at random, all alike, at an even rate. A stream with few hot keys among many quiet ones
-takes less than is expected here, as what a micro-batch touches is less.
+Keys are assumed to be random, equally frequent, and to have events at a constant rate. A stream
+with few frequent keys among many idle ones takes less than the estimate, because each micro-batch
+has events of fewer keys.
 """
 
 from __future__ import annotations
@@ -15,21 +16,21 @@ from mta.monoids.basic import Max
 from mta.monoids.product import Product
 
 _MICROS = 1_000_000
-#: What a double and a moment take.
+#: The bytes of a double, and of a time.
 NUMBER_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A stream, its windows, and how they are kept.
+    """A stream, its windows, and how they are stored.
 
-    - ``keys``: how many different ones have events within a window;
-    - ``events_per_second``: of all keys together;
-    - ``window``: by time or by count;
-    - ``aggregations``: each over a column of doubles of its own;
-    - ``batch_seconds``: from one micro-batch, and snapshot, to the next;
-    - ``key_bytes``: how long a key is; 0 for integers;
-    - ``page_bytes``, ``promote_at``, ``retain``: as of ``KeyedWindows``.
+    - ``keys``: the number of different keys with events in a window;
+    - ``events_per_second``: the rate of all keys together;
+    - ``window``: a time or count window;
+    - ``aggregations``: their number, each over its own column of doubles;
+    - ``batch_seconds``: the time from one micro-batch and its snapshot to the next;
+    - ``key_bytes``: the length of a key; 0 for integers;
+    - ``page_bytes``, ``promote_at``, ``retain``: as for ``KeyedWindows``.
     """
 
     keys: float
@@ -43,18 +44,18 @@ class Workload:
     retain: int = 2
 
     def of_bucket(self, buckets: int) -> Workload:
-        """The part of one of so many buckets."""
+        """Return the share of one of several buckets."""
         rate = self.events_per_second / buckets
         return replace(self, keys=self.keys / buckets, events_per_second=rate)
 
     @property
     def rows(self) -> float:
-        """Events of a micro-batch."""
+        """Return the number of events in a micro-batch."""
         return self.events_per_second * self.batch_seconds
 
     @property
     def events_per_key(self) -> float:
-        """How many events a key retains: its newest one, and those in a window with it."""
+        """Return how many events a key retains: its newest one, and its window before that."""
         if isinstance(self.window, CountWindow):
             return self.window.size
         lifetime = self.window.lifetime
@@ -63,27 +64,27 @@ class Workload:
 
     @property
     def events(self) -> float:
-        """How many events are retained."""
+        """Return how many events are retained."""
         return self.keys * self.events_per_key
 
     @property
     def is_standalone(self) -> bool:
-        """Whether keys have so many events that each has a window of its own."""
+        """Return whether keys have so many events that each is standalone."""
         return self.events_per_key > self.promote_at
 
     def distinct(self, rows: float) -> float:
-        """How many keys so many events are of."""
+        """Return the expected number of different keys among some events."""
         return -self.keys * expm1(-rows / self.keys)
 
     @property
     def row_bytes(self) -> int:
-        """What an event takes: its time, and its values."""
+        """Return the bytes of an event: its time and its values."""
         return NUMBER_BYTES * (1 + self.aggregations)
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """How the events of a standalone window lie in pages."""
+    """How the events of a standalone window are divided into pages."""
 
     leaf_arity: int
     arity: int
@@ -92,7 +93,6 @@ class Groups:
 
     @classmethod
     def of(cls, work: Workload) -> Groups:
-        """Those of the keys of a workload."""
         columns = {f"{n}": (f"{n}", Max()) for n in range(work.aggregations)}
         leaf_arity, arity = small_groups(Product(columns), work.window)
         per_batch = work.rows / work.distinct(work.rows)
@@ -106,5 +106,5 @@ class Groups:
 
     @property
     def pages_per_leaf(self) -> float:
-        """A leaf page, and its share of those above it."""
+        """Return the pages per leaf: the leaf page, and its share of inner pages."""
         return self.arity / (self.arity - 1)

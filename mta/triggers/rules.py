@@ -5,22 +5,24 @@
 | ``EveryCount(k)`` | after the k-th event, the 2k-th, ... since the beginning |
 | ``EveryPeriod("1 minute")`` | at every whole minute since 1970 (a *boundary*) |
 | ``EveryPeriod("1 day", offset="9h30m", zone="Europe/Berlin")`` | each day at 09:30 in Berlin |
-| ``OnDemand()`` | never by itself |
+| ``OnDemand()`` | never; only ``query`` and ``flush`` return results |
 
-The result at boundary B is that of the events with ``time <= B``: an event exactly at B belongs to
-it, as ``TimeWindow`` holds now - size < t <= now with now = B. It is due when the first event later
-than B comes, as only then all that belong to it are known to be in (events come in order).
+The result at boundary B covers the events with ``time <= B``. An event exactly at B belongs to it,
+because a ``TimeWindow`` at time B includes the times B - size < t <= B. The result is due when the
+first event later than B arrives: events arrive in order, so none that belongs to B is still
+missing.
 
 With boundaries 60 seconds apart and a window of 60 seconds:
 
     events       t = 10    60    61                               200
     due          -         -     60: {10, 60}                     120: {61}, 180: {}
 
-Nothing is due before the first event. While nothing comes, time alone empties a time window: each
-boundary in such a gap has its result, up to and with the first of the empty window; then silence,
-so that a gap costs size / period results however long it lasts. Where no passing of time empties
-the window (counts, bounds on values), a gap has one result, that of the boundary after its last
-event, as nothing would change. Only accepted events count and move time.
+Nothing is due before the first event. In a gap between events, a time window empties as time
+passes. Each boundary in the gap gives a result until the window is empty, and the first boundary
+of the empty window gives the last one. So a gap costs about size / period results, however
+long it is. Windows that time does not empty (counts, bounds on values) do not change during a gap:
+only the first boundary after the last event gives a result. Only accepted events count, and only
+they advance the time.
 """
 
 from __future__ import annotations
@@ -41,18 +43,18 @@ _LONGEST_LIFETIME, _LONGEST_PERIOD = 1 << 61, 1 << 59
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a stream has come, as far as triggers look at it."""
+    """The progress of a stream, as far as triggers need it."""
 
     events: int = 0
     """Events accepted since the beginning."""
     newest: int | None = None
-    """The time of the newest event, in microseconds; None where times are not looked at."""
+    """The time of the newest event, in microseconds; None if the trigger ignores times."""
     given: int | None = None
-    """The moment of the last result that was given."""
+    """The moment of the last result."""
 
 
 class Plan(NamedTuple):
-    """What a batch makes due: each result comes after so many of its events, and has a moment."""
+    """The results that a batch makes due: after how many of its events, and at which moments."""
 
     stops: np.ndarray
     moments: np.ndarray
@@ -61,34 +63,34 @@ class Plan(NamedTuple):
 class Trigger(ABC):
     """A rule for when results are due."""
 
-    #: Whether moments are times, and events must carry them; else they are numbers of events.
+    #: Whether moments are times, which all events must then have; otherwise, numbers of events.
     needs_times = False
 
     @abstractmethod
     def due(
         self, progress: Progress, micros: np.ndarray | None, count: int, lifetime: int | None
     ) -> Plan:
-        """What the next ``count`` events make due, in a window that time empties in ``lifetime``.
+        """Return what the next ``count`` events make due; a few whole-batch expressions.
 
-        Costs a few whole-batch expressions, whatever is due.
+        ``lifetime`` is the time after which a window without new events is empty, None if never.
         """
 
     def quiet(self, progress: Progress, micros: int | None) -> bool:
-        """Whether a next event makes nothing due."""
+        """Return whether an event that arrives next makes nothing due."""
         times = None if micros is None else np.array([micros], "<i8")
         return not len(self.due(progress, times, 1, None).stops)
 
     def next_moment(self, progress: Progress) -> int:
-        """The moment of a result that is asked for now."""
+        """Return the moment of a result that is requested now."""
         return progress.events
 
     def is_open(self, progress: Progress) -> bool:
-        """Whether an event has come since the last result."""
+        """Return whether an event has arrived since the last result."""
         return progress.events > (progress.given or 0)
 
     @abstractmethod
     def describe(self) -> str:
-        """The trigger and its parameters, the same in every process."""
+        """Return the trigger and its parameters as text, the same in every process."""
 
     def __repr__(self) -> str:
         return self.describe()
@@ -129,7 +131,7 @@ class EveryCount(Trigger):
         return (progress.events + 1) % self.count != 0 and not self.is_overdue(progress)
 
     def is_overdue(self, progress: Progress) -> bool:
-        """Whether the last event made a result due that could not be given, as a store failed."""
+        """Return whether the last event's result is still due, because a store failed."""
         return progress.events % self.count == 0 and self.is_open(progress)
 
     def describe(self) -> str:
@@ -137,14 +139,14 @@ class EveryCount(Trigger):
 
 
 class EveryPeriod(Trigger):
-    """A result at each multiple of a period since 1970, over the events up to that time.
+    """A result at each multiple of a period since 1970, over the events up to that moment.
 
     Args:
         period: A number of seconds, or a duration such as "1 minute".
         offset: A shift of the boundaries: "1 day" with "9h30m" is each day at 09:30 UTC.
-        zone: The time zone of periods of whole days, such as "America/New_York": days have 23 or 25
-            hours when the clock changes. A boundary that the clock skips falls on the moment of
-            the change.
+        zone: The time zone of periods of whole days, such as "America/New_York". Days have 23 or 25
+            hours when the clock changes. A boundary that the clock skips is at the moment of the
+            change.
 
     >>> trigger = EveryPeriod("1 minute")
     >>> trigger
@@ -176,16 +178,16 @@ class EveryPeriod(Trigger):
             )
 
     def number(self, micros: Any) -> Any:
-        """How many periods after 1970 the first boundary at or after a time is, or each of many."""
+        """Return the number, counted from 1970, of the first boundary at or after each time."""
         if self._zone is None:
             return -(-(micros - self.offset) // self.period)
         times = np.atleast_1d(np.asarray(micros, "<i8"))
         found = -(-(self._zone.local(times) - self.offset) // self.period)
-        found -= self.moment(found - 1) >= times  # one that the clock has left out comes at once
+        found -= self.moment(found - 1) >= times  # the clock may skip boundaries
         return found if np.ndim(micros) else int(found[0])
 
     def moment(self, number: Any) -> Any:
-        """The boundary of a number, or of each of many."""
+        """Return the boundaries with these numbers."""
         moments = number * self.period + self.offset
         if self._zone is None:
             return moments
@@ -193,11 +195,11 @@ class EveryPeriod(Trigger):
         return found if np.ndim(number) else int(found[0])
 
     def boundary(self, micros: Any) -> Any:
-        """The first boundary at or after a time, or after each of several."""
+        """Return the first boundary at or after each time."""
         return self.moment(self.number(micros))
 
     def last_boundary(self, micros: Any) -> Any:
-        """The last boundary at or before a time, or each of several."""
+        """Return the last boundary at or before each time."""
         return self.moment(self.number(micros + 1) - 1)
 
     def due(
@@ -215,12 +217,12 @@ class EveryPeriod(Trigger):
     def between(
         self, before: np.ndarray, now: np.ndarray, lifetime: int | None, given: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """How many boundaries each event makes due, and the number of the first.
+        """Return how many boundaries each event makes due, and the number of the first.
 
-        Those since the event before it; ``before`` and ``now`` are the times of both.
+        ``before`` and ``now`` are the times of the previous event and of the event.
         """
         first = idle = self.number(before)
-        if lifetime is not None:  # the first boundary at which even the newest event is out
+        if lifetime is not None:  # the first boundary at which the window is empty
             idle = self.number(before + min(lifetime, _LONGEST_LIFETIME))
         if given is not None:
             first = np.maximum(first, self.number(given) + 1)
@@ -228,7 +230,7 @@ class EveryPeriod(Trigger):
         return np.maximum(stop - first + 1, 0), first
 
     def spread(self, counts: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of each boundary which event makes it due, and its moment."""
+        """Return the index of the event that makes each boundary due, and the boundary."""
         each = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         moments = self.moment(np.repeat(first, counts) + each)
         return np.repeat(np.arange(len(counts)), counts), moments
@@ -238,7 +240,7 @@ class EveryPeriod(Trigger):
         return progress.newest is None or micros <= self.boundary(progress.newest)
 
     def next_moment(self, progress: Progress) -> int:
-        """The boundary at which the next result is due if an event has come since the last one."""
+        """Return the boundary of the next result, if an event has arrived since the last one."""
         assert progress.newest is not None
         first: int = self.number(progress.newest)
         if progress.given is not None:

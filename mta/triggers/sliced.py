@@ -1,22 +1,22 @@
-"""Slicing: where results come once a slide, one partial a slide is enough.
+"""Slicing: one stored partial per slide, for windows with one result per slide.
 
-A window of 24 hours with a result every minute never needs two events of one minute apart: its
-content at a boundary is 1440 whole slices. So the events of the *open slice* are folded into one
-partial in memory, and at its end the partial goes into the window as a single row, at the time of
-the boundary (or the number of the slice). The window beneath is an ordinary one over a monoid whose
-inputs are partials (``Prelifted``): pages, snapshots and evictions are as they were, with a row a
-slide in place of a row an event.
+A window of 24 hours with a result every minute consists of 1440 whole slices at each boundary. It
+never needs the events of one minute separately. So the events of the *open slice* are folded into
+one partial in memory. When the slice ends, the partial is inserted into a window as one row, at the
+time of the boundary (or with the number of the slice). That window is an ordinary one over a monoid
+whose inputs are partials (``Prelifted``). Its pages, snapshots and evictions work as in other
+windows, with one row per slide instead of one row per event.
 
     >>> from mta import Max, TimeWindow
     >>> window = SlicedWindow(Max(), TimeWindow("3 minutes"), slide="1 minute", name="demo")
     >>> window.extend([5.0, 1.0, 2.0, 3.0], [10, 70, 130, 250]).results.tolist()
     [5.0, 5.0, 5.0, 2.0]
 
-With slide == size, the default, the window *tumbles*: it holds one slice.
+With slide == size, the default, the window *tumbles*: it has one slice.
 
-It is exact where slices are never cut: the size is a whole number of slides, results come at the
-ends of slices alone, the policy looks at times or counts only, and no event comes late. All else is
-refused, with what to do.
+Results are exact if no slice is ever cut. So the size must be a whole number of slides, results are
+due only at the ends of slices, the policy depends only on times or counts, and no event is late.
+Other windows are refused, with an error that says what to use instead.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from mta.windows.intake import Intake
 from mta.windows.settings import Nulls, OnLate, Settings
 from stores import StoreLike
 
-#: How many slices go in at once.
+#: The most slices that are inserted together.
 _CHUNK = 1 << 12
 
 
 def _as_of(name: str) -> Any:
-    """What a monoid does with partials, those over its partials do alike."""
+    """Return a method that calls the same method of the monoid ``of``."""
     return lambda self, *arguments: getattr(self.of, name)(*arguments)
 
 
 class Prelifted(AbstractMonoid):
-    """A monoid over partials of another one: its events are aggregates already."""
+    """A monoid over partials of another one: its events are already aggregates."""
 
     def __init__(self, monoid: AbstractMonoid) -> None:
         self.of, self.name = monoid, f"{monoid.name} of slices"
@@ -90,7 +90,7 @@ class Prelifted(AbstractMonoid):
 
 
 class _SliceEngine(WindowEngine):
-    """The engine of a window over slices, which takes in events and stores partials."""
+    """The engine of a window over slices; it accepts events, and stores partials."""
 
     def __init__(
         self,
@@ -100,11 +100,11 @@ class _SliceEngine(WindowEngine):
         name: str,
         settings: Settings,
     ) -> None:
-        """``policies`` are those over events and over slices."""
+        """``policies`` are the policies over events and over slices."""
         of_events, of_slices = policies
-        # Slices are closed in order, so events come in order, whatever keeps the slices.
+        # Slices are closed in order, so no event may be late, even if the structure allows it.
         self._reads = monoid, of_events, monoid.name, replace(settings, allowed_lateness=None)
-        # What becomes of nulls is known once they are lifted.
+        # Nulls are handled when the events are lifted.
         lifted = replace(settings, nulls="raise", min_samples=None)
         super().__init__(Prelifted(monoid), of_slices, store, name, lifted)
 
@@ -116,21 +116,21 @@ class SlicedWindow(ResultsWhenDue[Out]):
     """A time or count window with a result every ``slide``, which stores one partial per slide.
 
     Results equal those of ``TriggeredWindow(Window(monoid, window), EveryPeriod(slide))``, or
-    ``EveryCount(slide)``. An event costs 1 combine, a slide what an event of a window of size /
-    slide events costs. Raises ValueError if slicing would be wrong.
+    ``EveryCount(slide)``. An event costs 1 combine. A slide costs as much as an event of a window
+    of size / slide events. Raises ValueError if slicing would give wrong results.
 
     Args:
         monoid: The aggregation.
         window: A TimeWindow or a CountWindow, whose size is a whole number of slides.
-        slide: A duration for a TimeWindow, a number of events for a CountWindow; without it the
-            window tumbles.
+        slide: A duration for a TimeWindow, a number of events for a CountWindow. By default, the
+            size of the window: the window tumbles.
         store: A URL, an open store, or None to keep everything in memory, with values of any type.
         name: The name of the windows in the store, as for ``Window``.
         arity: The number of elements in a group; a full group is one page. The default depends on
             the size of a partial result, and suits a single large window.
         leaf_arity: The number of slides in a leaf group.
-        aggregator: The algorithm that keeps the events: by default AmortizedMTA, or FiBA if other
-            settings need it. With SteadyMTA, no single event waits while a group is folded; use it
+        aggregator: The algorithm that stores the events: by default AmortizedMTA, or FiBA if other
+            settings need it. With SteadyMTA, no single event waits while a group is folded. Use it
             for expensive combines.
         on_late: Whether an event that is too late raises LateEvent or is dropped and counted.
         nulls: How to treat a null or NaN: "raise" raises InvalidValue; with "skip" the event is
@@ -185,7 +185,6 @@ class SlicedWindow(ResultsWhenDue[Out]):
                     policy.lifetime)  # fmt: skip
 
     def _add(self, partial: Partial) -> None:
-        """Join a partial to the open slice."""
         self._open = self.monoid.combine(self._open, partial) if self._is_open else partial
         self._is_open = True
 
@@ -203,7 +202,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
     def _put_next(
         self, plan: Plan, at: int, start: int, rows: Rows, micros: np.ndarray | None, out: Rows
     ) -> int:
-        """As for any window, but whole slices that follow one another go in at once."""
+        """Insert whole consecutive slices together, if there are several; see the base class."""
         ends = plan.stops[at : at + _CHUNK]
         empty = np.flatnonzero(np.diff(ends, prepend=start) == 0)
         ends = ends[: empty[0]] if len(empty) else ends
@@ -218,7 +217,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
             engine.slide(partials, self._kept(moments), len(ends), results)
             given = len(ends)
         except Exception:
-            # Of the last slice that is in, the result may not be: it is overdue.
+            # The result of the last inserted slice may be missing; then it is overdue.
             given = max(engine.taken - before - 1, 0)
             raise
         finally:
@@ -240,7 +239,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
         self.engine.put_result(out, at)
 
     def _put_open(self, moment: int, out: Rows) -> None:
-        """Fold the open slice onto the slices that are with it in the window."""
+        """Write the fold of the open slice and the slices before it in the window."""
         engine, structure, monoid = self.engine, self.engine.structure, self.monoid
         if self.trigger.needs_times:
             engine.pass_to(moment)
@@ -272,7 +271,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
         min_samples: int | None = None,
         retain: int = 2,
     ) -> Self:
-        """The window that a snapshot describes, as ``Window.restore``.
+        """Return the window that a snapshot describes, as ``Window.restore`` does.
 
         Raises CorruptSnapshot, or SnapshotMismatch for another monoid, policy or slide.
         """
@@ -290,11 +289,10 @@ class SlicedWindow(ResultsWhenDue[Out]):
 
 
 def fold_slices(monoid: AbstractMonoid, rows: Rows, ends: np.ndarray) -> Rows:
-    """The aggregate of each of several slices of rows, none of them empty, by where they end.
+    """Return the aggregate of each slice of rows; ``ends`` has the end of each, none empty.
 
-    A combine per row but for one a slice, in log2 of the longest slice whole-group combines: each
-    joins the neighbours within all slices.
-
+    Takes one combine per row, minus one per slice. Each whole-group combine joins neighbors in
+    all slices, so their number is log2 of the length of the longest slice.
     >>> from mta import Sum
     >>> fold_slices(Sum(), np.array([1.0, 2.0, 3.0, 4.0]), np.array([3, 4])).tolist()
     [6.0, 4.0]
@@ -320,7 +318,7 @@ def fold_slices(monoid: AbstractMonoid, rows: Rows, ends: np.ndarray) -> Rows:
 def slices_of(
     policy: AbstractPolicy, slide: float | Duration | None
 ) -> tuple[Trigger, AbstractPolicy]:
-    """When slices end, and the policy of the window over slices. Raises ValueError."""
+    """Return the trigger at the ends of slices, and the policy over slices. Raises ValueError."""
     require_policy(policy)
     trigger: Trigger
     over: AbstractPolicy

@@ -36,7 +36,7 @@ _COUNTS = range(1 << 62)
 
 @dataclass(frozen=True, slots=True)
 class TriggeredSnapshot:
-    """A snapshot's fields; see the module for what they mean."""
+    """The fields of a snapshot; the module describes them."""
 
     window: bytes
     trigger: str
@@ -46,19 +46,18 @@ class TriggeredSnapshot:
     open: list[Payload] | None = None
 
     def encode(self) -> bytes:
-        """The snapshot as bytes."""
         held = self.moments, self.columns
         fields = [self.window, self.trigger, *astuple(self.progress), held, self.open]
         return seal(MAGIC, VERSION, fields)
 
     @staticmethod
     def decode(data: bytes) -> TriggeredSnapshot:
-        """Bytes as a snapshot. Raises CorruptSnapshot for damaged bytes or an unknown format."""
+        """Decode bytes. Raises CorruptSnapshot if they are damaged or have an unknown format."""
         return unseal(data, MAGIC, VERSION, "one of a window with a trigger", _validated)
 
 
 def read_rows(schema: Schema, columns: list[Payload], count: int) -> Rows:
-    """Rows that a snapshot holds. Raises CorruptSnapshot when its columns are not as declared."""
+    """Decode columns of a snapshot. Raises CorruptSnapshot if they do not match the schema."""
     rest = iter(columns)
     try:
         rows, room = schema.load(rest, count), schema.new(count)
@@ -71,7 +70,7 @@ def read_rows(schema: Schema, columns: list[Payload], count: int) -> Rows:
 
 
 def _validated(values: list[Any]) -> TriggeredSnapshot:
-    """The fields as a snapshot. Raises CorruptSnapshot or TypeError for other fields."""
+    """Return the fields as a snapshot. Raises CorruptSnapshot or TypeError for other fields."""
     window, trigger, events, newest, given, held, part = values
     if [type(value) for value in (window, trigger, held, part or [])] != [bytes, str, list, list]:
         raise corrupt("its fields have the wrong types")

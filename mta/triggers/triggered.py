@@ -1,4 +1,4 @@
-"""Windows that give results at some moments only; see ``triggers`` for when.
+"""Windows that return results only when a trigger makes them due; see ``rules``.
 
     >>> from mta import EveryPeriod, Sum, TimeWindow, Window
     >>> window = Window(Sum(), TimeWindow("2 minutes"), name="demo")
@@ -7,8 +7,8 @@
     >>> moments.astype("M8[s]").tolist()[0].minute, results.tolist()
     (1, [3.0, 7.0])
 
-Between two results events are only inserted, a leaf group at a time; the window is evicted from and
-folded once for each result.
+Between two results, events are only inserted, one leaf group at a time. The window is evicted from
+and folded once per result.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ class Due(NamedTuple):
     """Results that were due, in order."""
 
     moments: np.ndarray
-    """Boundaries as datetime64[us] for a period; else how many events there were, as int64."""
+    """Boundaries as datetime64[us] for a period; otherwise numbers of events, as int64."""
     results: Any
-    """As ``Window.extend`` returns them: an array, or a dictionary of arrays for a Product."""
+    """The results in the form that ``Window.extend`` returns: an array, or one per column."""
 
 
 class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
-    """What windows with a trigger share: what is due, and what is still to be given.
+    """The common part of windows with a trigger: which results are due and not yet returned.
 
-    When a store fails in the middle of a batch, the results that were due until then are given by
-    the next call, and are part of snapshots until then; the error's note says so.
+    If a store fails in the middle of a batch, the next call returns the results that were due
+    before the failure, and snapshots include them until then. The error has a note about this.
     """
 
-    #: That of the window, or of the slices.
+    #: The engine of the window, or of the window over slices.
     engine: WindowEngine
-    #: What results are of.
+    #: What a result aggregates.
     monoid: AbstractMonoid
 
     def _begin(self, engine: WindowEngine, trigger: Trigger, lifetime: int | None) -> None:
@@ -63,7 +63,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         if trigger.needs_times:
             self.intake.timed, self.intake.needed_by = True, trigger
         self.progress = Progress()
-        #: Moments and results that are still to be given.
+        #: The moments and rows of the results that are due but not yet returned.
         self._held = self._nothing()
 
     def _nothing(self) -> tuple[np.ndarray, Rows]:
@@ -73,13 +73,13 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
 
     @alone
     def insert(self, value: Any, time: Any = None) -> list[tuple[Any, Out]]:
-        """Add an event; return the pairs of moment and result that it makes due, often none.
+        """Add an event; return (moment, result) for each result that it makes due, often none.
 
-        Costs what ``Window.insert`` costs, and a fold for each result. Raises as it does, and
-        InvalidTime for an event without a time where the trigger needs one.
+        Costs as much as ``Window.insert``, plus one fold per result. Raises the same errors, and
+        InvalidTime if the trigger needs times and the event has none.
 
         Args:
-            value: The value; for a Product a mapping from column to value.
+            value: The value; for a Product, a mapping from column to value.
             time: Seconds, or a datetime.
         """
         event = self.intake.admit(value, time)
@@ -97,11 +97,11 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
     def extend(self, values: Any, times: Any = None, time_unit: TimeUnit | None = None) -> Due:
         """Add a batch of events; return all results that it makes due.
 
-        Costs a whole-group combine per leaf group, and an eviction and a fold for each result, not
-        for each event. Raises as ``Window.extend`` does.
+        Costs one whole-group combine per leaf group, and one eviction and one fold per result, not
+        per event. Raises the errors of ``Window.extend``.
 
         Args:
-            values: A list, numpy array, or column of pandas, polars or Arrow; for a Product a
+            values: A list, numpy array, or column of pandas, polars or Arrow; for a Product, a
                 mapping or table of columns.
             times: Datetimes, or numbers; needed if the frame depends on times.
             time_unit: The unit of numeric times: "s", "ms", "us" or "ns"; by default seconds.
@@ -111,10 +111,10 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
 
     @alone
     def advance(self, time: Any) -> Due:
-        """Declare that all events up to a time have come; return the results due by then.
+        """Declare that all events up to a time have arrived; return the results due by then.
 
-        Events up to the last boundary not after ``time`` are late from now on. For a period only:
-        raises ValueError for other triggers.
+        From now on, events up to the last boundary at or before ``time`` are late. Raises
+        ValueError unless the trigger is an EveryPeriod.
 
         Args:
             time: Seconds, or a datetime.
@@ -123,7 +123,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         if not isinstance(trigger, EveryPeriod):
             raise ValueError(f"with {trigger!r}, no result becomes due with time; use EveryPeriod")
         moment = trigger.last_boundary(to_time(time))
-        # What the first event that could come after that makes due.
+        # The same results as if an event arrived immediately after that time.
         plan = trigger.due(self.progress, np.array([moment + 1], "<i8"), 1, self._lifetime)
         due = self._follow(plan, (), None, 0)
         self.intake.advance(moment + 1)
@@ -131,11 +131,11 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
 
     @alone
     def flush(self) -> Due:
-        """Return the result of the events since the last one, before it is due, if there are any.
+        """Return the next result early, over the events so far; nothing without new events.
 
-        Its moment is that at which it will be due (a period), or the number of events so far. It
-        will be due all the same, with the events that are still to come. For shutting down, and for
-        looking in between. Costs a fold, and changes no later result.
+        The result's moment is the moment at which it will be due (a period), or the number of
+        events so far. It becomes due again later, with the events that arrive until then. Use it
+        for a preview, or at shutdown. Costs one fold, and changes no later result.
         """
         count = int(self.trigger.is_open(self.progress))
         moments, out = np.zeros(count, "<i8"), self.monoid.outputs.new(count)
@@ -153,7 +153,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         return self._follow(plan, rows, micros, count)
 
     def _follow(self, plan: Plan, rows: Rows, micros: np.ndarray | None, count: int) -> Due:
-        """Insert events up to each stop, and put its result; then the rest of the events."""
+        """Insert the events up to each stop and write its result; then insert the rest."""
         outputs, at, start, before = self.monoid.outputs, 0, 0, self.progress.events
         out = outputs.new(len(plan.stops))
         try:
@@ -176,10 +176,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
     def _put_next(
         self, plan: Plan, at: int, start: int, rows: Rows, micros: np.ndarray | None, out: Rows
     ) -> int:
-        """Insert events from ``start`` up to the next stop and put its result; or several.
-
-        Returns how many.
-        """
+        """Insert events up to one or more stops and write their results; return how many."""
         moment = int(plan.moments[at])
         self._ingest(rows, micros, start, int(plan.stops[at]))
         self._put(moment, out, at)
@@ -187,13 +184,13 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         return 1
 
     def _went(self, micros: int | None, count: int) -> None:
-        """Note that events are in, the last of them at a time."""
+        """Record that events were inserted, the last of them with a time."""
         at = self.progress
         self.progress = Progress(at.events + count, micros, at.given)
         self.intake.advance(micros)
 
     def _joined(self, moments: np.ndarray, out: Rows) -> tuple[np.ndarray, Rows]:
-        """What is held, and these results behind it."""
+        """Return the results that are not yet returned, followed by these."""
         outputs, (held, first) = self.monoid.outputs, self._held
         if not len(held):
             return moments, out
@@ -209,7 +206,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         return Due(shown, self.monoid.results(out))
 
     def _kept(self, micros: Any) -> Any:
-        """Times, where the window keeps them."""
+        """Return the times if the window stores them; otherwise None."""
         return micros if self.engine.timed else None
 
     def _ingest_one(self, row: Row, micros: int | None) -> None:
@@ -217,7 +214,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         self.engine.accept(row, self._kept(micros))
 
     def _ingest(self, rows: Rows, micros: np.ndarray | None, start: int, stop: int) -> None:
-        """Add events of a batch, and note those that are in."""
+        """Add events of a batch, and record how many were added."""
         if start == stop:
             return
         before = self.engine.taken
@@ -229,10 +226,10 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
 
     @abstractmethod
     def _put(self, moment: int, out: Rows, at: int) -> None:
-        """Write the result of a moment."""
+        """Write the result at a moment."""
 
     def _put_open(self, moment: int, out: Rows) -> None:
-        """Write the result that a moment would have if no other event came."""
+        """Write the result at a moment as if no other event arrived before it."""
         self._put(moment, out, 0)
 
     # --- snapshots --------------------------------------------------------------------------------
@@ -241,13 +238,14 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
     def checkpoint(self, wait: bool = True) -> bytes:
         """Return a snapshot of the window, its trigger and results not yet returned.
 
-        As ``Window.checkpoint``. Raises NotPageable if held results are no plain data.
+        Works like ``Window.checkpoint``. Raises NotPageable if these results are not plain data.
 
         Args:
             wait: Whether to wait for the store.
         """
         moments, held = self._held
-        # What may not be plain data first: once the window's snapshot is taken, older ones may go.
+        # This may raise NotPageable, so it runs first: a new snapshot of the window may replace
+        # others.
         columns = self.monoid.outputs.dump(held) if len(moments) else []
         part, trigger = self._open_slice(), self.trigger.describe()
         window = self.engine.checkpoint(wait)
@@ -256,11 +254,11 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         ).encode()
 
     def _open_slice(self) -> list[Payload] | None:
-        """The partial of events that are not in the window yet, as columns; None without any."""
+        """Return the partial of the open slice as columns; None without one."""
         return None
 
     def _restore(self, state: TriggeredSnapshot) -> None:
-        """Go on where a snapshot says. Raises SnapshotMismatch for another trigger."""
+        """Continue from a snapshot. Raises SnapshotMismatch for another trigger."""
         if state.trigger != self.trigger.describe():
             raise SnapshotMismatch(
                 f"the snapshot has the trigger {state.trigger}, not {self.trigger!r}; "
@@ -281,10 +279,10 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
 class TriggeredWindow(ResultsWhenDue[Out]):
     """A window that returns results when a trigger makes them due.
 
-    Any window and frame. A frame on times is evaluated again at each boundary, so that what time
-    alone evicts is out. Events must come in order: raises ValueError for a window with
-    ``allowed_lateness`` unless the trigger is ``OnDemand()``, because late events would change
-    results that were given.
+    The window may have any frame. A frame on times is evaluated again at each boundary, so that it
+    excludes the events that have expired by then. Events must arrive in order. Raises ValueError
+    for a window with ``allowed_lateness``, because late events would change results that were
+    already returned, unless the trigger is ``OnDemand()``.
 
     Args:
         window: The window; do not use it directly afterwards.
@@ -311,19 +309,19 @@ class TriggeredWindow(ResultsWhenDue[Out]):
 
     @alone
     def query(self) -> Out:
-        """Return the result over the window as it is now; 1 combine."""
+        """Return the result over the current window; 1 combine."""
         return self.engine.query()
 
     @alone
     def coverage(self) -> Coverage:
-        """Return the coverage of the window, as ``Window.coverage``."""
+        """Return the coverage of the window, as ``Window.coverage`` does."""
         return self.engine.coverage()
 
     def _put(self, moment: int, out: Rows, at: int) -> None:
         if self.trigger.needs_times:
             self.engine.pass_to(moment)
         elif self.engine.policy.positional:
-            self.engine.pass_to(self.progress.newest)  # where a store failed, it may be overdue
+            self.engine.pass_to(self.progress.newest)  # may be overdue if a store failed
         self.engine.put_result(out, at)
 
     @classmethod
@@ -349,7 +347,7 @@ class TriggeredWindow(ResultsWhenDue[Out]):
         clock: Clock | None = None,
         retain: int = 2,
     ) -> Self:
-        """The window that a snapshot describes, as ``Window.restore``, which takes the settings.
+        """Return the window that a snapshot describes, as ``Window.restore`` does.
 
         Raises CorruptSnapshot, or SnapshotMismatch for another trigger, monoid or policy.
         """
@@ -362,7 +360,7 @@ class TriggeredWindow(ResultsWhenDue[Out]):
 
 
 def _pairs(due: Due) -> list[tuple[Any, Any]]:
-    """Moments and results one by one, results as ``Window.query`` returns them."""
+    """Return the moments and results as pairs; results have the types of ``Window.query``."""
     moments = due.moments
     return [
         (moment if moments.dtype.kind == "M" else plain(moment), result_of(due.results, at))

@@ -2,10 +2,10 @@
 
 - ``window``: one window, the public class
 - ``settings``, ``intake``, ``engine``: its settings, the checks of input, its internal state
-- ``single``: single events in plain Python, which the log receives many at a time;
-  ``native``: the same with a compiled kernel; ``late``: late events, where the order matters
+- ``single``: single events in plain Python, which the log receives in groups; ``native``: the same
+  in a compiled kernel; ``late``: late events for operations that depend on order
 - ``shared``, ``shared_engine``, ``shared_snapshot``: multiple windows over one stream
 - ``moments``: the window as of any moment
-- ``display``: tables in notebooks, sizes in readable units
-- ``opaque``: windows read from snapshots alone
+- ``display``: tables in notebooks, and readable sizes
+- ``opaque``: windows restored from snapshots alone
 """

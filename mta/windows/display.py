@@ -1,4 +1,4 @@
-"""Show windows to people: tables in notebooks, and sizes in readable units."""
+"""Shows windows to people: tables in notebooks, and sizes in readable units."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ def human_bytes(count: float) -> str:
 
 
 def result_rows(query: Callable[[], Any]) -> list[tuple[str, Any]]:
-    """Return one row per current result, or a row with the error if the store fails.
-
-    A notebook shows a window at the end of a cell whether or not its store can be reached.
-    """
+    """Return one row per current result, or a row with the error if the store fails."""
     try:
         result = query()
     except WindowStoreError as error:
@@ -33,7 +30,7 @@ def result_rows(query: Callable[[], Any]) -> list[tuple[str, Any]]:
 
 def html_table(caption: str, rows: Iterable[tuple[str, Any]]) -> str:
     """Return a table of names and values for a notebook, with its caption on one line."""
-    from html import escape  # its table of entities is large, and few processes need it
+    from html import escape  # slow to import, and few processes need it
 
     cells = "".join(
         f"<tr><th>{escape(name)}</th><td>{escape(_text(value))}</td></tr>" for name, value in rows
@@ -43,7 +40,7 @@ def html_table(caption: str, rows: Iterable[tuple[str, Any]]) -> str:
 
 
 def _text(value: Any) -> str:
-    """Format a number with separators, a mapping item by item, and anything else with ``str``."""
+    """Format a number with separators, a mapping item by item, and other values with ``str``."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name}: {_text(each)}" for name, each in value.items())
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -1,8 +1,8 @@
 """The internals of a window: its intake, the structure with its events, and its snapshots.
 
-``Engine`` has what all kinds of windows share. ``WindowEngine`` adds the policy of a single window,
-which slides it; ``shared`` does so for multiple windows. A public class such as ``Window`` has an
-engine in its attribute ``engine``, which is not public.
+``Engine`` has what all kinds of windows share. ``WindowEngine`` adds the policy that slides a
+single window; ``shared_engine`` does so for multiple windows. The attribute ``engine`` of a public
+class such as ``Window`` is not public.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
+from math import nan
 from sys import maxsize
 from typing import Any, Generic, Literal, Self, TypeVar
 
@@ -46,11 +47,13 @@ from mta.publishing.publisher import Publishable
 from mta.publishing.records import Shape, What, what_of
 from mta.times import TimeUnit, to_count, to_time
 from mta.windows.display import html_table
-from mta.windows.intake import Intake, alone, require_emit
+from mta.windows.intake import Intake, alone, busy, require_emit
 from mta.windows.moments import asked
 from mta.windows.native import NativeEvents, block_for
 from mta.windows.settings import Settings
 from mta.windows.single import (
+    SECOND,
+    UNIT,
     UNKNOWN,
     Ahead,
     Asked,
@@ -64,7 +67,7 @@ _Log = TypeVar("_Log", bound=FingerTreeLog)
 
 
 class PublicWindow:
-    """The base of the public classes; as a context manager it closes the window at the end."""
+    """The base of the public classes. As a context manager, it closes the window at the end."""
 
     engine: Engine
 
@@ -72,7 +75,7 @@ class PublicWindow:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close the window, as ``close`` does: what was not checkpointed is lost."""
+        """Close the window, as ``close`` does. Events after the last checkpoint are lost."""
         self.close()
 
     @alone
@@ -81,16 +84,17 @@ class PublicWindow:
         self.engine.structure.check()
 
     def close(self) -> None:
-        """Close the store if this window opened it; pages stay."""
+        """Close the store if this window opened it. Pages stay in the store."""
         engine = self.engine
         if engine.store is not None and engine.owns_store:
             engine.store.close()
 
 
 class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
-    """The base of the public classes whose structure has the events themselves."""
+    """The base of the public classes whose structure stores the events."""
 
     engine: Engine[Out]
+    _single: SingleEvents
 
     @classmethod
     def _of(cls, engine: Engine) -> Self:
@@ -100,37 +104,60 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
 
     @abstractmethod
     def _use(self, engine: Any) -> None:
-        """Use this engine."""
+        """Use an engine, for a new or restored window."""
+
+    def insert(self, value: Any, time: Any = None) -> None:
+        """Add an event, and evict events outside each frame. Amortized O(1) combines per window.
+
+        Raises InvalidValue, InvalidTime, LateEvent, or an error of the store. If it raises, nothing
+        changes.
+
+        Args:
+            value: The value. For a Product, a mapping from column to value.
+            time: Seconds, or a datetime. Required if a frame depends on times.
+        """
+        single, micros = self._single, 0.0
+        if single.owner.busy:
+            raise busy()
+        if single.timed:  # rounds half to even; NaN is not between any times
+            micros = (time * SECOND + UNIT) - UNIT if time.__class__ is float else nan
+        shown = single.event(value, micros)
+        if shown is None:
+            single.insert(value, time)
+            return
+        single.shown = shown
+        if single.timed and micros > single.intake.newest:  # type: ignore[operator]
+            single.intake.newest = micros
 
     @abstractmethod
     def stats(self) -> Any:
-        """Return sizes and counts; no store call."""
+        """Return sizes and counts. No store call."""
 
     @abstractmethod
     def _rows(self) -> list[tuple[str, Any]]:
-        """Return the names and values that a notebook shows."""
+        """Return the names and values to show in a notebook."""
 
     def _repr_html_(self) -> str:
         return html_table(repr(self), self._rows())
 
     @property
     def last_accepted(self) -> np.ndarray | None:
-        """Return which events of the last batch were accepted; None if all were."""
+        """Which events of the last batch were accepted; None if all were."""
         return self.engine.intake.last_accepted
 
     @alone
     def range(self, after: Any, until: Any, partial: bool = False) -> Out:
-        """Return the result of the events with after < t <= until; ``empty`` without any.
+        """Return the result of the events with after < t <= until; ``empty`` if there are none.
 
-        So ``range(now - size, now)`` is what a time window of that size holds. Costs O(arity * log
-        n) combines, with PagedFlatFAT and PagedReactiveAggregator O(log n) and ``arity`` more for
-        each page read, and at most two page reads per level. Raises InvalidTime, and EventsGone
-        where events of the range have left.
+        ``range(now - size, now)`` has the events of a time window of that size. Costs O(arity * log
+        n) combines and at most two page reads per level; with PagedFlatFAT and
+        PagedReactiveAggregator, O(log n) combines, plus ``arity`` for each page read. Raises
+        InvalidTime, and EventsGone if some events of the range were evicted.
 
         Args:
-            after: Seconds, or a datetime; events at this time are outside.
-            until: Seconds, or a datetime; events at this time are inside.
-            partial: Whether to answer from the remaining events if others have left.
+            after: Seconds, or a datetime. Excludes events at this time.
+            until: Seconds, or a datetime. Includes events at this time.
+            partial: Whether to return the result of the remaining events if some were evicted.
 
         >>> from mta import Max, TimeWindow, Window
         >>> window = Window(Max(), TimeWindow("1 hour"), name="ranges")
@@ -141,23 +168,23 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
         engine = self.engine
         if not engine.timed:
             raise InvalidTime(
-                "these events have no times: ask for positions, or set retain_for= "
-                "(of SharedWindows timed=True)"
+                "these events have no times: query by position, or set retain_for= "
+                "(for SharedWindows timed=True)"
             )
         events = engine.structure.remembered()
         return engine.lowered(*fold_between(events, to_time(after), to_time(until), partial))
 
     @alone
     def range_by_position(self, start: int, stop: int, partial: bool = False) -> Out:
-        """Return the result of the events from one position to another; costs as ``range``.
+        """Return the result of the events from one position to another, at the cost of ``range``.
 
-        Positions count accepted events from 0, in the order of the log; the newest is
-        at ``stats().inserted - 1``. Raises ValueError, and EventsGone where events have left.
+        Positions count accepted events from 0, in the order of the log. The newest event is at
+        ``stats().inserted - 1``. Raises ValueError, and EventsGone if some events were evicted.
 
         Args:
             start: The position of the first event.
             stop: The position after the last event.
-            partial: Whether to answer from the remaining events if others have left.
+            partial: Whether to return the result of the remaining events if some were evicted.
         """
         start, stop = to_count(start, "a position"), to_count(stop, "a position")
         engine = self.engine
@@ -165,15 +192,15 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
 
     @alone
     def checkpoint(self, wait: bool = True) -> bytes:
-        """Return a snapshot of a few kilobytes, once all pages are in the store.
+        """Write all pages to the store, and return a snapshot of a few kilobytes.
 
         Save the snapshot before you take the next one, which deletes the pages that none of the
-        last ``retain`` snapshots needs. If it fails, all of these can still be restored. Costs one
-        flush, and the deletion of pages that have left. Raises NotPageable.
+        last ``retain`` snapshots needs. If ``checkpoint`` fails, you can still restore all of
+        these. Costs one flush, and the deletion of pages of evicted events. Raises NotPageable.
 
         Args:
-            wait: Whether to wait for the store. If not, call the store's ``flush`` before the
-                snapshot is used.
+            wait: Whether to wait for the store. If not, call the store's ``flush`` before you use
+                the snapshot.
         """
         if self._publisher is not None:
             self._publisher.settle()
@@ -184,26 +211,26 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
 
     @alone
     def snapshot(self) -> bytes:
-        """Return a snapshot like ``checkpoint``, for callers that save several together.
+        """Return a snapshot as ``checkpoint`` does, for callers that save several together.
 
-        Call ``hold`` once they are saved, before the next event.
+        Call ``hold`` after you save them and before the next event.
         """
         return self.engine.snapshot()
 
     def hold(self) -> None:
-        """Retain the pages of the snapshot that was just saved, as ``retain`` says."""
+        """Retain the pages of the snapshot that was just saved, as set by ``retain``."""
         self.engine.hold()
 
     @alone
     def delete_pages(self) -> None:
-        """Delete every page. The window and all its snapshots are useless afterwards."""
+        """Delete every page. Do not use the window or its snapshots afterwards."""
         self.engine.structure.delete_pages()
 
 
 class Engine(Generic[Out]):
     """The events of one stream: monoid, intake, structure and store.
 
-    ``policy`` is the policy that snapshots name; for multiple windows it stands for all of them.
+    ``policy`` is the policy in snapshots. For multiple windows it represents all of them.
     """
 
     def __init__(
@@ -221,11 +248,11 @@ class Engine(Generic[Out]):
         require_kind(name, str, "a window's name is text")
         if not NAME.fullmatch(name):
             raise ValueError(f"a window's name is 1 to 100 of A-Z a-z 0-9 . _ : -, not {name!r}")
-        #: The monoid of the results; ``monoid`` also computes what policies look at.
+        #: The monoid of the results; ``monoid`` also computes what policies observe.
         self.main, self.policy, self.settings = monoid, policy, settings
         observed = [(columns, observer) for _, columns, observer in policy.observers]
         self.monoid = Observed(monoid, observed) if observed else monoid
-        #: How snapshots name them.
+        #: The monoid and the policy, as snapshots name them.
         self._monoid_is = self.monoid.name, self.monoid.fingerprint
         self._policy_is = policy.describe(), policy.fingerprint
         self.timed = policy.needs_times or settings.aggregator.by_time
@@ -234,7 +261,7 @@ class Engine(Generic[Out]):
         self._begin(name, *sizes)
 
     def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
-        """Start without events, under this name; ``like`` is the structure of a similar engine."""
+        """Start without events, under a name; ``like`` is the structure of a similar engine."""
         settings, self.name = self.settings, name
         setting = Setting(
             self.monoid, self.store, name, leaf_arity, arity,
@@ -245,22 +272,22 @@ class Engine(Generic[Out]):
             settings.aggregator(setting) if like is None else like.empty_like(setting)
         )
         self.intake = self._intake()
-        #: Whether a call is running.
+        #: Whether a call is in progress.
         self.busy = False
 
     def _intake(self) -> Intake:
-        """Return the intake, which reads and checks events."""
+        """Create the intake, which reads and checks events."""
         paged: Literal["events"] | None = None if self.store is None else "events"
         return Intake(self.monoid, self.policy, self.main.name, self.settings, paged)
 
     @property
     def structure(self) -> EventLog:
-        """Return the structure, with all events added and all events evicted that are due."""
+        """The structure, after all pending insertions and evictions."""
         return self._structure
 
     @property
     def taken(self) -> int:
-        """Return a number that grows with every accepted event; no store call."""
+        """A number that grows with every accepted event. No store call."""
         return self._structure.taken
 
     # --- results --------------------------------------------------------------------------------
@@ -279,7 +306,7 @@ class Engine(Generic[Out]):
         monoid.outputs.put(out, at, as_output(monoid.empty))
 
     def as_given(self, out: Rows) -> Any:
-        """Return the results of a batch in the order in which its events were passed."""
+        """Return the results of a batch in the order in which the caller passed its events."""
         outputs, order = self.monoid.outputs, self.intake.order
         if order is not None:
             in_order, out = out, outputs.new(len(order))
@@ -288,7 +315,7 @@ class Engine(Generic[Out]):
 
     @contextmanager
     def counting(self, count: int) -> Iterator[None]:
-        """Add a note to an error that says how many events of a batch were accepted."""
+        """Add a note to an error, with the number of accepted events of a batch."""
         before = self.taken
         try:
             yield
@@ -300,7 +327,7 @@ class Engine(Generic[Out]):
     # --- snapshots and pages ----------------------------------------------------------------------
 
     def checkpoint(self, wait: bool = True) -> bytes:
-        """Return the snapshot; reads a page only where the oldest time is not in memory."""
+        """Return the snapshot. Reads a page only if the oldest time is not in memory."""
         data = self.snapshot()
         if wait and self.store is not None:
             self.store.flush()
@@ -308,7 +335,7 @@ class Engine(Generic[Out]):
         return data
 
     def snapshot(self) -> bytes:
-        """Return the snapshot, which may still be discarded: it releases no pages."""
+        """Return the snapshot, which the caller may still discard: no page is released."""
         if self.store is None:
             raise NotPageable("this window is only in memory (store=None); pass a store")
         structure, intake = self.structure, self.intake
@@ -333,13 +360,13 @@ class Engine(Generic[Out]):
         ).encode()
 
     def hold(self) -> None:
-        """Retain all current pages, as after a snapshot."""
+        """Retain all current pages, as is necessary after a snapshot."""
         self.structure.hold(self.settings.retain)
 
     def restore(self, snapshot: Snapshot, others: bool = False) -> None:
         """Load a snapshot into an engine without events. Raises SnapshotMismatch, CorruptSnapshot.
 
-        With ``others`` another policy on counts and times may replace the one in the snapshot.
+        With ``others``, another policy on counts and times may replace the policy in the snapshot.
         """
         monoid, policy, structure = self.monoid, self.policy, self.structure
         if snapshot.monoid[1] != monoid.fingerprint:
@@ -365,7 +392,7 @@ class Engine(Generic[Out]):
         self.hold()
 
     def restore_like(self, snapshot: Snapshot) -> Self:
-        """Return the engine of another snapshot, with all settings and the store of this one."""
+        """Return the engine of another snapshot, with the settings and the store of this engine."""
         engine = copy(self)
         engine.owns_store = False
         engine._begin(snapshot.window, snapshot.leaf_arity, snapshot.arity, self.structure)
@@ -373,7 +400,7 @@ class Engine(Generic[Out]):
         return engine
 
     def what(self, shape: Shape, policies: Mapping[str, AbstractPolicy]) -> tuple[What, int]:
-        """Return what readers of published windows must know, and the number of snapshots."""
+        """Return the facts that readers of published windows need, and the number of snapshots."""
         settings = self.settings
         late, name = settings.allowed_lateness, self.structure.name
         what = what_of(shape, self.main, policies, settings.on_duplicate, late, name)
@@ -394,18 +421,18 @@ class WindowEngine(Engine[Out]):
         policy = self.policy
         if policy.end != NEWEST:
             _require_ranges(policy, self.settings.aggregator)
-        #: A moment later than the newest event, for which the window was asked since that came.
+        #: The moment of the last query after the newest event, if any since that event.
         self._moment: int | None = None
         self._view = WindowView(self._structure, [observer for observer, _, _ in policy.observers])
         is_newest = policy.end == NEWEST
         self._size = policy.size if type(policy) is CountWindow and is_newest else None
-        #: Whether events were added since the policy, one on positions, was last applied.
+        #: Whether events were added since a policy on positions was last applied.
         self._is_behind = False
         self._asked: Asked | None = None
         self.single = self._singles(self.store is not None)
 
     def _singles(self, paged: bool) -> SingleEvents:
-        # Each time must be compared with the clock if events may not be ahead of it.
+        # With ``max_ahead``, each time must be compared with the clock.
         any_time = self.settings.max_ahead is None
         if any_time and self.monoid is self.main:
             block = block_for(self.monoid, self.policy)
@@ -416,10 +443,10 @@ class WindowEngine(Engine[Out]):
         return SingleEvents(self, usual and any_time, paged, self._asked)
 
     def ahead(self, most: int) -> Ahead | None:
-        """Return what is prefetched for single events; see ``single.Owner``."""
+        """Prefetch for single events; see ``single.Owner``."""
         (structure, length), policy, asked = self._placed(), self.policy, self._asked
         if self._moment is not None and policy.end != NEWEST:
-            return None  # it ends at a later moment than the newest event
+            return None  # the window ends at a later moment than the newest event
         # Under a policy on an aggregate, only the policy may move the front.
         found = structure.prefetched(most if asked is None else 0)
         if found is None:
@@ -434,14 +461,14 @@ class WindowEngine(Engine[Out]):
         return Ahead({"": WindowAhead(size, by_count, length, found)}, found.room, found.late_from)
 
     def _placed(self) -> tuple[Aggregator, int]:
-        """Return the structure, and how many events its window has by now."""
+        """Return the structure, and the current number of events in its window."""
         structure, time = self.structure, self.intake.last_time
         if time is not None and self._moment is not None:
             time = max(time, self._moment)
         return structure, structure.end_at(time) - structure.front
 
     def write_back(self, new: Events, moved: dict[str, Moved]) -> None:
-        """Add the events that arrived since ``ahead`` and evict those that left; no store call."""
+        """Add the events since ``ahead`` and evict those that left the window. No store call."""
         self._structure.sync(new, *moved[""])
 
     def _as_asked(self) -> Asked | None:
@@ -458,24 +485,24 @@ class WindowEngine(Engine[Out]):
         total = lower if pick is same_value else lambda fold: lower(pick(fold))
 
         def stays() -> Any:
-            """Return the value for which nothing leaves, once the window is up to date."""
+            """Return the value for which nothing is evicted, after updating the window."""
             return view.kept_total(policy) if len(self.structure) else None
 
         return Asked(size, total, stays)
 
     @property
     def structure(self) -> Aggregator:
-        """Return the structure, with all events added and all events evicted that are due.
+        """The structure, after all pending insertions and evictions.
 
-        If an earlier call failed between the two, the eviction is repeated. So whoever reads the
-        window or adds to it finds it where its policy says, or gets the error of the store.
+        If an earlier call failed between an insertion and its eviction, this repeats the eviction.
+        So every caller finds the window as its policy says, or gets the error of the store.
         """
         self.single.write_back()
         self._sync()
         return self._structure
 
     def _sync(self) -> None:
-        """Evict the events that are due; one page read per level."""
+        """Evict pending events. One page read per level."""
         if self._is_behind:
             self._structure.slide_to(self.policy.cut(self._view, self.intake.last_time))
             self._is_behind = False
@@ -518,13 +545,12 @@ class WindowEngine(Engine[Out]):
     # --- events ---------------------------------------------------------------------------------
 
     def insert(self, value: Any, time: Any) -> None:
-        """Read an event and add it; see ``Window.insert``."""
         event = self.intake.admit(value, time)
         if event is not None:
             self.accept(*event)
 
     def accept(self, row: Any, micros: int | None) -> None:
-        """Add an event that was already read, and evict what the policy says."""
+        """Add an event that was already read, and evict events as the policy says."""
         self._moment, structure, newest = None, self.structure, micros
         if self._size is not None:
             structure.slide(row, micros, self._size)
@@ -569,19 +595,16 @@ class WindowEngine(Engine[Out]):
                 self.went(int(micros[done - 1]))
 
     def went(self, time: int) -> None:
-        """Note that events up to a time were added, with the window as of the last of them.
+        """Record that events up to a time were added, so that the window ends with the last one.
 
-        If a newer event was retracted, the window stays as of that one.
+        If a newer event was retracted, the window still ends at the time of that event.
         """
         self.intake.advance(time)
         if self.intake.last_time != time:
             self._is_behind = self.policy.positional
 
     def ingest(self, rows: Rows, micros: np.ndarray | None, start: int, stop: int) -> None:
-        """Insert events of a batch without computing results.
-
-        With a policy on positions evict once, as only the last cut counts.
-        """
+        """Insert events without results. A policy on positions evicts once, by its last cut."""
         done, structure = start, self.structure
         self._moment = None
         try:
@@ -599,7 +622,7 @@ class WindowEngine(Engine[Out]):
         self._sync()
 
     def pass_to(self, micros: int | None) -> None:
-        """Evict what a policy on times or positions says at a moment without an event."""
+        """Apply a policy on times or positions at a moment without an event."""
         self._moment = micros
         if (self.policy.positional or self.policy.needs_times) and len(self.structure):
             self.structure.slide_to(self.policy.cut(self._view, micros))
@@ -607,13 +630,13 @@ class WindowEngine(Engine[Out]):
     # --- results --------------------------------------------------------------------------------
 
     def put_results(self, outs: Sequence[Rows], at: int, moment: int | None = None) -> None:
-        """Write the result into a row of outputs, as of the newest event or at a later moment."""
+        """Write the result into a row of outputs, as of the newest event or a later moment."""
         if moment is not None:
             self.pass_to(moment)
         self.put_result(outs[0], at)
 
     def query(self, which: str = "", partial: bool = False) -> Out:
-        """Return the result over the window; 1 combine, none if nothing has changed."""
+        """Return the result of the window. 1 combine, none if nothing has changed."""
         del which, partial  # there is only one window
         found: Out = self.single.found("")
         if found is not UNKNOWN:
@@ -626,18 +649,16 @@ class WindowEngine(Engine[Out]):
         return result
 
     def query_at(self, which: str, partial: bool, at: Any, unit: TimeUnit | None) -> Any:
-        """Return the result over the window at a moment, or at each of many."""
         del which
         return asked(self, self.policy, at, unit, self.query, partial)
 
     def evict(self, count: Any) -> None:
-        """Remove the oldest events; see ``Window.evict``."""
         number = to_count(count, "the number of events to evict")
         structure = self.structure
         structure.evict_to(structure.front + number)
 
     def retract(self, time: Any) -> None:
-        """Remove the event of a time; see ``Window.retract``."""
+        """Remove an event by its time; see ``Window.retract``."""
         structure, micros = by_time(self.structure, FiBA), to_time(time)
         row = structure.retract(micros)
         try:
@@ -648,13 +669,13 @@ class WindowEngine(Engine[Out]):
             raise
 
     def put_result(self, out: Rows, at: int) -> None:
-        """Write the result over the window into a row of outputs; 1 combine."""
+        """Write the result of the window into a row of outputs. 1 combine."""
         self.put_fold(*self.current(), out, at)
 
     def current(self) -> tuple[Partial, int]:
         """Return the aggregate of the window and its number of events.
 
-        Costs 1 combine, and one for each event that has entered a frame that ends earlier.
+        1 combine, and 1 for each event that has entered a frame that ends before the newest event.
         """
         structure, count = self._placed()
         return (structure.query() if count else None), count
@@ -675,41 +696,38 @@ def by_time(structure: EventLog, kind: type[_Log]) -> _Log:
 
 
 def require_monoid(monoid: Any) -> None:
-    """Raises TypeError for anything but a monoid."""
+    """Raise TypeError for anything but a monoid."""
     require_kind(monoid, AbstractMonoid, "a monoid is one of mta's, or a Monoid of your own")
 
 
 def require_policy(policy: Any) -> None:
-    """Raises TypeError for anything but a policy, ValueError for one that must know all peers."""
+    """Raise TypeError for anything but a policy, ValueError for ``ties="peers"``."""
     require_kind(policy, AbstractPolicy, "a policy is one of mta's, or a Policy of your own")
     if policy.ties != "rows":
         raise ValueError(
-            f"{policy!r} has all events of one time in each of their windows, and others of that "
-            "time may still come: ties='peers' is for rolling and batches, where all are given at "
-            "once; here leave ties= out"
+            f"{policy!r} includes all events at the time of the last event, and more of them "
+            "may still come: use ties='peers' in rolling and batches, which have all events; leave "
+            "ties= out here"
         )
 
 
 def _require_ranges(policy: AbstractPolicy, aggregator: type[EventLog]) -> None:
-    """Raises ValueError for an aggregator without a log that ranges of events are folded from."""
+    """Raise ValueError if the aggregator cannot fold a range that ends before the newest event."""
     if not issubclass(aggregator, (AmortizedMTA, FiBA)):
         raise ValueError(
-            f"{aggregator.name} folds up to the newest event, and {policy!r} ends before it: leave "
+            f"{aggregator.name} folds up to the newest event, but {policy!r} ends before it: leave "
             "aggregator= out"
         )
 
 
 def require_store(store: StoreLike | None) -> PageStore | None:
-    """Return the open store, or the store itself if it is open.
-
-    Raises TypeError and InvalidStoreURL.
-    """
+    """Open a store, unless it is open already. Raises TypeError and InvalidStoreURL."""
     require_kind(store, StoreLike | None, "a store is a URL, a Path, an open store, or None")
     return None if store is None else open_store(store)
 
 
 def require_kind(value: Any, kind: Any, message: str) -> None:
-    """Raises TypeError for a value of another kind, or for the class itself."""
+    """Raise TypeError for a value of another kind, or for the class itself."""
     if isinstance(value, type) and issubclass(value, kind):
         raise TypeError(f"{message}, and {value.__name__} is a class: write {value.__name__}()")
     if not isinstance(value, kind):

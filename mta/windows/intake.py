@@ -1,7 +1,7 @@
-"""What calls begin with: one at a time; values and times are read, invalid ones refused or dropped.
+"""The start of every call: locks the window, reads and checks values and times.
 
-``alone`` marks the public methods of windows. ``Intake`` reads the events of one window. The
-functions are shared with ``KeyedWindows``.
+``alone`` marks the public methods of windows. ``Intake`` reads the events of one window.
+``KeyedWindows`` shares the functions of this module.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _Result = TypeVar("_Result")
 
 
 class _Serves(Protocol):
-    """An object with an engine that serves one call at a time; multiple windows may share one."""
+    """An object whose engine serves one call at a time. Several objects may share an engine."""
 
     @property
     def engine(self) -> Any:
-        """Return the engine, which has an attribute ``busy``."""
+        """The engine, which has an attribute ``busy``."""
 
 
 _Window = TypeVar("_Window", bound=_Serves)
@@ -46,9 +46,9 @@ _Window = TypeVar("_Window", bound=_Serves)
 def alone(
     method: Callable[Concatenate[_Window, _Args], _Result],
 ) -> Callable[Concatenate[_Window, _Args], _Result]:
-    """Decorate a method of a window: it has the engine to itself, and numpy's warnings are off.
+    """Decorate a method of a window: it runs alone, with the warnings of numpy off.
 
-    A concurrent call raises WindowBusy, and changes nothing.
+    A concurrent call raises WindowBusy and changes nothing.
     """
 
     @wraps(method)
@@ -67,21 +67,21 @@ def alone(
 
 
 def busy() -> WindowBusy:
-    """Return the error of a call while the engine serves another one."""
+    """Return the error for a call while the engine serves another call."""
     return WindowBusy(
-        "this window is in the middle of another call, of another thread or of its own monoid or "
-        "policy; it takes one call at a time: hold a lock, or give each thread a window"
+        "this window is processing another call, from another thread or from its own monoid or "
+        "policy; it takes one call at a time: use a lock, or give each thread its own window"
     )
 
 
 def require_emit(emit: str) -> None:
-    """Raises ValueError unless ``emit`` is "all" or "last"."""
+    """Raise ValueError unless ``emit`` is "all" or "last"."""
     if emit not in ("all", "last"):
         raise ValueError(f"emit must be 'all' or 'last', not {emit!r}")
 
 
 def require_times(count: int, times: np.ndarray | None) -> None:
-    """Raises InvalidTime unless there are no times, or as many times as events."""
+    """Raise InvalidTime if there are times, but not as many as events."""
     if times is not None and len(times) != count:
         raise InvalidTime(f"{count} values have {len(times)} times; pass one for each")
 
@@ -89,10 +89,10 @@ def require_times(count: int, times: np.ndarray | None) -> None:
 def times_ahead(
     times: np.ndarray | None, settings: Settings, asks: np.ndarray | None = None
 ) -> np.ndarray | None:
-    """Return which times are further ahead of the clock than allowed; None if none is.
+    """Return which times are further ahead of the clock than allowed; None if there are none.
 
-    The times of questions, which ``asks`` marks, may be any. Raises AheadEvent, unless such events
-    are dropped.
+    The times of queries, which ``asks`` marks, may have any value. Raises AheadEvent unless such
+    events are dropped.
     """
     most = settings.max_ahead
     if most is None or times is None or not len(times):
@@ -116,10 +116,10 @@ def invalid_rows(
     monoid: AbstractMonoid, rows: Rows, count: int, nulls: Nulls, name: str,
     ignored: np.ndarray | None = None,
 ) -> np.ndarray | None:  # fmt: skip
-    """Return which rows hold values that a monoid does not accept; None if none does.
+    """Return which rows have values that the monoid does not accept; None if there are none.
 
-    ``name`` is how errors call a row. The values of ``ignored`` rows are not checked. Raises
-    InvalidValue, unless such rows are dropped or accepted.
+    ``name`` is the name of the monoid in errors. Values of ``ignored`` rows are not checked. Raises
+    InvalidValue unless such rows are dropped or accepted.
     """
     mask = monoid.invalid(rows, count) if count and nulls != "accept" else None
     if mask is not None and ignored is not None:
@@ -136,7 +136,7 @@ def invalid_rows(
 
 
 def require_pageable(schema: Schema, rows: Rows) -> None:
-    """Raises NotPageable for values that no page, and so no snapshot, could hold."""
+    """Raise NotPageable for values that no page and no snapshot can contain."""
     if (at := schema.unpageable(rows)) is not None:
         raise NotPageable(
             f"the value {schema.at(rows, at)!r} cannot be written to a page; {_PLAIN}, or use "
@@ -151,11 +151,11 @@ def rows_without(schema: Schema, rows: Rows, *masks: np.ndarray | None) -> Rows:
 
 
 class Intake:
-    """Reads events for one window and counts those it drops.
+    """Reads events for one window, and counts the events that it drops.
 
-    ``on_late`` of the settings says what happens to an event older than the last one, or (with
-    ``allowed_lateness``) older by more than that than the newest event before its batch;
-    ``nulls`` what happens to a null or NaN.
+    The setting ``on_late`` says what happens to a late event. An event is late if it is older than
+    the previous event; with ``allowed_lateness``, if it is older by more than that than the newest
+    event before its batch. The setting ``nulls`` says what happens to a null or NaN.
     """
 
     def __init__(
@@ -167,11 +167,11 @@ class Intake:
         paged: Literal["events", "partials"] | None = None,
     ) -> None:
         self.monoid, self._name = monoid, name
-        #: Adds times to rows if the aggregate of a policy reads them.
+        #: Adds times to rows if a policy observes an aggregate of times.
         self._stamped = monoid.stamped if isinstance(monoid, Observed) else _as_it_is
         self._on_late, self._nulls = settings.on_late, settings.nulls
         self.allowed_lateness = lateness = settings.allowed_lateness
-        #: The policy, trigger or option that needs a time for every event, if any.
+        #: The policy, trigger or option that requires a time for every event, if any.
         self.needed_by: object = policy if policy.needs_times else None
         if self.needed_by is None and settings.retain_for is not None:
             self.needed_by = "retain_for="
@@ -179,11 +179,11 @@ class Intake:
         self.timed = policy.needs_times or lateness is not None
         #: The order that sorts the last batch by time; None if it was in order.
         self.order: np.ndarray | None = None
-        #: Whether values must be plain data because they are stored in pages.
+        #: Whether values must be plain data, because pages store them.
         self._values_are_paged = paged == "events"
-        #: Whether partials still have to be checked for being plain data.
+        #: Whether partials must still be checked to be plain data.
         self.unproven = paged is not None
-        #: The newest time in whole microseconds, as it arrived; see ``last_time``.
+        #: The newest time in microseconds, a whole number that may be a float; see ``last_time``.
         self.newest: float | None = None
         self.last_accepted: np.ndarray | None = None
         self.late_count = self.invalid_count = self.ahead_count = 0
@@ -193,12 +193,12 @@ class Intake:
 
     @property
     def last_time(self) -> int | None:
-        """Return the newest time of an accepted event."""
+        """The newest time of an accepted event."""
         return None if self.newest is None else int(self.newest)
 
     @property
     def counts(self) -> list[int]:
-        """Return how many events were dropped: late, invalid, and ahead of the clock."""
+        """How many events were dropped: late, invalid, and ahead of the clock."""
         return [self.late_count, self.invalid_count, self.ahead_count]
 
     @counts.setter
@@ -206,9 +206,9 @@ class Intake:
         self.late_count, self.invalid_count, self.ahead_count = counts
 
     def admit(self, value: Any, time: Any) -> tuple[Row, int | None] | None:
-        """Return one event as input row and microseconds; None if it is dropped.
+        """Return one event as input row and microseconds, or None if it is dropped.
 
-        Raises InvalidValue, InvalidTime or LateEvent.
+        Raises InvalidValue, InvalidTime, LateEvent or AheadEvent.
         """
         row = self.monoid.row(value)
         if not self.monoid.is_valid(row) and self._nulls != "accept":
@@ -225,7 +225,8 @@ class Intake:
             return row, None
         if time is None:
             self._require_none_needed()
-            return self._stamped(row, self.last_time or 0), self.last_time or 0  # after all others
+            # An event without a time follows all others.
+            return self._stamped(row, self.last_time or 0), self.last_time or 0
         micros, last, settings = to_time(time), self.last_time, self._settings
         if settings.max_ahead is not None and times_ahead(np.array([micros]), settings) is not None:
             self.ahead_count += 1
@@ -260,14 +261,14 @@ class Intake:
         return 'set a larger allowed_lateness, or choose on_late="drop"'
 
     def advance(self, micros: int | None) -> None:
-        """Note the time of an accepted event."""
+        """Record the time of an accepted event."""
         if micros is not None:
             self.newest = micros if self.newest is None else max(self.newest, micros)
 
     def admit_batch(self, values: Any, times: Any) -> tuple[Rows, np.ndarray | None, int]:
         """Return a batch as input rows, microseconds and count, without the dropped events.
 
-        Raises InvalidValue, InvalidTime or LateEvent; then nothing was counted or accepted.
+        Raises InvalidValue, InvalidTime, LateEvent or AheadEvent before it counts any event.
         """
         micros, in_order = None, True
         if times is None:
@@ -276,7 +277,7 @@ class Intake:
             micros, in_order = read_times(times)
         rows, count = self.monoid.rows(values, None if micros is None else len(micros))
         if micros is None and self.timed:
-            micros = np.full(count, self.last_time or 0, "<i8")  # after all others
+            micros = np.full(count, self.last_time or 0, "<i8")  # follow all others
         require_times(count, micros)
         self.last_accepted = self.order = None
         if count == 0:
@@ -302,7 +303,7 @@ class Intake:
         return self._lined_up(rows, micros, in_order, count)
 
     def _require_pageable(self, rows: Rows, count: int) -> None:
-        """Check the rows, and once what ``lift`` makes of a value."""
+        """Check the rows, and, once, a lifted value."""
         monoid = self.monoid
         if self._values_are_paged:
             require_pageable(monoid.inputs, rows)
@@ -319,7 +320,7 @@ class Intake:
     def _lined_up(
         self, rows: Rows, micros: np.ndarray | None, in_order: bool, count: int
     ) -> tuple[Rows, np.ndarray | None, int]:
-        """Return the events and their order by time; events of one time keep their order."""
+        """Sort the events by time, keeping the order of events at the same time."""
         if micros is None:
             return rows, None, count
         if self.allowed_lateness is not None and not in_order:
@@ -330,7 +331,7 @@ class Intake:
     def _late_mask(
         self, micros: np.ndarray, in_order: bool, invalid: np.ndarray | None
     ) -> np.ndarray | None:
-        """Return which valid events are too late: see the class; None if none are."""
+        """Return which valid events are too late (see the class); None if there are none."""
         last, lateness = self.last_time, self.allowed_lateness
         if last is None and lateness is not None:
             return None

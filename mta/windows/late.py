@@ -1,15 +1,15 @@
-"""Late single events where the order matters: what came is folded again from their places on.
+"""Late single events if order matters: folds are computed again from the event's position on.
 
-    stored ... [ s1 s2 s3 | n1 n2 n3 ]      s: the newest stored events, n: newer ones
+    stored ... [ s1 s2 s3 | n1 n2 n3 ]      s: the newest stored events, n: newer events
                b  b1 b2 b3  c1 c2 c3        a fold up to each; b: of the events before s1
 
-An event that belongs between s2 and s3 takes the position of s3, and the folds of the events from
-there on are computed again: one combine per newer event. Where the first new fold is the same
-object as before, the later ones do not change either; this is common if an operation chooses an
-event. The log receives the event together with all others (``single.SingleEvents.write_back``).
+A late event between s2 and s3 takes the position of s3, and the folds from there on are computed
+again, with one combine per newer event. If the first new fold is the same object as before, the
+later folds do not change either. This is common if an operation chooses one of its arguments. The
+log receives the late event together with all others (``single.SingleEvents.write_back``).
 
-Nothing is folded before the first late event arrives. Events in order are folded here when a late
-event arrives that belongs after them or changes their folds: a second combine each.
+Nothing is folded here before the first late event. When a late event follows or changes events that
+are not folded yet, they are folded here too, with one more combine each.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mta.monoids.base import AbstractMonoid, Partial, same_value
 class LateEvents:
     """The newest events in order of time, and for each window the folds up to each of them.
 
-    ``before`` has the folds of all earlier events, by window.
+    ``before`` has the fold of all earlier events for each window.
     """
 
     __slots__ = ("_combine", "_folds", "_known", "_lift", "_partials", "_times")
@@ -38,9 +38,9 @@ class LateEvents:
         self._lift = None if monoid.lift is same_value else monoid.lift
         self._times: list[float] = times.astype(float).tolist()
         self._partials: list[Partial] = monoid.partials.listed(monoid.lift_rows(rows, count))
-        #: One fold more than there are folded partials: at first none.
+        #: The folds, starting with ``before``; more are computed when needed.
         self._folds = [[fold] for fold in before]
-        #: How many of the new events are among them.
+        #: How many of the new events are in these lists.
         self._known = 0
 
     def insert(
@@ -51,11 +51,11 @@ class LateEvents:
         times: Sequence[float],
         rights: Sequence[Partial],
     ) -> list[Partial]:
-        """Insert an event after those of its time; return each window's fold up to the newest.
+        """Insert an event after others with its time; return each window's fold up to the newest.
 
-        ``rows`` and ``times`` are all events before it that the log has not received, ``rights``
-        the folds before it arrived. Costs at most a combine for each event that is newer or not
-        folded yet. If a combine raises, nothing has changed.
+        ``rows`` and ``times`` have all earlier arrivals that the log has not received; ``rights``
+        has the folds before this arrival. Costs at most one combine for each event that is newer or
+        not folded yet. If a combine raises, nothing changes.
         """
         lift, more, combine = self._lift, rows[self._known :], self._combine
         self._partials += more if lift is None else [lift(row) for row in more]

@@ -1,11 +1,11 @@
-"""The window as of any moment, of the events that are retained.
+"""The window as of any moment, computed from retained events.
 
-A window at a moment is complete if no event that has left would be in it. An engine retains all
-events from the *horizon* on, which is as far before the newest event as a late event may be, or as
-``retain_for`` says. Before it, a window by time is complete where a retained event, or the newest
-one that has left, lies before it; one by count where enough events are retained.
+A window at a moment is complete if it needs no evicted event. An engine retains all events from the
+*horizon* on. The horizon precedes the newest event by the allowed lateness or by ``retain_for``.
+Before the horizon, a window by time is complete if a retained event, or the newest evicted event,
+precedes it; a window by count is complete if enough events are retained.
 
-``UNKNOWN`` stands for a position before all retained events.
+``UNKNOWN`` represents a position before all retained events.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ FAR = 1 << 63
 
 
 class Structure(Protocol):
-    """The structure with the events of a window."""
+    """The structure that stores the events of a window."""
 
     def remembered(self) -> Remembered:
         """Return the retained events."""
 
 
 class Engine(Protocol[Out]):
-    """The engine of a window, as far as questions about moments need it."""
+    """The interface of a window's engine for queries at moments."""
 
     intake: Intake
     monoid: AbstractMonoid[Out]
@@ -44,16 +44,16 @@ class Engine(Protocol[Out]):
 
     @property
     def structure(self) -> Structure:
-        """Return the structure, up to date."""
+        """The structure, after all pending changes."""
 
     def lowered(self, fold: Partial, count: int) -> Out:
         """Return the result of a fold of ``count`` events."""
 
 
 def first_position(policy: AbstractPolicy, events: Remembered, stop: int, moment: int) -> int:
-    """Return the first position of a window at a moment that ends before a position.
+    """Return the first position of a window at a moment; the window ends before ``stop``.
 
-    ``UNKNOWN`` if earlier events may have been in it. At most two page reads per level.
+    ``UNKNOWN`` if evicted events may belong to it. At most two page reads per level.
     """
     front = events.kept_from
     if isinstance(policy, Both):
@@ -64,7 +64,7 @@ def first_position(policy: AbstractPolicy, events: Remembered, stop: int, moment
             stop - policy.end.rows - policy.size,
             events.time_before(front) if events.by_time else None,
         )
-        if place >= front and left is not None:  # these may include later ones
+        if place >= front and left is not None:  # evicted events may be later than retained ones
             oldest = events.time_before(place + 1)
             return UNKNOWN if oldest is None or oldest < left else place
         return place if place >= front else UNKNOWN
@@ -73,7 +73,7 @@ def first_position(policy: AbstractPolicy, events: Remembered, stop: int, moment
     place = events.first_after(start)
     if place > front and not events.by_time:
         return place
-    left = events.time_before(front)  # after late events, it may be newer than retained ones
+    left = events.time_before(front)  # late events may make it later than retained events
     known = place > front if left is None else left <= start
     return place if known else UNKNOWN
 
@@ -82,11 +82,11 @@ def result_at(
     engine: Engine[Out], policy: AbstractPolicy, moment: int, current: Callable[[], Any],
     horizon: int = FAR, left: bool = False,
 ) -> tuple[Any, bool]:  # fmt: skip
-    """Return the result of a window at a moment, and whether it misses events that have left.
+    """Return the result of a window at a moment, and whether it misses evicted events.
 
     ``current`` returns the result as of the newest event, which is complete from the ``horizon``
-    on. ``left`` says that events have left before the window had pages of its own. Costs O(arity *
-    log n) combines and a few page reads per level.
+    on. ``left`` says whether events were evicted before the window had its own pages. Costs
+    O(arity * log n) combines and a few page reads per level.
     """
     if not policy.positional:
         return _newest_result(engine, policy, moment, current), False
@@ -104,9 +104,10 @@ def result_at(
 def _newest_result(
     engine: Engine[Out], policy: AbstractPolicy, moment: int, current: Callable[[], Any]
 ) -> Any:
-    """Return the same for a policy that looks at values: the window as of its newest event.
+    """Return ``result_at`` of a policy that observes values: the window as of its newest event.
 
-    Once time has emptied the window, as at the end of a session, return the result without events.
+    When enough time has passed to empty the window, as at the end of a session, return the result
+    of no events.
     """
     newest, lifetime = engine.intake.last_time, policy.lifetime
     if isinstance(policy, Both) or (newest is not None and moment < newest):
@@ -126,8 +127,8 @@ def asked(
 ) -> Any:  # fmt: skip
     """Return the result of a window at a moment, or an array of the results at each of many.
 
-    Raises InvalidTime if events have no times, UnsupportedOperation if the policy looks at values,
-    and EventsGone unless ``partial``.
+    Raises InvalidTime if events have no times, UnsupportedOperation if the policy observes values,
+    and EventsGone for evicted events unless ``partial``.
     """
     moments = moments_of(at, unit)
     if not engine.timed:
@@ -144,7 +145,7 @@ def asked(
 
 
 def column_of(monoid: AbstractMonoid[Any], results: Sequence[Any]) -> Any:
-    """Return single results as a column, like those of a batch."""
+    """Return single results as a column, in the format of a batch."""
     outputs = monoid.outputs.new(len(results))
     for place, result in enumerate(results):
         monoid.outputs.put(outputs, place, as_output(result))
@@ -154,7 +155,7 @@ def column_of(monoid: AbstractMonoid[Any], results: Sequence[Any]) -> Any:
 def gone(what: str, moment: int) -> EventsGone:
     """Return the error for a window at a moment that misses events."""
     return EventsGone(
-        f"events {what}have left that the window at {clock(moment)} would hold: ask for a later "
-        "moment, accept what is left with partial=True, or retain more (retain_for=, a larger "
-        "allowed_lateness, or a longer window)"
+        f"events {what}have left although the window at {clock(moment)} needs them: ask for a "
+        "later moment, accept the remaining events with partial=True, or retain more (retain_for=, "
+        "a larger allowed_lateness, or a longer window)"
     )

@@ -1,9 +1,9 @@
-"""Single events in a compiled kernel: what is prefetched for them is loaded into a native buffer.
+"""Single events in a compiled kernel: their prefetched data is loaded into a native buffer.
 
-``single`` prefetches the aggregates. This module loads them into one *block* of numbers, and each
-event is one call of the kernel (``single.c``), until an event needs more: the kernel checks whether
-the event is allowed, adds it, moves the front, and returns the result. Times and counts are doubles
-as well, so that one buffer, which Python owns, has them all. It works for aggregations whose
+``single`` prefetches the aggregates. This module loads them into one *block* of numbers. Each event
+is then one call of the kernel (``single.c``), until an event needs more. The kernel checks whether
+the event is allowed, adds it, moves the front, and returns the result. Times and counts are also
+doubles, so one buffer, which Python owns, contains everything. This works for aggregations whose
 partial is a number or the pair of a mean, for products of these, and for windows by count or time.
 """
 
@@ -25,55 +25,50 @@ from mta.kernels.native import Kernel
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import Product
-from mta.times import to_time
-from mta.windows.intake import busy
 from mta.windows.single import (
     EXACT,
-    SECOND,
-    UNIT,
     UNKNOWN,
     Ahead,
-    Evictions,
     Moved,
     Owner,
     SingleEvents,
 )
 
-#: The number of events that a block has room for, as in ``columns.h``.
+#: The number of events for which a block has room, as in ``columns.h``.
 MOST = 1024
-#: How kinds combine. A partial is one number; that of a mean also has a count.
+#: The kernel's code for each operation. A partial is one number, and for a mean also a count.
 _OPERATIONS = {"sum_f8": 0.0, "mean": 0.0, "max_f8": 1.0, "min_f8": -1.0}
 #: The numbers at the start of a block: see ``load`` and ``stands``.
 _NUMBERS = 16
 
 
 class Loaded(NamedTuple):
-    """How many events may arrive, and when each evicts one; times in whole microseconds."""
+    """How many events can arrive, and when each evicts one. Times are in whole microseconds."""
 
     most: int
-    """How many events may arrive."""
+    """How many events can arrive."""
     spare: float
-    """How many may arrive before each evicts one; infinite if events leave by time."""
+    """How many events can arrive before each evicts one; infinite for a window by time."""
     last: float
     """The newest time."""
     bound: float
-    """All events must be before this time."""
+    """Events must be before this time."""
     age: float | None
-    """How much newer the newest event is when an event leaves; None if it leaves by count."""
+    """How much older than the newest event an evicted event is; None for a window by count."""
     floor: float = inf
-    """From this time on, events may be older than the newest one."""
+    """From this time on, events can be older than the newest event."""
     lateness: float = 0.0
-    """By at most this much."""
+    """The largest difference by which they can be older, in microseconds."""
     delay: float = 0.0
-    """How much newer the newest event is when the window reaches an event."""
+    """How much older than the newest event an event is when it enters the window."""
     rows: int = 0
-    """And how many events have arrived after it."""
+    """How many later events must have arrived when an event enters the window."""
     waiting: int = 0
-    """How many stored events the window reaches first (``put_waiting``)."""
+    """How many stored events enter the window first (``put_waiting``)."""
 
 
 class Stands(NamedTuple):
-    """How many events arrived, how many left, and how many the window has reached."""
+    """How many events arrived, left and entered the window."""
 
     came: int
     left: int
@@ -81,7 +76,7 @@ class Stands(NamedTuple):
 
 
 class Block:
-    """A block for one window; without prefetched data it accepts no event.
+    """A block for one window. It accepts no event until data is loaded.
 
     Rows of partials are an array, or for a mean a tuple of sums and counts.
     """
@@ -93,13 +88,13 @@ class Block:
 
     def __init__(self, kind: str) -> None:
         self._operation, self._is_mean = _OPERATIONS[kind], kind == "mean"
-        #: Allocate on first use: few of many windows have single events.
+        #: Allocates on first use, because few of many windows have single events.
         self._use(bytearray())
 
     def _use(self, buffer: bytearray) -> None:
         self._buffer = buffer
-        #: Returns the result after an event of a value and a time; None if the block does not
-        #: accept it, and then nothing has changed.
+        #: Returns the result after an event with a value and a time. Returns None, and changes
+        #: nothing, if the block does not accept the event.
         self.event: Callable[[Any, float], Any] = partial(native.compiled.event, buffer)
 
     def _make_room(self) -> None:
@@ -112,23 +107,18 @@ class Block:
 
     @classmethod
     def of(cls, kernel: Kernel | None) -> Block | None:
-        """Return a block; None if there is no such loop, or no compiled kernel."""
+        """Return a block, or None without a compiled kernel for the operation."""
         if native.compiled is None or kernel is None or kernel.kind not in _OPERATIONS:
             return None
         return cls(kernel.kind)
 
     @property
     def has_room(self) -> bool:
-        """Return whether it uses any memory."""
+        """Whether the block uses memory."""
         return bool(self._buffer)
 
     def load(self, loaded: Loaded, folds: Rows, right: Any, leaving: np.ndarray) -> None:
-        """Load what is prefetched; from then on the block accepts events.
-
-        ``folds`` are the aggregates of the older events, now and after each eviction; ``right`` is
-        the one to which new events are combined; ``leaving`` has the times of the events that
-        leave.
-        """
+        """Load prefetched data (``Prefetched``); from then on the block accepts events."""
         if not self._buffer:
             self._make_room()
         base = -1.0
@@ -145,12 +135,12 @@ class Block:
         )  # fmt: skip
 
     def put_waiting(self, values: np.ndarray, times: np.ndarray | None) -> None:
-        """Set the stored events that the window reaches before the new ones."""
+        """Set the stored events that enter the window before the new events."""
         self._values[: len(values)] = values
         self._times[: len(values)] = -inf if times is None else times
 
     def evict(self) -> None:
-        """Evict the oldest of the prefetched events, before any more arrive."""
+        """Evict the oldest prefetched event, before more events arrive."""
         self._numbers[2] += 1
         self._numbers[3] = max(self._numbers[3], 0) + 1
 
@@ -164,11 +154,11 @@ class Block:
         return self._values[int(self._numbers[15]) : int(self._numbers[0])].copy()
 
     def times(self) -> np.ndarray:
-        """Return their times, in order of arrival."""
+        """Return the times of the events that arrived, in order of arrival."""
         return self._times[int(self._numbers[15]) : int(self._numbers[0])].copy()
 
     def aggregates(self) -> tuple[Any, Any]:
-        """Return the aggregates of the remaining older events, and of the new ones."""
+        """Return the aggregates of the remaining older events and of the new events."""
         _, _, gone, _, right, base, *_, entered, _, _, _ = self._numbers.tolist()
         left = self._stack[int(gone)].item()
         if not self._is_mean:
@@ -176,13 +166,13 @@ class Block:
         return (left, self._counts[int(gone)].item()), (right, base + entered)
 
     def clear(self) -> None:
-        """Discard what is prefetched."""
+        """Discard the loaded data."""
         if self._buffer:
             self._numbers[:] = 0
 
 
 class ProductBlock:
-    """A block for each part of a product, all with the same counts; rows are tuples of columns."""
+    """A block for each part of a product, all with the same counts. Rows are tuples of columns."""
 
     __slots__ = ("_aliases", "_blocks", "_lanes", "_places")
 
@@ -193,38 +183,33 @@ class ProductBlock:
         self._note_events()
 
     def _note_events(self) -> None:
-        #: Each part's alias, the function of its block, and its column.
+        #: The alias, the block's function, and the column of each part.
         events = [block.event for block in self._blocks]
         self._lanes = tuple(zip(self._aliases, events, self._places, strict=True))
 
     @property
     def has_room(self) -> bool:
-        """Return whether it uses any memory."""
         return self._blocks[0].has_room
 
     def event(self, row: Any, time: float) -> dict[str, Any] | None:
-        """Return the results after an event without NaN; None if it is not accepted."""
+        """Return the results after an event without NaN, or None if it is not accepted."""
         found = {alias: event(row[at], time) for alias, event, at in self._lanes}
         return None if found[self._aliases[0]] is None else found  # if one accepts it, all do
 
     def load(self, loaded: Loaded, folds: Rows, right: Any, leaving: np.ndarray) -> None:
-        """Load what is prefetched, as columns of the parts."""
         for block, column, newer in zip(self._blocks, folds, right, strict=True):
             block.load(loaded, column, newer, leaving)
         self._note_events()
 
     def put_waiting(self, values: Sequence[np.ndarray], times: np.ndarray | None) -> None:
-        """Set the stored events that the window reaches first, by column."""
         for block, at in zip(self._blocks, self._places, strict=True):
             block.put_waiting(values[at], times)
 
     def evict(self) -> None:
-        """Evict the oldest event."""
         for block in self._blocks:
             block.evict()
 
     def stands(self) -> Stands:
-        """Return the current counts."""
         return self._blocks[0].stands()
 
     def values(self) -> tuple[np.ndarray, ...]:
@@ -233,22 +218,19 @@ class ProductBlock:
         return tuple([columns[at].values() for at in sorted(columns)])
 
     def times(self) -> np.ndarray:
-        """Return their times, in order of arrival."""
         return self._blocks[0].times()
 
     def aggregates(self) -> tuple[Any, Any]:
-        """Return the aggregates of the remaining older events, and of the new ones."""
         lefts, rights = zip(*[block.aggregates() for block in self._blocks], strict=True)
         return lefts, rights
 
     def clear(self) -> None:
-        """Discard what is prefetched."""
         for block in self._blocks:
             block.clear()
 
 
 def block_for(monoid: AbstractMonoid, policy: AbstractPolicy) -> Block | ProductBlock | None:
-    """Return the block for single events of a window; None if no kernel supports them."""
+    """Return the block for single events of a window, or None if no kernel supports them."""
     if type(policy) not in (CountWindow, TimeWindow):
         return None
     if not isinstance(monoid, Product):
@@ -270,55 +252,26 @@ def _block_of(monoid: AbstractMonoid) -> Block | None:
 class NativeEvents(SingleEvents):
     """The single events of one window, in a block."""
 
-    __slots__ = ("_event", "_evictions", "_pick", "_shown", "block")
+    __slots__ = ("_evictions", "_pick", "block")
 
     def __init__(self, owner: Owner, block: Block | ProductBlock, paged: bool) -> None:
         self.block = block
-        #: Extracts the columns from an event of a product.
+        #: Extracts the columns of an event for a product.
         self._pick = owner.monoid.picks_doubles if isinstance(owner.monoid, Product) else None
-        self._use_block()
-        #: The result, if it is known.
-        self._shown: Any = None
         super().__init__(owner, True, paged)
+        self._use_block()
 
     def _use_block(self) -> None:
-        #: Returns the result after an event of a value and a time; None if the event needs another
-        #: path.
-        self._event: Callable[[Any, float], Any] = (
-            self.block.event if self._pick is None else self._event_of_product
-        )
+        self.event = self.block.event if self._pick is None else self._event_of_product
 
     def _reset(self) -> None:
         super()._reset()
         self.block.clear()
-        #: How many evictions are prefetched.
+        #: The number of prefetched evictions.
         self._evictions = 0
 
-    def insert(self, value: Any, time: Any) -> None:
-        """Add an event; for a double this is one call."""
-        if self._owner.busy:
-            raise busy()
-        shown = None
-        if not self._timed:
-            shown = self._event(value, 0.0)
-        elif time.__class__ is float:
-            micros = (time * SECOND + UNIT) - UNIT  # rounds half to even
-            shown = self._event(value, micros)
-            if shown is not None and micros > self._intake.newest:  # type: ignore[operator]
-                self._intake.newest = micros
-        if shown is None:
-            self._take_otherwise(value, time)
-        else:
-            self._shown = shown
-
-    def result(self, window: Evictions | None = None) -> Any:
-        """Return the result, which is usually known."""
-        if self._shown is None or self._owner.busy:
-            return self.query("")
-        return self._shown if self._pick is None else self._shown.copy()
-
     def _event_of_product(self, value: Any, micros: float) -> Any:
-        """Return the results after an event whose columns are all doubles; else None."""
+        """Return the results after an event whose columns are all doubles, else None."""
         assert self._pick is not None
         if not self._held:
             return None
@@ -328,51 +281,37 @@ class NativeEvents(SingleEvents):
             return None
         return None if row is None else self.block.event(row, micros)
 
-    def _take_otherwise(self, value: Any, time: Any) -> None:
-        """Add an event that is not a double, or for which nothing is prefetched."""
-        owner, micros = self._owner, 0.0
-        owner.busy = True
-        try:
-            row = self._reader.read(value)
-            if row is not None and self._timed:
-                micros = -inf if time is None else float(to_time(time))
-            if row is None or not (self._takes(row, micros) or self._takes_next(row, micros)):
-                self._insert_otherwise(value, time)
-        finally:
-            owner.busy = False
-
     def _takes(self, row: Row, micros: float) -> bool:
-        """Add the event if there is room, and note its result; return whether there was room."""
         shown = self.block.event(row, micros)
+        if shown is None and self._takes_next(micros):
+            shown = self.block.event(row, micros)
         if shown is None:
             return False
-        if self._timed:
-            newest = self._intake.newest
-            self._intake.newest = micros if newest is None else max(micros, newest)
-        self._shown = shown
+        if self.timed:
+            newest = self.intake.newest
+            self.intake.newest = micros if newest is None else max(micros, newest)
+        self.shown = shown
         return True
 
-    def _takes_next(self, row: Row, micros: float) -> bool:
-        """Add the event after prefetching again, and return whether the block accepted it."""
-        newest = self._intake.newest
-        is_late = self._timed and newest is not None and micros < newest
-        if is_late and not self._may_be_late(micros):
-            return False
-        return self._renew() and self._takes(row, micros)
+    def _takes_next(self, micros: float) -> bool:
+        """Prefetch again, unless the event is too late for that; return whether that worked."""
+        newest = self.intake.newest
+        is_late = self.timed and newest is not None and micros < newest
+        return not (is_late and not self._may_be_late(micros)) and self._renew()
 
     def found(self, which: Any) -> Any:
-        if self._shown is None:
+        if self.shown is UNKNOWN:
             if not self._held:
                 return UNKNOWN
             self.note(self._combine(*self.block.aggregates()))
-        return self._shown if self._pick is None else self._shown.copy()
+        return self.shown if self.show is None else self.show(self.shown)
 
     def note(self, fold: Partial) -> None:
-        self._shown = fold if self._lower is None else self._lower(fold)
+        self.shown = fold if self._lower is None else self._lower(fold)
 
     def write_back(self) -> None:
         super().write_back()
-        self._shown = None
+        self.shown = UNKNOWN
 
     def length(self) -> int | None:
         if not self._held:
@@ -387,15 +326,14 @@ class NativeEvents(SingleEvents):
         return self._held and self.block.stands().came > 0
 
     def _load(self, ahead: Ahead) -> None:
-        """Load the prefetched data into the block."""
         (window,) = ahead.windows.values()
-        last, bound = (self._last, self._bound) if self._timed else (-EXACT, EXACT)
+        last, bound = (self._last, self._bound) if self.timed else (-EXACT, EXACT)
         by_count = window.by_count
         found, lag = window.found, window.found.lag
         loaded = Loaded(
             self._room, window.spare if by_count else inf, last, bound,
             None if by_count else window.size, ahead.late_from,
-            float(self._intake.allowed_lateness or 0),
+            float(self.intake.allowed_lateness or 0),
             *((0.0, 0, 0) if lag is None else (float(lag.delay), lag.rows, lag.waiting.size)),
         )  # fmt: skip
         self._evictions = found.size - 1
@@ -409,12 +347,12 @@ class NativeEvents(SingleEvents):
 
     def _evict(self) -> None:
         self.block.evict()
-        self._shown = None
+        self.shown = UNKNOWN
 
     def _sync(self) -> None:
         came, left, entered = self.block.stands()
         if came or left:
-            times = self.block.times().astype("<i8") if self._timed else None
+            times = self.block.times().astype("<i8") if self.timed else None
             new = Events(self.block.values(), times, came)
             moved = Moved(entered, left, self.block.aggregates()[1])
-            self._owner.write_back(new, {"": moved})
+            self.owner.write_back(new, {"": moved})

@@ -1,8 +1,8 @@
-"""Windows out of their snapshots alone, without the operation that they aggregate with.
+"""Windows restored from their snapshots alone, without their aggregation.
 
-Pages are named by their digests: a snapshot names the topmost ones, and each names those below it.
-So which pages a window needs, and whether each is whole, follows from the snapshot; only the folds
-in them cannot be compared. Values and partials are left as they are, bytes that nobody reads.
+Pages are named by their digests: a snapshot names the topmost pages, and each page names the pages
+below it. The snapshot is therefore enough to find the pages that a window needs, and to check
+whether each is whole. Only their folds cannot be checked. Values and partials stay encoded.
 
     >>> from mta import CountWindow, Monoid, Window
     >>> from mta.audit import audit, live_keys
@@ -40,23 +40,23 @@ from mta.windows.settings import Settings
 from mta.windows.shared_snapshot import shared_snapshot
 from stores import PageStore
 
-#: Stands for any value and any partial. It is not None, which marks pages without a fold in a
-#: parent.
+#: Represents every value and every partial. It is not None, which marks pages whose fold the parent
+#: does not know.
 _ANY = ""
 
 
 @dataclass(frozen=True)
 class Opaque:
-    """The events of a snapshot, for walking and verifying only."""
+    """The events of a snapshot, for walking and verification only."""
 
     engine: Engine
     fronts: Mapping[str, int] | None = None
-    """The front of each window, if several share these events; None for a single one."""
+    """The front of each window, if multiple windows share these events; None for a single one."""
 
     def events(self) -> Iterator[Leaf]:
-        """Yield the retained events, one leaf at a time, oldest first; reads every page once.
+        """Yield the retained events, one leaf at a time, oldest first. Reads every page once.
 
-        Raises UnsupportedOperation for FlatFAT and the Reactive Aggregator, MissingPage and
+        Raises UnsupportedOperation for FlatFAT and the Reactive Aggregator; MissingPage and
         CorruptPage.
         """
         structure, monoid = self.engine.structure, self.engine.monoid
@@ -71,10 +71,10 @@ class Opaque:
 def restore_opaque(
     snapshot: bytes, store: str | PageStore, values: Sequence[Schema] | None = None
 ) -> Opaque:
-    """Return what ``audit`` and ``live_keys`` need, from a snapshot of any window; no store call.
+    """Return what ``audit`` and ``live_keys`` need, from a snapshot of any window. No store call.
 
-    ``values`` are the first columns of events, which can then be read (``Opaque.events``). Raises
-    CorruptSnapshot, and SnapshotMismatch for an aggregator that this release does not know.
+    With ``values``, the first columns of events, you can read the events (``Opaque.events``).
+    Raises CorruptSnapshot, and SnapshotMismatch for an aggregator that this release does not know.
     """
     shared = shared_snapshot(snapshot)
     fronts = {window.name: window.front for window in shared.windows} if shared else None
@@ -84,7 +84,7 @@ def restore_opaque(
     aggregator = known.get(state.algorithm)
     if aggregator is None:
         raise SnapshotMismatch(
-            f"the snapshot is of the aggregator {state.algorithm!r}, this release knows "
+            f"the snapshot is of the aggregator {state.algorithm!r}, but this release knows "
             f"{sorted(known)}; use the release that wrote it"
         )
     monoid, policy = _UnknownMonoid(state, values), _UnknownPolicy(state)
@@ -95,7 +95,7 @@ def restore_opaque(
 
 
 class _Untouched(Objects):
-    """A number of columns whose bytes are not decoded."""
+    """A fixed number of columns whose bytes are not decoded."""
 
     def __init__(self, columns: int) -> None:
         super().__init__()
@@ -110,13 +110,13 @@ class _Untouched(Objects):
 
 
 class _UnknownMonoid(Monoid):
-    """Stands for the monoid of a snapshot; all partials are equal."""
+    """A placeholder for the monoid of a snapshot. All partials are equal."""
 
     def __init__(self, snapshot: Snapshot, values: Sequence[Schema] | None) -> None:
         super().__init__(_ANY, lambda left, right: _ANY, name=snapshot.monoid[0])
         inputs, partials = _columns_of(snapshot)
         self.inputs, self.partials = _Untouched(inputs), _Untouched(partials)
-        if values is not None:  # the columns after them are for policies
+        if values is not None:  # the columns after these are for policies
             self.inputs = Record([*values, _Untouched(inputs - len(values))])
         self.fingerprint = snapshot.monoid[1]
 
@@ -125,7 +125,7 @@ class _UnknownMonoid(Monoid):
 
 
 class _UnknownPolicy(KeepAll):
-    """Stands for the policy of a snapshot."""
+    """A placeholder for the policy of a snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot.timed)
@@ -136,7 +136,7 @@ class _UnknownPolicy(KeepAll):
 
 
 def _columns_of(snapshot: Snapshot) -> tuple[int, int]:
-    """Return how many columns a value has in pages, and how many a partial has."""
+    """Return how many columns a value and a partial have in pages."""
     try:
         columns = next(of for kind, of in _COLUMNS.items() if kind.name == snapshot.algorithm)
         return columns(snapshot.state, snapshot.timed)
@@ -166,7 +166,7 @@ def _of_tree(state: list[Any], timed: bool) -> tuple[int, int]:
 
 
 def _values(tails: list[Any], timed: bool) -> int:
-    """Return the columns of the leaf tail without times."""
+    """Return the number of columns of the leaf tail, without times."""
     return len(tails[0][2]) - timed
 
 

@@ -1,6 +1,6 @@
-"""The settings of all kinds of windows: read once, checked, and never changed.
+"""The settings of all kinds of windows, read and checked once.
 
-The public calls take them as keywords; internal code uses one ``Settings`` of checked values.
+Public calls take them as keywords. Internal code uses one ``Settings`` object of checked values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mta.times import Duration, to_count, to_duration
 
 OnLate = Literal["raise", "drop"]
 Nulls = Literal["skip", "raise", "drop_row", "accept"]
-#: How nulls and NaN may differ.
+#: The choices for NaN, if they differ from those for nulls (``rolling``).
 Nan = Literal["raise", "skip", "propagate"]
 OnMissing = Literal["raise", "drop"]
 OnAhead = Literal["raise", "drop"]
@@ -29,18 +29,18 @@ OnAhead = Literal["raise", "drop"]
 Clock = Callable[[], float]
 Lateness = float | Duration
 
-#: A leaf page of 32512 rows of 8 bytes just fits 64 disk pages of 4 KiB, envelope included. The
+#: With its header, a leaf page of 32512 rows of 8 bytes just fits 64 disk pages of 4 KiB. The
 #: number of rows does not depend on the number of columns: each column of each group costs a few
-#: calls, which dominate if there are fewer rows. With half as many rows a batch over local disk
-#: takes a quarter longer, with twice as many no less.
+#: calls, which dominate if there are fewer rows. On local disk, a batch takes a quarter longer with
+#: half as many rows, and no less with twice as many.
 _LEAF_ARITY = 32512
-#: If a snapshot holds the whole open leaf group, the group has this many bytes or rows, to keep the
-#: snapshot small. The same applies if every value is a Python object, whose cost dominates that of
-#: calls.
+#: If a snapshot contains the whole open leaf group, the group has this many bytes or rows, to keep
+#: the snapshot small. The same applies if every value is a Python object, as its cost dominates
+#: that of calls.
 _SMALL_LEAF_BYTES, _LEAST_LEAF_ARITY = 65024, 896
 _INNER_BYTES, _MAX_INNER_ARITY = 8192, 256
-#: The size limit of a leaf page, and of the stack, which holds a partial for every event of the
-#: head leaf group.
+#: The size limit of a leaf page, and of the stack, which has a partial for every event of the head
+#: leaf group.
 _MOST_BYTES = 1 << 22
 #: The allowed values of each of these settings.
 _CHOICES = {
@@ -62,7 +62,7 @@ _OPTIONAL = (
     "clock",
     "min_samples",
 )
-#: How errors call these, and the smallest and largest allowed number.
+#: The names of these settings in errors, and their smallest and largest allowed values.
 _COUNTS = {
     "arity": ("an arity", 2, MAX_ARITY),
     "leaf_arity": ("an arity", 2, MAX_ARITY),
@@ -89,13 +89,13 @@ class Settings:
     """In microseconds; None if events must arrive in order."""
     on_duplicate: OnDuplicate = "append"
     retain_for: int | None = None
-    """How far before the newest event windows are answered, in microseconds."""
+    """How far back from the newest event windows can be queried, in microseconds."""
     max_ahead: int | None = None
     """How far ahead of the clock an event may be, in microseconds; None for any distance."""
     on_ahead: OnAhead = "raise"
     clock: Clock | None = None
     on_missing: OnMissing = "raise"
-    """This and the following are settings of keyed windows."""
+    """This setting and the following ones are for keyed windows."""
     promote_at: int = 1024
     page_bytes: int | None = None
     cache_bytes: int = 1 << 23
@@ -109,9 +109,9 @@ class Settings:
     ) -> Self:
         """Return the checked settings from the arguments of a public call.
 
-        ``arguments`` are the ``locals()`` of that call, so that only its signature lists its
-        settings. Unless an aggregator is given, events are kept ``in_order``, or ``by_time`` if an
-        ``allowed_lateness``, ``retain_for`` or an ``on_duplicate`` other than "append" needs that.
+        ``arguments`` are the ``locals()`` of that call, so that only its signature lists the
+        settings. If no aggregator is given, ``in_order`` is used, or ``by_time`` if
+        ``allowed_lateness``, ``retain_for`` or an ``on_duplicate`` other than "append" needs it.
         Raises TypeError and ValueError, which say what is allowed.
         """
         names = {each.name for each in fields(cls)}
@@ -126,8 +126,8 @@ class Settings:
         _require_retained(given)
         if "min_samples" in given and given.get("nulls") == "accept":
             raise ValueError(
-                "with nulls='accept' a NaN is a value, so min_samples has none to tell from the "
-                "others: choose nulls='skip'"
+                "with nulls='accept' NaN counts as a value, so min_samples cannot exclude it: "
+                "choose nulls='skip'"
             )
         lateness = to_lateness(given.get("allowed_lateness", 0))
         needs_times = bool(given.keys() & {"allowed_lateness", "retain_for"})
@@ -148,16 +148,13 @@ class Settings:
         return cls(**given)
 
     def aggregating(self, monoid: AbstractMonoid) -> AbstractMonoid:
-        """Return a monoid that treats nulls as these settings say."""
+        """Return a monoid that treats nulls as these settings require."""
         if self.nulls != "skip" and self.min_samples is None:
             return monoid
         return skipping(monoid, self.nulls == "skip", self.min_samples)
 
     def of_snapshot(self, snapshot: Snapshot) -> Self:
-        """Return these settings with the arities of a snapshot.
-
-        Raises SnapshotMismatch if others were given.
-        """
+        """Return these settings with a snapshot's arities. Raises SnapshotMismatch for others."""
         for name in ("arity", "leaf_arity"):
             given, held = getattr(self, name), getattr(snapshot, name)
             if given not in (None, held):
@@ -165,12 +162,12 @@ class Settings:
         return replace(self, arity=snapshot.arity, leaf_arity=snapshot.leaf_arity)
 
     def group_sizes(self, monoid: AbstractMonoid, timed: bool) -> tuple[int, int]:
-        """Return the sizes of leaf and inner groups, in rows: as given, or for one large window.
+        """Return the sizes of leaf and inner groups, in rows. The defaults suit one large window.
 
-        A leaf page has up to 32512 rows and 4 MiB, or 64 KiB if values are objects or the structure
-        has no parts; an inner page has 8 KiB. Trees by time, which move leaves for late events,
-        have half as many rows. If partials are large, leaf groups are smaller, as the stack has one
-        partial per event. ``timed``: events have times.
+        A leaf page has up to 32512 rows and 4 MiB, but only 64 KiB if values are objects or the
+        structure has no parts. An inner page has 8 KiB. Trees by time, which move leaves for late
+        events, have half as many rows. Large partials make leaf groups smaller, as the stack has
+        one partial per event. ``timed`` says whether events have times.
         """
         leaf_arity, arity, extra = self.leaf_arity, self.arity, 8 if timed else 0
         value, partial = monoid.inputs.row_bytes, monoid.partials.row_bytes
@@ -181,7 +178,7 @@ class Settings:
                 least = 0 if value is None else _LEAST_LEAF_ARITY
                 rows = min(rows, max(least, _SMALL_LEAF_BYTES // weight))
             most = _LEAF_ARITY
-            if self.aggregator.by_time:  # leaves have up to twice their arity, so half as many rows
+            if self.aggregator.by_time:  # leaves grow to twice their arity
                 rows, most = rows // 2, most // 4
             leaf_arity = arity or max(64, min(most, rows))
         if arity is None:

@@ -1,4 +1,4 @@
-"""Multiple windows over one stream: one structure in pages, and a front for each window.
+"""Multiple windows over one stream: one structure in pages, with a front for each window.
 
     >>> from mta import CountWindow, Max
     >>> windows = SharedWindows(Max(), {"two": CountWindow(2), "four": CountWindow(4)}, name="demo")
@@ -6,10 +6,10 @@
     >>> results["two"].tolist(), results["four"].tolist()
     ([1.0, 5.0, 5.0, 3.0, 4.0], [1.0, 5.0, 5.0, 5.0, 5.0])
 
-Every event is written once and kept for as long as the longest window needs it; each window reads
-the pages that its front passes (see ``cursor``). So four windows write the pages of one, and each
-reads at most one page per leaf. Whatever is kept can be asked for by range, and windows may be
-added, removed, and made longer or shorter at any time. One call at a time, as for ``Window``.
+Every event is written once, and retained as long as the longest window needs it. Each window reads
+the pages that its front passes (see ``cursor``). So four windows write the pages of one window, and
+each reads at most one page per leaf. You can query any range of the retained events, and add,
+remove or resize windows at any time. As with ``Window``, make one call at a time.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class SharedStats:
     windows: dict[str, int]
     """Events in each window."""
     kept: int
-    """Events that are retained."""
+    """Retained events."""
     inserted: int
-    """Events accepted since the beginning; also the position after the newest."""
+    """Events accepted since the start; also the position after the newest event."""
     levels: int
     late: int
-    """Events dropped because they were older than the last one."""
+    """Events dropped because they were older than the previous event."""
     invalid: int
-    """Events dropped because they held a null or NaN."""
+    """Events dropped because they contained a null or NaN."""
     ahead: int
     """Events dropped because they were ahead of the clock."""
 
@@ -63,27 +63,26 @@ class SharedWindows(EventsWindow[Out]):
     """The aggregates of multiple windows over one stream, after every event.
 
     Events are stored once. With ``allowed_lateness`` they are kept in order of time, and a result
-    covers the window that ends with its event (or with the newest event, if a frame depends on
-    values).
+    covers the window that ends with its event, or with the newest event if a frame depends on
+    values.
 
     Args:
         monoid: The aggregation.
         windows: The frame of each window, by its name.
         store: A URL, an open store, or None to keep everything in memory, with values of any type.
         name: The name of the windows in the store, as for ``Window``.
-        retain_for: Which events to retain beyond the windows, for earlier moments, ranges and
-            windows that are added later: a duration, as in ``Window``, or a window by count or
-            time.
+        retain_for: Which events to retain beyond the windows, to query earlier moments and ranges
+            and to add windows later: a duration, as in ``Window``, or a window by count or time.
         timed: Whether events have times, even if no frame depends on times yet.
         arity: The number of elements in a group; a full group is one page. The default depends on
             the size of a partial result, and suits a single large window.
         leaf_arity: The number of events in a leaf group; by default ``arity``.
         allowed_lateness: How much older than the newest event an event may be: seconds or a
             duration. It selects FiBA, which keeps events in order of time, and a result covers the
-            window that ends with its event. Without it events must come in order.
-        on_duplicate: What to do with an event at the time of an existing one: "append" adds it,
-            "replace" replaces the existing one, "combine" combines both. The last two also select
-            FiBA, with a default ``allowed_lateness`` of 0.
+            window that ends with its event. Without it, events must arrive in order.
+        on_duplicate: What to do with an event at the time of an existing event: "append" adds it,
+            "replace" replaces the existing event, "combine" combines the two. "replace" and
+            "combine" also select FiBA, with a default ``allowed_lateness`` of 0.
         on_late: Whether an event that is too late raises LateEvent or is dropped and counted.
         nulls: How to treat a null or NaN: "raise" raises InvalidValue; with "skip" the event is
             inserted, and aggregations ignore it; "drop_row" drops and counts the event; "accept"
@@ -91,11 +90,12 @@ class SharedWindows(EventsWindow[Out]):
         min_samples: The number of values below which a result is null (None, or masked in an
             array). By default, with ``nulls="skip"``, a result without values is null. Counts
             and lists are never null.
-        max_ahead: How far ahead of the clock the time of an event may be, such as "5 minutes"; by
-            default, any time ahead. A single event dated tomorrow makes all events of today late.
+        max_ahead: How far ahead of the clock the time of an event may be, such as "5 minutes". By
+            default, there is no limit. A single event dated tomorrow makes all events of today
+            late.
         on_ahead: Whether an event further ahead raises AheadEvent or is dropped and counted.
         clock: Returns the current time in seconds since 1970; by default ``time.time``.
-        retain: The number of newest snapshots that can be restored.
+        retain: The number of newest snapshots that you can restore.
 
     >>> from mta import CountWindow, Max, SharedWindows
     >>> peaks = SharedWindows(Max(), {"two": CountWindow(2), "three": CountWindow(3)})
@@ -138,26 +138,14 @@ class SharedWindows(EventsWindow[Out]):
 
     @property
     def structure(self) -> LevelLog | FingerTreeLog:
-        """Return the structure with the events."""
+        """The structure that stores the events."""
         return self.engine.structure
 
     # --- events and results -----------------------------------------------------------------------
 
-    def insert(self, value: Any, time: Any = None) -> None:
-        """Add an event to all windows; amortized O(1) combines per window.
-
-        Raises InvalidValue, InvalidTime, LateEvent, or an error of the store; then nothing has
-        changed.
-
-        Args:
-            value: The value; for a Product a mapping from column to value.
-            time: Seconds, or a datetime; needed if a frame depends on times.
-        """
-        self._single.insert(value, time)
-
     @alone
     def retract(self, time: Any) -> None:
-        """Remove an event from all windows by its time, as ``Window.retract``.
+        """Remove the newest event with a given time from all windows, as ``Window.retract`` does.
 
         Needs ``allowed_lateness``, even 0.
 
@@ -174,18 +162,18 @@ class SharedWindows(EventsWindow[Out]):
         emit: Literal["all", "last"] = "all",
         time_unit: TimeUnit | None = None,
     ) -> dict[str, Any]:
-        """Add a batch of events; return each window's result after each event, or after the last.
+        """Add a batch; return each window's result after each event, or after the last event.
 
-        Returns an array for each window by its name; for a Product one for each aggregation and
-        window, named ``aggregation_window``. Each window adds about two whole-group combines per
-        event and the scan of each leaf; once it is longer than what is still in memory, also one
-        page read per leaf.
+        Returns an array for each window, by its name. For a Product, returns one for each
+        aggregation and window, named ``aggregation_window``. Each window costs about two
+        whole-group combines per event, and the scan of each leaf. A window that is longer than the
+        events in memory also costs one page read per leaf.
 
         Args:
-            values: A list, numpy array, or column of pandas, polars or Arrow; for a Product a
+            values: A list, numpy array, or column of pandas, polars or Arrow. For a Product, a
                 mapping or table of columns.
-            times: Datetimes, or numbers; needed if the frame depends on times.
-            emit: "all" returns the result after each event, "last" the one after the last event.
+            times: Datetimes, or numbers. Required if a frame depends on times.
+            emit: "all" returns the result after each event, "last" only that after the last event.
             time_unit: The unit of numeric times: "s", "ms", "us" or "ns"; by default seconds.
         """
         return result_columns(self.engine.extend(values, in_unit(times, time_unit), emit))
@@ -212,20 +200,20 @@ class SharedWindows(EventsWindow[Out]):
         """Return the result of one window, of all by name, or of a policy that is not a window.
 
         Costs 1 combine per window, none if nothing has changed. A policy costs O(arity * log n)
-        combines and at most two page reads per level, and raises EventsGone if it needs events that
-        have left, unless ``partial``. Windows end with the newest event, or ``at`` a moment or at
-        each of many, as in ``Window.query``.
+        combines and at most two page reads per level, and raises EventsGone if it needs evicted
+        events, unless ``partial``. Windows end with the newest event. With ``at``, they end at a
+        moment, or at each of many, as in ``Window.query``.
         """
         return self._single.query(which, partial, at, time_unit)
 
-    # --- windows coming and going -----------------------------------------------------------------
+    # --- adding and removing windows --------------------------------------------------------------
 
     @alone
     def add(self, name: str, policy: AbstractPolicy) -> Coverage:
         """Add a window, with those of its events that are retained.
 
         At most one page read per level. Raises ValueError for an existing name, and for a frame
-        that needs times or aggregates that are not stored with these events.
+        that needs times or aggregates that these events do not store.
 
         Args:
             name: The name of the window.
@@ -233,15 +221,15 @@ class SharedWindows(EventsWindow[Out]):
         """
         check_name(name)
         if name in self.engine.cursors:
-            raise ValueError(f"there is a window {name!r} already; resize it, or remove it first")
+            raise ValueError(f"there is already a window {name!r}; resize it, or remove it first")
         return self._set(name, policy)
 
     @alone
     def resize(self, name: str, policy: AbstractPolicy) -> Coverage:
-        """Give a window another frame, longer or shorter; costs as ``add``.
+        """Give a window a longer or shorter frame. Costs the same as ``add``.
 
-        A longer one holds the events that are retained; the returned coverage says how many are
-        missing, also for the results of late events.
+        A longer window contains the retained events of its frame. The returned coverage says how
+        many are missing, also for the results of late events.
 
         Args:
             name: The name of the window.
@@ -262,7 +250,7 @@ class SharedWindows(EventsWindow[Out]):
 
     @alone
     def remove(self, name: str) -> None:
-        """Remove a window; events that only it needed leave. No store call.
+        """Remove a window, and release the events that only this window needed. No store call.
 
         Args:
             name: The name of the window.
@@ -273,13 +261,13 @@ class SharedWindows(EventsWindow[Out]):
 
     @alone
     def coverage(self, name: str | None = None) -> Coverage:
-        """Return whether a window, or each window, holds all events of its frame.
+        """Return whether a window, or each window, contains all events of its frame.
 
-        With a name it also says how many events the window holds and how many are missing. Reads at
-        most two pages per level and window.
+        With a name, it also says how many events the window contains and how many are missing.
+        Reads at most two pages per level and window.
 
         Args:
-            name: The name of one window; all unless it is given.
+            name: The name of one window. By default, all windows.
         """
         engine, late = self.engine, self.engine.settings.allowed_lateness or 0
         names = list(engine.cursors) if name is None else [name]
@@ -319,13 +307,14 @@ class SharedWindows(EventsWindow[Out]):
         clock: Clock | None = None,
         retain: int = 2,
     ) -> Self:
-        """Return windows over the events of a snapshot; no store call until pages are needed.
+        """Return windows over the events of a snapshot. No store call until pages are needed.
 
-        Windows of the same name and frame continue. Others, as with ``add`` and ``resize``, hold
-        the events that are retained; ``coverage`` says which are missing. Later, one page per level
-        is read for each window's front. Raises CorruptSnapshot for damaged bytes, SnapshotMismatch
-        for a snapshot of another aggregation or of frames that look at other values, and ValueError
-        for a frame that needs times where these events have none.
+        Windows with the same name and frame continue. Other windows, as with ``add`` and
+        ``resize``, contain the retained events of their frames; ``coverage`` says which are
+        missing. Reads one page per level later for each window's front. Raises CorruptSnapshot for
+        damaged bytes. Raises SnapshotMismatch if the snapshot has another aggregation, or frames
+        that observe other values. Raises ValueError if a frame needs times and the events have
+        none.
         """
         state = SharedSnapshot.decode(snapshot)
         checked, keep = _read(locals())
@@ -339,10 +328,10 @@ class SharedWindows(EventsWindow[Out]):
         return cls._of(engine)
 
     def restore_like(self, snapshot: bytes) -> Self:
-        """Return the windows that a snapshot describes, with the settings and the store of these.
+        """Return the windows that a snapshot describes, with these windows' settings and store.
 
         Args:
-            snapshot: What ``checkpoint`` of such windows returned.
+            snapshot: The return value of ``checkpoint`` of windows of this kind.
         """
         state, windows = SharedSnapshot.decode(snapshot), self.windows
         fronts = state.fronts_for(windows)
@@ -354,19 +343,19 @@ class SharedWindows(EventsWindow[Out]):
 
     @property
     def windows(self) -> dict[str, AbstractPolicy]:
-        """Return the policy of each window."""
+        """The policy of each window."""
         return self.engine.policies
 
     @property
     def fronts(self) -> dict[str, int]:
-        """Return the position of each window's oldest event, as far as known without a read."""
+        """The position of each window's oldest event, as far as known without a read."""
         oldest, back = self.structure.front, self.structure.back
         cursors = self.engine.cursors.items()
         return {n: c.front if c.taken == back else oldest for n, c in cursors}
 
     @alone
     def stats(self) -> SharedStats:
-        """Return sizes and counts; one page per level for each window whose front is not known."""
+        """Return sizes and counts. One page per level for each window whose front is unknown."""
         engine, structure, intake = self.engine, self.structure, self.engine.intake
         with structure.preserving_state():
             sizes = {name: len(engine.looked_at(c)) for name, c in engine.cursors.items()}
@@ -402,7 +391,7 @@ class SharedWindows(EventsWindow[Out]):
     def _check_window(self, name: str, cursor: Cursor) -> None:
         found = cursor.query()
         if not self.structure.front <= cursor.front <= cursor.back:
-            raise InvariantViolation(f"window {name!r} begins before the events it is of")
+            raise InvariantViolation(f"window {name!r} begins before its retained events")
         fold = Refold(self.engine.monoid, cursor.partials())
         if not fold.agrees(found):
             raise InvariantViolation(f"window {name!r} is {found!r} instead of {fold!r}")
@@ -413,10 +402,7 @@ class SharedWindows(EventsWindow[Out]):
 
 
 def _read(arguments: dict[str, Any]) -> tuple[Settings, AbstractPolicy | None]:
-    """Return the settings from the arguments of a call, and the policy for events to retain.
-
-    Raises TypeError and ValueError.
-    """
+    """Return the checked settings from the arguments of a call, and the policy to retain events."""
     keep = arguments["retain_for"]
     if not isinstance(keep, AbstractPolicy):
         return Settings.read(arguments, LevelLog, FingerTreeLog), None
@@ -428,7 +414,7 @@ def _read(arguments: dict[str, Any]) -> tuple[Settings, AbstractPolicy | None]:
 
 
 def _check_policies(windows: Mapping[str, AbstractPolicy]) -> None:
-    """Raises TypeError and ValueError for policies that cannot be windows of one stream."""
+    """Raise TypeError or ValueError for policies that cannot be windows of one stream."""
     require_kind(windows, Mapping, "windows are policies by name, as a dictionary")
     for name, policy in windows.items():
         check_name(name)

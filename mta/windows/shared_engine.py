@@ -1,9 +1,9 @@
 """The engine of multiple windows over one stream: intake, one log of events, cursors by name.
 
-A batch is processed one chunk at a time. Windows whose cuts follow from positions and times run
-before the chunk is stored, so that a failing store leaves them where they were; the others are
-evaluated after every single event. A window can fall behind because a call failed or because its
-results were not requested. The next access then moves it to where its policy says.
+A batch is processed one chunk at a time. Windows whose cuts follow from positions and times process
+a chunk before it is stored, so that a failing store leaves them unchanged. The other windows are
+evaluated after every event. A window falls behind if a call fails or if its results are not
+requested. The next access moves it to where its policy says.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from mta.windows.shared_snapshot import MAX_NAME_BYTES, SharedSnapshot, WindowSt
 from mta.windows.single import UNKNOWN, Ahead, Moved, SingleEvents, WindowAhead
 from stores import StoreLike
 
-#: The number of events of a batch that one window after the other processes at once.
+#: The number of events of a batch that each window processes in one piece.
 _CHUNK = 1 << 16
 #: The windows whose single events are prefetched.
 _USUAL = (CountWindow, TimeWindow)
-#: After how many leaf groups unneeded events are released, if no snapshot does it.
+#: After how many leaf groups unneeded events are released, if no snapshot releases them.
 _TRIM_GROUPS = 32
 
 
 class SharedEngine(Engine[Out]):
-    """The engine of multiple windows by name, which evicts nothing by itself.
+    """The engine of multiple windows by name. It evicts events only when no window needs them.
 
-    ``keep`` is a policy for events to retain that no window holds.
+    ``keep`` is a policy for events to retain beyond the windows.
     """
 
     _structure: LevelLog | FingerTreeLog
@@ -80,7 +80,7 @@ class SharedEngine(Engine[Out]):
 
     @property
     def structure(self) -> LevelLog | FingerTreeLog:
-        """Return the structure, with all events added."""
+        """The structure, after all pending insertions."""
         self.single.write_back()
         return self._structure
 
@@ -91,17 +91,16 @@ class SharedEngine(Engine[Out]):
 
     @property
     def cursors(self) -> dict[str, Cursor]:
-        """Return each window by its name, with all events added."""
+        """Each window by its name, after all pending insertions."""
         self.single.write_back()
         return self._windows
 
     @property
     def policies(self) -> dict[str, AbstractPolicy]:
-        """Return the policy of each window."""
         return {name: cursor.policy for name, cursor in self.cursors.items()}
 
     def place(self, windows: Mapping[str, AbstractPolicy], fronts: Mapping[str, int]) -> None:
-        """Set the windows, those with a front up to date with the newest event."""
+        """Set the windows; those with a front are up to date with the newest event."""
         self._windows = {name: self.cursor(policy) for name, policy in windows.items()}
         self._trimmed = self.structure.back
         for name, front in fronts.items():
@@ -115,10 +114,7 @@ class SharedEngine(Engine[Out]):
             self._fall_behind()  # the newest event was retracted
 
     def cursor(self, policy: AbstractPolicy) -> Cursor:
-        """Return a window that has not taken in any events.
-
-        Raises ValueError for an unsuitable policy.
-        """
+        """Return a new window without events. Raises ValueError for an unsuitable policy."""
         if policy.needs_times and not self.timed:
             raise ValueError(f"{policy!r} needs times, but these events are kept without any")
         known = [_key(observer) for observer in self.policy.observers]
@@ -131,7 +127,7 @@ class SharedEngine(Engine[Out]):
         return kind(self.monoid, policy, self.structure, lenses)
 
     def require_observed(self, policies: Iterable[AbstractPolicy]) -> None:
-        """Raises ValueError unless the policies look at all values stored with the events."""
+        """Raise ValueError unless the policies observe all aggregates stored with the events."""
         found = {_key(observer) for policy in policies for observer in policy.observers}
         for observer in self.policy.observers:
             if _key(observer) not in found:
@@ -141,17 +137,17 @@ class SharedEngine(Engine[Out]):
                 )
 
     def ready(self, cursor: Cursor) -> Cursor:
-        """A window that has taken in every event; at most one page read per level if it had not."""
+        """Update a window with every event, and return it. At most one page read per level."""
         if cursor.taken != self.structure.back:
             cursor.settle(self.intake.last_time)
         return cursor
 
     def looked_at(self, cursor: Cursor) -> Cursor:
-        """Return the same as a copy, so that a read-only call does not change the window."""
+        """Return ``ready`` of a copy, so that a read-only call does not change the window."""
         return self.ready(copy(cursor))
 
     def window(self, name: str) -> Cursor:
-        """Return the window of a name. Raises ValueError and TypeError."""
+        """Return the window with this name. Raises ValueError and TypeError."""
         check_name(name)
         cursor = self.cursors.get(name)
         if cursor is None:
@@ -159,7 +155,6 @@ class SharedEngine(Engine[Out]):
         return cursor
 
     def coverage(self, name: str, cursor: Cursor, lateness: int) -> Coverage:
-        """Return the coverage of a window."""
         time = self.intake.last_time if self.timed else None
         found = coverage_of(
             name, self.structure, cursor.policy, cursor.front, cursor.taken, time, lateness
@@ -183,15 +178,15 @@ class SharedEngine(Engine[Out]):
         cursor = self.ready(self.cursor(which))
         if not partial and not self.coverage("", cursor, lateness=0).complete:
             raise EventsGone(
-                f"events that {which!r} asks for have left; those from position "
-                f"{cursor.front} on are kept: ask for less, or say partial=True"
+                f"events that {which!r} needs have left; those from position {cursor.front} on are "
+                "retained: ask for a shorter window, or pass partial=True"
             )
         return self.result(cursor)
 
     def query_at(
         self, which: str | AbstractPolicy | None, partial: bool, at: Any, unit: TimeUnit | None
     ) -> Any:
-        """Return the same at a moment, or at each of many."""
+        """Return the results of ``query`` at a moment, or at each of many."""
         if which is None:
             return {name: self.query_at(name, partial, at, unit) for name in self.cursors}
         if isinstance(which, str):
@@ -203,15 +198,13 @@ class SharedEngine(Engine[Out]):
         return asked(self, cursor.policy, at, unit, current, partial)
 
     def result(self, cursor: Cursor) -> Out:
-        """Return the current result of a window."""
         return self.lowered(self.ready(cursor).query(), len(cursor))
 
     def put_result(self, out: Rows, at: int, cursor: Cursor) -> None:
-        """Write the current result of a window into a row of outputs."""
         self.put_fold(self.ready(cursor).query(), len(cursor), out, at)
 
     def put_results(self, outs: Sequence[Rows], at: int, moment: int | None = None) -> None:
-        """Write each window's result into a row, as of the newest event or at a later moment.
+        """Write each window's result into a row, as of the newest event or a later moment.
 
         Costs O(log n) combines and a few page reads per level for each window.
         """
@@ -223,10 +216,10 @@ class SharedEngine(Engine[Out]):
     # --- events in ------------------------------------------------------------------------------
 
     def ahead(self, most: int) -> Ahead | None:
-        """Return what is prefetched for single events; see ``single.Owner``.
+        """Prefetch for single events; see ``single.Owner``.
 
-        Of the windows that have taken in every event, and of frames that end before the newest one
-        where somebody has asked for them; others are put in their places when somebody looks.
+        Prefetches for the windows that are up to date, and for frames that end before the newest
+        event if their results were requested. Other windows are updated on their next access.
         """
         structure = self.structure
         windows = {n: c for n, c in self._windows.items() if self._is_prefetched(c)}
@@ -247,14 +240,14 @@ class SharedEngine(Engine[Out]):
         return Ahead(found, room, late_from if found else inf, len(found) == len(self._windows))
 
     def _is_prefetched(self, cursor: Cursor) -> bool:
-        """Whether single events take in a window as they come."""
+        """Return whether single events enter a window on arrival."""
         if not cursor.ends_early:
             return cursor.back == self._structure.back
         is_asked = type(cursor.policy) in _USUAL and cursor.is_held
         return is_asked and len(self.ready(cursor)) > 0
 
     def _newest(self, cursors: Iterable[Cursor]) -> Events | None:
-        """Return the newest events, among which others may arrive late, as these windows see them.
+        """Return the newest events, among which others may arrive late.
 
         At most one page read per level for each window whose results are requested, usually none.
         """
@@ -267,7 +260,7 @@ class SharedEngine(Engine[Out]):
         return structure.newest(min(map(len, held), default=structure.back))
 
     def write_back(self, new: Events, moved: dict[str, Moved]) -> None:
-        """Add the events that arrived since ``ahead`` and evict those that left; no store call."""
+        """Add the events since ``ahead`` and evict those that left the windows. No store call."""
         late = self._structure.take_in(new)
         for name, each in moved.items():
             self._windows[name].sync(*each, late)
@@ -285,13 +278,10 @@ class SharedEngine(Engine[Out]):
         self.intake.advance(micros)
 
     def _accept(self, row: Any, micros: int | None, cursors: Iterable[Cursor]) -> None:
-        """Store an event, and move the windows that are right before it; all or nothing.
-
-        Windows that a late event moves go to their places on the next access.
-        """
+        """Store an event, and move the windows that are up to date; all or nothing."""
         tree, stamp, newest = self.structure, self.structure.stamp, micros
         if micros is not None and self.intake.last_time is not None:
-            newest = max(micros, self.intake.last_time)  # may have been retracted
+            newest = max(micros, self.intake.last_time)  # the newest event may have been retracted
         tree.insert(row, micros)
         if self._recede(stamp):
             return
@@ -342,7 +332,7 @@ class SharedEngine(Engine[Out]):
                 chunk = self._ingest_chunk(rows, micros, first, end, outs or {})
                 if chunk is not None and end < stop:
                     self.structure.keep(chunk)
-                if micros is not None:  # the newest of these determines what is released next
+                if micros is not None:  # the newest time determines what is released next
                     self.intake.advance(int(micros[end - 1]))
                 first = end
         except Exception:
@@ -358,19 +348,18 @@ class SharedEngine(Engine[Out]):
                     self._fall_behind()
 
     def _fall_behind(self, ahead: bool = False) -> None:
-        """Mark windows as behind, so that the next access moves them to where their policies say.
+        """Mark windows as behind, so that the next access updates them.
 
-        This affects all windows, or only those that ran ahead of what is stored.
+        Marks all windows, or with ``ahead`` only those ahead of the stored events.
         """
         for cursor in self.cursors.values():
             if not ahead or cursor.taken > self.structure.back:
                 cursor.place(self.structure.front, self.structure.front)
 
     def _recede(self, stamp: int, chunk: Chunk | None = None) -> bool:
-        """Let windows go back if stored events have moved since a stamp; return whether they have.
+        """Move windows back if stored events have moved since a stamp; return whether they have.
 
-        The next access moves them to where their policies say. Those that have run over a ``chunk``
-        up to the newest event stay.
+        The next access updates these windows. Those that processed all of a ``chunk`` stay.
         """
         structure = self.structure
         if structure.stamp == stamp or not isinstance(structure, FingerTreeLog):
@@ -385,7 +374,7 @@ class SharedEngine(Engine[Out]):
     def _ingest_chunk(
         self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, outs: dict[str, Rows]
     ) -> Chunk | None:
-        """Store the events of a chunk; before that, run the windows whose fronts are predictable.
+        """Store the events of a chunk, after running the windows whose fronts are predictable.
 
         Windows whose fronts depend on values run one event at a time, with their results.
         """
@@ -398,7 +387,7 @@ class SharedEngine(Engine[Out]):
                 batch = Batch(monoid, rows, micros, stop, outs[name])
                 if is_new is None:
                     cursor.run_into(chunk, batch, start)
-                elif (found := cursor.results(chunk)) is not None:  # also over stored events
+                elif (found := cursor.results(chunk)) is not None:  # includes stored events
                     batch.put_new(start, found, chunk.count, is_new)
         stepped = {n: c for n, c in self.cursors.items() if not c.policy.predictable}
         stamp, kept = structure.stamp, structure.kept_from
@@ -413,7 +402,7 @@ class SharedEngine(Engine[Out]):
                 continue
             time = None if micros is None else int(micros[start])
             self._accept(monoid.inputs.at(rows, start), time, stepped.values())
-            self.intake.advance(time)  # for windows that move to their places now
+            self.intake.advance(time)  # for windows that are updated now
             for name in stepped.keys() & outs.keys():
                 self.put_result(outs[name], start, stepped[name])
             start += 1
@@ -422,7 +411,7 @@ class SharedEngine(Engine[Out]):
         return chunk
 
     def snapshot(self) -> bytes:
-        """Release the events that no window needs, and return the snapshot of all windows."""
+        """Release the events that no window needs, and return a snapshot of all windows."""
         self.evict()
         events = super().snapshot()
         states = [
@@ -434,13 +423,13 @@ class SharedEngine(Engine[Out]):
     # --- events out -----------------------------------------------------------------------------
 
     def retract(self, time: Any) -> None:
-        """Remove the event of a time; the next access moves the windows to their places."""
+        """Remove the newest event with the given time; the next access updates the windows."""
         stamp = self.structure.stamp
         by_time(self.structure, FingerTreeLog).retract(to_time(time))
         self._recede(stamp)
 
     def _trim(self) -> None:
-        """Periodically release events that no window needs, if no snapshot does it."""
+        """Periodically release events that no window needs, if no snapshot releases them."""
         structure = self.structure
         behind = structure.back - self._trimmed
         if structure.discards and behind >= _TRIM_GROUPS * structure.setting.leaf_arity:
@@ -461,19 +450,19 @@ Observer = tuple[AbstractPolicy, Columns, AbstractMonoid]
 
 
 def _key(observer: Observer) -> tuple[str, bytes]:
-    """Return what two observers of the same aggregate have in common."""
+    """Return the key that observers of the same aggregate share."""
     _, columns, monoid = observer
     return repr(columns), monoid.fingerprint
 
 
 def _observed(policies: Iterable[AbstractPolicy]) -> tuple[Observer, ...]:
-    """Return what policies look at, each aggregate once, in an order independent of theirs."""
+    """Return what policies observe, each aggregate once, in an order that is always the same."""
     found = {_key(observer): observer for each in policies for observer in each.observers}
     return tuple(found[key] for key in sorted(found))
 
 
 def check_name(name: Any) -> None:
-    """Raises TypeError and ValueError for an invalid name of a window."""
+    """Raise TypeError or ValueError for an invalid name of a window."""
     require_kind(name, str, "a window's name is text")
     if not 0 < len(name.encode()) <= MAX_NAME_BYTES:
         raise ValueError(f"a window's name is 1 to {MAX_NAME_BYTES} bytes, not {name!r}")

@@ -11,7 +11,7 @@
     policy   = [text, 16-byte fingerprint]
     front    = position of the window's oldest event, from the front of the events to their back
 
-The rest of a cursor's state follows from the events, so a snapshot stores nothing else of a window.
+All other state of a cursor follows from the events, so a snapshot does not store it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mta.pages.snapshot import Snapshot, corrupt, seal, unseal
 MAGIC = "mta-shared"
 VERSION = 1
 MAX_NAME_BYTES = 200
-#: The start of the snapshots of multiple windows, after the length of their array.
+#: The magic as it appears at the start of these snapshots, after the length of the array.
 _SHARED = msgpack.packb(MAGIC)
 
 
@@ -44,13 +44,12 @@ class WindowState:
 
 @dataclass(frozen=True, slots=True)
 class SharedSnapshot:
-    """The fields of a snapshot; the module describes them."""
+    """The fields of a snapshot; the module's docstring describes them."""
 
     events: bytes
     windows: list[WindowState]
 
     def encode(self) -> bytes:
-        """Encode the snapshot as bytes."""
         windows = sorted((w.name, w.policy, w.front) for w in self.windows)
         return seal(MAGIC, VERSION, [self.events, windows])
 
@@ -64,14 +63,14 @@ class SharedSnapshot:
         if [window.name for window in self.windows] != sorted(windows):
             raise SnapshotMismatch(
                 f"the snapshot has the windows {[window.name for window in self.windows]}, not "
-                f"{sorted(windows)}; SharedWindows.restore takes others, too"
+                f"{sorted(windows)}; use SharedWindows.restore for other windows"
             )
         for window in self.windows:
             policy = windows[window.name]
             if policy.fingerprint != window.policy[1]:
                 raise SnapshotMismatch(
                     f"the snapshot's window {window.name!r} has the policy {window.policy[0]}, not "
-                    f"{policy.describe()}; SharedWindows.restore takes others, too"
+                    f"{policy.describe()}; use SharedWindows.restore for other windows"
                 )
         return {window.name: window.front for window in self.windows}
 
@@ -88,7 +87,7 @@ def shared_snapshot(data: bytes) -> SharedSnapshot | None:
 
 
 def _validated(values: list[Any]) -> SharedSnapshot:
-    """Return the fields as a snapshot. Raises CorruptSnapshot or TypeError for other fields."""
+    """Return the fields as a snapshot. Raises CorruptSnapshot or TypeError for invalid fields."""
     if [type(value) for value in values] != [bytes, list]:
         raise corrupt("its fields are of the wrong number or types")
     data, states = values
@@ -96,7 +95,7 @@ def _validated(values: list[Any]) -> SharedSnapshot:
     windows = [_window(fields, events) for fields in states]
     names = [window.name for window in windows]
     if names != sorted(set(names)):
-        raise corrupt("its windows are not each there once, in the order of their names")
+        raise corrupt("the names of its windows are not unique and in order")
     return SharedSnapshot(data, windows)
 
 

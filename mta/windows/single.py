@@ -1,21 +1,22 @@
-"""Single events: what they need is prefetched, and written back all at once.
+"""Single events: their data is prefetched, and the log receives them in groups.
 
-Nearly every event does no more than this, whatever holds the events and whatever windows there are:
+Nearly every event does no more than this, for any log and any windows:
 
     [ x x f1 f2 f3 ... | middle ... n n n . . . ]        f: the oldest events, n: the newest
           folds                right
 
-    insert   right = combine(right, lift(value)), and the value waits in a list
-    evict    nothing: how many have left follows from how many came, or from the newest time
-    query    combine(folds[how many have left], right), once
+    insert   right = combine(right, lift(value)), and append the value to a list
+    evict    nothing: the number of evicted events follows from the number of new events or the
+             newest time
+    query    combine(folds[number of evicted events], right), once
 
-``folds`` are the aggregates from f1, f2, f3, ... to where the new events begin. When they are used
-up, or when anybody looks at the log, it receives what came and what left (``write_back``). A call
-of numpy takes longer than all the rest of an event; so there is one for many events.
+``folds`` are the aggregates from f1, f2, f3, ... to the start of the new events. When they are used
+up, or when the log is read, ``write_back`` sends the log the new events and the evictions. A numpy
+call takes longer than everything else that an event needs, so one call serves many events.
 
-Late events come as others do, unless they are older than the log's last leaf; where the order
-matters to the aggregate, ``late`` has the folds, and they must be among the newest stored events.
-All else goes the general way, as does everything that is not usual.
+Late events are processed in the same way, unless they are older than the log's last leaf. If the
+aggregate depends on order, ``late`` has the folds, and a late event must be among the newest stored
+events. All other events use the general path.
 """
 
 from __future__ import annotations
@@ -40,43 +41,43 @@ from mta.times import MICROSECONDS, TimeUnit, to_time
 from mta.windows.intake import Intake, busy
 from mta.windows.late import LateEvents
 
-#: The numbers of events to prefetch: few at first, as a program may look at the log after every
+#: The numbers of events to prefetch: few at first, because a program may read the log after every
 #: event.
 _FEW, MANY = 16, 1024
 #: Under a policy on an aggregate that changes with every event, the most events that use the
-#: general path before one tries the fast one again.
+#: general path before an event tries the fast path again.
 _MOST_MISSES = 63
-#: Replaces a result that is not known; a member of an enumeration is identical in copies.
+#: Marks an unknown result; an enumeration member stays identical in copies.
 UNKNOWN: Any = Enum("_Shown", "UNKNOWN").UNKNOWN  # type: ignore[attr-defined]
-#: Times are doubles here, because Python handles them faster than large integers: whole
-#: microseconds up to the year 2041. Other times use the general path. A sum of such a time and
-#: ``UNIT`` has no bits for fractions.
+#: Times are doubles here, because Python handles them faster than large integers. They are exact
+#: for whole microseconds up to the year 2041; other times use the general path. The sum of such a
+#: time and ``UNIT`` has no bits for fractions.
 SECOND, EXACT, UNIT = float(MICROSECONDS), 2.0**51, 1.5 * 2.0**52
 
 
 class Moved(NamedTuple):
-    """How a window has changed while single events arrived."""
+    """How a window has changed as single events arrived."""
 
     came: int
     """How many events have entered its frame."""
     left: int
-    """How many have left it."""
+    """How many events have left its frame."""
     right: Partial
-    """The aggregate of what came; None without any, and where it cannot be computed."""
+    """The aggregate of the events that entered; None if there are none or ``combine`` fails."""
 
 
 class WindowAhead(NamedTuple):
-    """What is prefetched of one window by count or time."""
+    """The prefetched data of one window by count or time."""
 
     size: int
-    """In events, or in microseconds."""
+    """The size, in events or in microseconds."""
     by_count: bool
     length: int
-    """The number of events in it."""
+    """The number of events in the window."""
     found: Prefetched
 
     def room(self, most: int) -> int:
-        """Return how many of ``most`` events may arrive before more leave than are prefetched."""
+        """Return how many of ``most`` events can arrive before prefetched folds are used up."""
         folds = self.found.size
         if not self.by_count:
             return most
@@ -84,11 +85,11 @@ class WindowAhead(NamedTuple):
 
     @property
     def spare(self) -> int:
-        """Return how many events may arrive before any leaves by count."""
+        """How many events can arrive before a window by count evicts any."""
         return self.size - self.length
 
     def bound(self, last: float) -> float:
-        """Return the time that events must be before; ``last`` is the newest time."""
+        """Return the time that events must precede; ``last`` is the newest time."""
         leaving, lag, most = self.found.leaving, self.found.lag, EXACT
         if lag is not None and not lag.is_all:
             times = lag.waiting.times
@@ -103,19 +104,19 @@ class WindowAhead(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """What is prefetched of the windows over one log."""
+    """The prefetched data of the windows over one log."""
 
     windows: dict[str, WindowAhead]
     room: int
-    """How many events may arrive."""
+    """How many events can arrive."""
     late_from: float = inf
-    """From this time on, they may arrive in any order."""
+    """Events from this time on can arrive in any order."""
     is_whole: bool = True
-    """Whether these are all windows."""
+    """Whether ``windows`` has all windows."""
 
 
 class Owner(Protocol):
-    """The engine of one window or of multiple windows, as far as single events need it."""
+    """The interface of an engine for single events, of one window or of multiple windows."""
 
     busy: bool
     intake: Intake
@@ -124,16 +125,16 @@ class Owner(Protocol):
     timed: bool
 
     def ahead(self, most: int) -> Ahead | None:
-        """Prefetch for at most ``most`` events; None if the next one needs more."""
+        """Prefetch for at most ``most`` events; return None if the next event needs more."""
 
     def write_back(self, new: Events, moved: dict[str, Moved]) -> None:
-        """Add the events that arrived and evict those that left; no store call."""
+        """Add the events that arrived and evict those that left. No store call."""
 
     def insert(self, value: Any, time: Any) -> None:
-        """Add an event on the general path, for every window and value."""
+        """Add an event on the general path, which supports every window and value."""
 
     def query(self, which: Any, partial: bool) -> Any:
-        """Return results on the general path, for every window."""
+        """Return results on the general path, which supports every window."""
 
     def query_at(self, which: Any, partial: bool, at: Any, unit: TimeUnit | None) -> Any:
         """Return results at a moment, or at each of many."""
@@ -143,15 +144,15 @@ class Asked(NamedTuple):
     """A policy on an aggregate, alone or ``|`` a count."""
 
     size: int
-    """The most events that the window may hold."""
+    """The maximum number of events in the window."""
     total: Callable[[Partial], Any]
-    """Returns what the policy sees of the window's aggregate."""
+    """Returns what the policy observes, given the window's aggregate."""
     stays: Callable[[], Any]
-    """Returns the value for which nothing leaves from this front; None if there is none."""
+    """Returns the value for which nothing is evicted at the current front, or None."""
 
 
 class Reader:
-    """Reads values that are quickly seen to be valid and pageable."""
+    """Reads values that a type check shows to be valid and pageable."""
 
     __slots__ = ("_kinds", "_monoid", "_numbers", "_paged", "_pick", "_text", "doubles")
 
@@ -162,16 +163,16 @@ class Reader:
         self.learn(proven=False)
 
     def learn(self, proven: bool) -> None:
-        """Note whether partials are known to be pageable; those of numbers always are."""
+        """Set whether partials are known to be pageable; partials of numbers always are."""
         kinds: frozenset[type] = self._monoid.taken_as_they_come if proven else frozenset()
         self._kinds = kinds & ALWAYS_PLAIN if self._paged else kinds
         #: Only some text is pageable.
         self._text = str in kinds
-        #: Whether a double is a row as it is, unless it is NaN.
+        #: Whether a double is a valid row, unless it is NaN.
         self.doubles = float in kinds
 
     def read(self, value: Any) -> Row | None:
-        """Return a value as a row if a type check is enough. Raises InvalidValue."""
+        """Return a value as a row if a type check is enough, else None. Raises InvalidValue."""
         if self._pick is not None:
             try:
                 row = self._pick(value)
@@ -189,7 +190,7 @@ class Reader:
 
 
 class Evictions:
-    """The next evictions of one window, as lists, which are fast in Python."""
+    """The next evictions of one window, as lists, which Python reads faster than arrays."""
 
     __slots__ = (
         "at", "entering", "folds", "leaving", "next", "older", "recent", "right", "seen", "shown",
@@ -199,24 +200,24 @@ class Evictions:
     def __init__(self, folds: list[Partial], window: WindowAhead | None = None) -> None:
         #: The aggregate of the older events after each eviction; empty until first requested.
         self.folds = folds
-        #: The times of the events that leave a window by time.
+        #: The times of the next events that leave a window by time.
         self.leaving: list[float] = []
         self.size, self.spare = 0.0, 0
-        #: The aggregate of the new events, now and before the newest one; None without any.
+        #: The aggregate of the new events, now and before the newest event; None if there are none.
         self.right: Partial | None = None
         self.older: Partial | None = None
-        #: The newest stored events, which late ones may precede; None if none may be late.
+        #: The newest stored events, which late events may precede; None if no event may be late.
         self.recent: Recent | None = None
-        #: The events that the window has yet to reach, if it ends before the newest event.
+        #: The events that the window will reach next, if it ends before the newest event.
         self.entering: Entering | None = None
         if window is not None:
             self.right, self.recent = window.found.right, window.found.recent
             self.size, self.spare = float(window.size), window.spare
             if not window.by_count:
                 self.leaving = window.found.leaving.astype(float).tolist()
-        #: How many have left, as of the last request.
+        #: How many events had left at the last request.
         self.at = 0
-        #: The next of the windows that an event enters as it comes.
+        #: The next window that events enter on arrival.
         self.next: Evictions | None = None
         #: The result after ``seen`` events.
         self.shown, self.seen = None, -1
@@ -229,9 +230,9 @@ class Evictions:
 
 
 class Entering:
-    """The stored events that a frame which ends before the newest one has yet to come to.
+    """The stored events that a frame will reach next, if it ends before the newest event.
 
-    Next it comes to those that came since, which all windows have in common.
+    After them, the frame reaches the new events, which all windows share.
     """
 
     __slots__ = ("came", "count", "delay", "rows", "times", "values")
@@ -240,47 +241,52 @@ class Entering:
         self.delay, self.rows = float(lag.delay), lag.rows
         self.values, self.count, times = values, len(values), lag.waiting.times
         self.times = [] if times is None else times.astype(float).tolist()
-        #: How many have come into the frame, of the stored ones and of the others.
+        #: How many events have entered the frame, of the stored and the new events.
         self.came = 0
 
 
 class SingleEvents:
-    """Single events that have arrived, and that the log receives later."""
+    """Single events that arrived, before the log receives them."""
 
-    # Slots, which Python finds faster than the attributes of a large object.
+    # Python finds slots faster than the attributes of a large object.
     __slots__ = (
         "_append", "_append_time", "_asked", "_bound", "_combine", "_double", "_first", "_held",
-        "_intake", "_is_whole", "_kept", "_last", "_late", "_late_from", "_length", "_lift",
-        "_live", "_lower", "_misses", "_monoid", "_most", "_only", "_owner", "_reader", "_room",
-        "_rows", "_show", "_skip", "_timed", "_times", "_usual", "_windows",
+        "_is_whole", "_kept", "_last", "_late", "_late_from", "_length", "_lift", "_live", "_lower",
+        "_misses", "_monoid", "_most", "_only", "_reader", "_room", "_rows", "_skip", "_times",
+        "_usual", "_windows", "event", "intake", "owner", "show", "shown", "timed",
     )  # fmt: skip
 
     def __init__(self, owner: Owner, usual: bool, paged: bool, asked: Asked | None = None) -> None:
         monoid = self._monoid = owner.monoid
         self._combine = monoid.combine
-        self._owner, self._intake, self._timed = owner, owner.intake, owner.timed
+        self.owner, self.intake, self.timed = owner, owner.intake, owner.timed
+        #: Adds an event of a value and a time, and returns the result after it, or UNKNOWN before
+        #: it is requested; None, with nothing changed, if the event needs ``insert``.
+        self.event: Callable[[Any, float], Any] = self._event if asked is None else _no_event
+        #: The result after the newest event, if known.
+        self.shown: Any = UNKNOWN
         self._lift = None if monoid.lift is same_value else monoid.lift
         numbers = monoid.is_plain and monoid.inputs.plain and owner.main.is_columnar
         bare = isinstance(monoid, Monoid) and monoid.is_bare
-        #: Converts an aggregate to a result, and for every query converts that result again, so
-        #: that no caller gets an object that another may have changed.
+        #: Converts an aggregate to a result. ``show`` converts that result again for every query,
+        #: so that no caller gets an object that another caller may have changed.
         self._lower: Callable[[Partial], Any] | None = None
-        self._show: Callable[[Any], Any] | None = None
+        self.show: Callable[[Any], Any] | None = None
         if not (numbers or bare):
-            self._show = _shown(monoid.lower)
+            self.show = _shown(monoid.lower)
         elif monoid.lower is not same_value:
             self._lower = monoid.lower
-            self._show = dict.copy if isinstance(owner.main, Product) else None
+            self.show = dict.copy if isinstance(owner.main, Product) else None
         #: Whether anything can be prefetched.
         self._usual = monoid.is_plain and usual
         self._reader = Reader(monoid, paged)
-        #: ``float`` if a double is a row as it is, unless it is NaN.
+        #: ``float`` if a double is a valid row, unless it is NaN.
         self._double: type[float] | None = None
-        #: A policy on an aggregate, and its value for as long as nothing leaves.
+        #: A policy on an aggregate, and the observed value for which nothing is evicted.
         self._asked, self._kept = asked, None
-        #: How often in a row the value differed, and how many events do not try.
+        #: The number of successive misses, and of events that skip the fast path.
         self._misses = self._skip = 0
-        #: The events that are not in the log yet.
+        #: The events that the log has not received.
         self._rows: list[Row] = []
         self._times: list[float] = []
         self._append, self._append_time = self._rows.append, self._times.append
@@ -288,69 +294,91 @@ class SingleEvents:
         self._reset()
 
     def _reset(self) -> None:
-        """Discard what is prefetched."""
+        """Discard prefetched data."""
         self._held = self._is_whole = False
         self._windows: dict[str, Evictions] = {}
-        #: The only window, if there is but one.
+        #: The window, if there is only one.
         self._only: Evictions | None = None
-        #: Those of which somebody has asked for the result, and that have each event as it comes.
-        #: Each also knows the next one: Python follows that faster than it goes through a list.
+        #: The requested windows that events enter on arrival. Each also has a reference to the next
+        #: one, because Python follows references faster than a list.
         self._live: list[Evictions] = []
         self._first: Evictions | None = None
-        #: How many events may arrive; the newest time, the time that they must be before, and the
-        #: time from which on they may arrive in any order.
+        #: How many events can arrive, the newest time, the time that events must precede, and the
+        #: time from which on events can arrive in any order.
         self._room, self._last, self._bound, self._late_from = 0, -inf, -inf, inf
-        #: The folds that late events change, after the first late event if the order matters.
+        #: The folds that late events change, after the first late event if order matters.
         self._late: LateEvents | None = None
 
-    # --- what windows call ----------------------------------------------------------------------
+    # --- the interface for windows --------------------------------------------------------------
 
-    def insert(self, value: Any, time: Any) -> None:
-        """Add an event to all windows."""
-        owner = self._owner
-        if owner.busy:
-            raise busy()
-        owner.busy = True
+    def _event(self, value: Any, micros: float) -> Any:
+        """Add an event to all windows; see ``event``."""
         row: Row | None
+        if value.__class__ is self._double and value == value:
+            row = value
+        else:
+            row = self._reader.read(value)
+        if row is None or len(self._rows) >= self._room:
+            return None
+        if self.timed and not self._last <= micros < self._bound:
+            return None
+        combine, window, owner, new = self._combine, self._first, self.owner, row
+        owner.busy = True
         try:
-            is_row = value.__class__ is self._double and value == value
-            row = value if is_row else self._reader.read(value)
-            is_next, micros = len(self._rows) < self._room, 0.0
-            if self._timed:  # rounds half to even
-                is_float = time.__class__ is float
-                micros = (time * SECOND + UNIT) - UNIT if is_float else _micros(row, time)
-                is_next = is_next and self._last <= micros < self._bound
-            if row is None or not (is_next or self._may_come(micros)):
-                self._insert_otherwise(value, time)
-                return
-            lift, combine, is_in, window = self._lift, self._combine, True, None
-            try:
-                new = row if lift is None else lift(row)
-                if is_next and self._asked is None:
-                    window = self._first
-                    while window is not None:
-                        right = window.right
-                        window.right = new if right is None else combine(right, new)
-                        window.older, window = right, window.next
-                else:
-                    is_in = self._add(new, micros)
-            except BaseException as error:
-                is_in = self._undo(window, error)
-            if not is_in:
-                self._insert_otherwise(value, time)
-                return
-            self._append(row)
-            if self._timed:
-                self._append_time(micros)
-                if micros > self._last:
-                    self._intake.newest = self._last = micros
+            if self._lift is not None:
+                new = self._lift(row)
+            while window is not None:
+                right = window.right
+                window.right = new if right is None else combine(right, new)
+                window.older, window = right, window.next
+        except BaseException as error:
+            self._undo(window, error)
+            return None
         finally:
             owner.busy = False
+        self._append(row)
+        if self.timed:
+            self._append_time(micros)
+            self._last = micros
+        return UNKNOWN
+
+    def insert(self, value: Any, time: Any) -> None:
+        """Add an event that ``event`` did not add: another type, late, or beyond what is loaded."""
+        owner = self.owner
+        owner.busy = True
+        try:
+            row, micros = self._reader.read(value), 0.0
+            if row is not None and self.timed:
+                micros = -inf if time is None else float(to_time(time))
+            if row is None or not self._takes(row, micros):
+                self._insert_otherwise(value, time)
+        finally:
+            owner.busy = False
+
+    def _takes(self, row: Row, micros: float) -> bool:
+        """Add an event, after prefetching again if need be; return whether that is possible."""
+        is_next = len(self._rows) < self._room
+        if self.timed:
+            is_next = is_next and self._last <= micros < self._bound
+        if not (is_next or self._may_come(micros)):
+            return False
+        try:
+            new = row if self._lift is None else self._lift(row)
+            if not self._add(new, micros):
+                return False
+        except Exception:  # the general path raises it again, if it needs what failed
+            return False
+        self._append(row)
+        if self.timed:
+            self._append_time(micros)
+            if micros > self._last:
+                self.intake.newest = self._last = micros
+        return True
 
     def _add(self, new: Partial, micros: float) -> bool:
         """Add an event to all aggregates, among the newest events if it is late.
 
-        Return False, with nothing changed, if it evicts something under a policy on an aggregate.
+        Return False, with nothing changed, if a policy on an aggregate would evict something.
         """
         if self._asked is not None:
             return self._stays(new, self._asked)
@@ -366,24 +394,20 @@ class SingleEvents:
             window.right = right
         return True
 
-    def _undo(self, failed: Evictions | None, error: BaseException) -> bool:
-        """Remove an event from the windows before the one whose combine failed; return False.
+    def _undo(self, failed: Evictions | None, error: BaseException) -> None:
+        """Remove an event from the windows before the window whose combine failed.
 
-        The general path raises the error again, if it needs what cannot be had. Raises an
-        interruption.
+        The general path then raises the same error again. Raises an interruption, such as
+        KeyboardInterrupt, immediately.
         """
         if failed is not None:
             for window in takewhile(lambda each: each is not failed, self._live):
                 window.right = window.older
         if not isinstance(error, Exception):
             raise error
-        return False
 
     def _late_events(self, windows: Sequence[Evictions]) -> LateEvents:
-        """Return what adds late events to these windows; at most one page read per level at first.
-
-        All of these windows have recent events; otherwise none could be late.
-        """
+        """Create the folds for late events of these windows. At most one page read per level."""
         recents = [window.recent for window in windows if window.recent is not None]
         before = [recent.before() for recent in recents]
         self._late = LateEvents(self._monoid, recents[0].events, before)
@@ -396,22 +420,19 @@ class SingleEvents:
                 self._skip -= 1
             else:
                 self._misses, self._skip = min(2 * self._misses + 1, _MOST_MISSES), self._misses
-        # What was useful until now is useful again, unless this event changes it.
+        # Prefetched data was useful so far, so prefetch as much again unless this event changes it.
         most = _FEW if self._is_waiting else self._most
         with np.errstate(all="ignore"):
-            self._owner.insert(value, time)
+            self.owner.insert(value, time)
         self._most = most
-        self._reader.learn(not self._intake.unproven)
+        self._reader.learn(not self.intake.unproven)
         self._double = float if self._usual and self._reader.doubles else None
 
     def result(self, window: Evictions | None = None) -> Any:
-        """Return the result of a window, by default the only one; 1 combine, unless it is known.
-
-        Also 1 combine per event that it reaches.
-        """
+        """Return the result of a window, by default the only one. 1 combine, none if known."""
         if window is None:
             window = self._only
-            if window is None or self._owner.busy:
+            if window is None or self.owner.busy:
                 return self.query("")
         count, shown = len(self._rows), window.shown
         if window.seen != count:
@@ -420,7 +441,7 @@ class SingleEvents:
             at, leaving, right = window.at, window.leaving, window.right
             if leaving:
                 until = self._last - window.size
-                while leaving[at] <= until:  # usually one leaves for each that arrives
+                while leaving[at] <= until:  # usually one event leaves per arrival
                     at += 1
                 window.at = at
             elif at < count - window.spare:
@@ -431,7 +452,7 @@ class SingleEvents:
             if self._lower is not None:
                 shown = self._lower(shown)
             window.shown, window.seen = shown, count
-        return shown if self._show is None else self._show(shown)
+        return shown if self.show is None else self.show(shown)
 
     def query(
         self,
@@ -440,11 +461,8 @@ class SingleEvents:
         at: Any = None,
         time_unit: TimeUnit | None = None,
     ) -> Any:
-        """Return the result of one window, of all, or of a policy; 1 combine for each unknown one.
-
-        See ``SharedWindows.query``.
-        """
-        owner = self._owner
+        """Return the result of one window, of all, or of a policy; see ``SharedWindows.query``."""
+        owner = self.owner
         if owner.busy:
             raise busy()
         if at is None and (found := self.found(which)) is not UNKNOWN:
@@ -459,7 +477,7 @@ class SingleEvents:
             owner.busy = False
 
     def found(self, which: Any) -> Any:
-        """Return the result of ``query`` if it is known or prefetched; else UNKNOWN."""
+        """Return the result of ``query`` if known or prefetched, else UNKNOWN."""
         windows, result = self._windows, self.result
         if which is None:
             if not self._is_whole:
@@ -471,7 +489,7 @@ class SingleEvents:
         return result(window)
 
     def _enter(self, window: Evictions, entering: Entering) -> None:
-        """Let a frame come to the events that are old enough by now."""
+        """Add to a frame the events that are now old enough."""
         rows, stored, lift, right = self._rows, entering.count, self._lift, window.right
         stop = self._entered(entering)
         for at in range(entering.came, stop):
@@ -481,10 +499,10 @@ class SingleEvents:
         window.right, entering.came = right, stop
 
     def _entered(self, entering: Entering) -> int:
-        """How many events have come into a frame by now."""
+        """Return how many events are now in a frame."""
         at, stored, delay = entering.came, entering.count, entering.delay
         stop = stored + len(self._rows) - entering.rows
-        if not delay:  # as no time is later than the newest one
+        if not delay:  # no time is later than the newest time
             return max(at, stop)
         times, until = entering.times, self._last - delay
         while at < min(stop, stored) and times[at] <= until:
@@ -496,16 +514,16 @@ class SingleEvents:
         return at
 
     def note(self, fold: Partial) -> None:
-        """Note the aggregate of the only window while nothing is prefetched."""
+        """Record the aggregate of the only window while nothing is prefetched."""
         self._only = Evictions([fold])
         self._windows = {"": self._only}
 
     def evict(self) -> bool:
-        """Remove the oldest event of the only window, if that is prefetched; return whether it was.
+        """Remove the oldest event of the only window if that is prefetched; return whether it was.
 
-        Not if late events may read what leaves by policy: they may not read what a caller evicts.
+        Not with allowed lateness, because late events must not read what a caller evicts.
         """
-        if self._intake.allowed_lateness:
+        if self.intake.allowed_lateness:
             return False
         if not (self._has_evictions() or (self._renew() and self._has_evictions())):
             return False
@@ -513,7 +531,7 @@ class SingleEvents:
         return True
 
     def write_back(self) -> None:
-        """Send the log the events that arrived and those that left; no store call."""
+        """Send the new events and the evictions to the log. No store call."""
         if self._held:
             with np.errstate(all="ignore"):
                 self._sync()
@@ -525,7 +543,7 @@ class SingleEvents:
             self._windows, self._only = {}, None
 
     def length(self) -> int | None:
-        """Return how many events the only window has; None if nothing is prefetched."""
+        """Return the number of events in the only window; None if nothing is prefetched."""
         if not self._held:
             return None
         window = self._only
@@ -533,14 +551,14 @@ class SingleEvents:
         came, left, _ = self._moved(window)
         return self._length + came - left
 
-    # --- what is prefetched ---------------------------------------------------------------------
+    # --- prefetched data ------------------------------------------------------------------------
 
     def _may_come(self, micros: float) -> bool:
-        """Return whether an event of a time is accepted, after prefetching again."""
+        """Return whether an event at this time is accepted, prefetching again if necessary."""
         if self._skip:
             return False
-        newest = self._intake.newest
-        is_late = self._timed and newest is not None and micros < newest
+        newest = self.intake.newest
+        is_late = self.timed and newest is not None and micros < newest
         if is_late and not self._may_be_late(micros):
             return False
         if is_late and micros < self._bound and len(self._rows) < self._room:
@@ -550,15 +568,15 @@ class SingleEvents:
         return (self._late_from if is_late else self._last) <= micros < self._bound
 
     def _may_be_late(self, micros: float) -> bool:
-        """Return whether an event older than some waiting ones may be added to them."""
-        newest, lateness = self._intake.newest, self._intake.allowed_lateness or 0
+        """Return whether an event older than the newest one can be added without the log."""
+        newest, lateness = self.intake.newest, self.intake.allowed_lateness or 0
         return newest is not None and max(self._late_from, newest - lateness) <= micros
 
     def _stays(self, new: Partial, asked: Asked) -> bool:
         """Add an event if it evicts nothing under a policy on an aggregate; return whether it did.
 
-        Nothing leaves while the front and the value that the policy sees are as when nothing left.
-        The combine that this takes is that of the query.
+        Nothing is evicted while the front and the observed value are the same as when nothing was
+        evicted. The combine for this check also serves the query.
         """
         window, combine = self._only, self._combine
         assert window is not None
@@ -574,7 +592,7 @@ class SingleEvents:
 
     @property
     def _is_waiting(self) -> bool:
-        """Return whether events wait that are not in the log yet."""
+        """Whether there are events that the log has not received."""
         return bool(self._rows)
 
     def _renew(self) -> bool:
@@ -582,7 +600,7 @@ class SingleEvents:
         most = min(2 * self._most, MANY)
         self.write_back()
         self._most = most
-        last = self._intake.newest if self._timed else 0.0
+        last = self.intake.newest if self.timed else 0.0
         if not self._usual or last is None or not -EXACT < last < EXACT:
             return False
         if self._asked is not None:
@@ -591,8 +609,8 @@ class SingleEvents:
                 return False
         try:
             with np.errstate(all="ignore"):
-                ahead = self._owner.ahead(most)
-        except Exception:  # an event that needs what could not be had will say so
+                ahead = self.owner.ahead(most)
+        except Exception:  # the general path raises the error for an event that needs the data
             return False
         if ahead is None:
             return False
@@ -608,7 +626,7 @@ class SingleEvents:
         return True
 
     def _load(self, ahead: Ahead) -> None:
-        """Load what is prefetched as lists."""
+        """Load the prefetched data as lists."""
         listed = self._monoid.partials.listed
         self._windows = {
             name: Evictions(listed(window.found.folds), window)
@@ -616,7 +634,7 @@ class SingleEvents:
         }
         for name, window in ahead.windows.items():
             if (lag := window.found.lag) is not None:
-                # Rows without columns are not listed.
+                # Rows without columns have no list.
                 values = self._monoid.inputs.listed(lag.waiting.rows) or [()] * lag.waiting.size
                 self._windows[name].entering = Entering(lag, values)
         asked = [window for window in self._windows.values() if window.folds]
@@ -641,32 +659,31 @@ class SingleEvents:
         window.at, window.seen = window.gone(len(self._rows), self._last) + 1, -1
 
     def _sync(self) -> None:
-        """Write the events back to the log."""
+        """Write events and evictions back to the log."""
         count = len(self._rows)
         moved = {name: self._moved(window) for name, window in self._windows.items()}
         if count or any(each.left for each in moved.values()):
-            times = packed(self._times, "<f8").astype("<i8") if self._timed else None
+            times = packed(self._times, "<f8").astype("<i8") if self.timed else None
             new = Events(self._monoid.inputs.gathered(self._rows), times, count)
-            self._owner.write_back(new, moved)
+            self.owner.write_back(new, moved)
 
     def _moved(self, window: Evictions) -> Moved:
-        """What became of a window by now."""
+        """Return how a window has changed until now."""
         came, entering = len(self._rows), window.entering
         left = window.gone(came, self._last)
         if entering is None:
             return Moved(came, left, window.right)
         try:
             self._enter(window, entering)
-        except Exception:  # whoever asks for the result will see
+        except Exception:  # a request for the result raises the error
             return Moved(self._entered(entering), left, None)
         return Moved(entering.came, left, window.right)
 
 
-def _micros(row: Row | None, time: Any) -> float:
-    """Return the time of a valid event in whole microseconds; before any other if it has none."""
-    return -inf if row is None or time is None else float(to_time(time))
+def _no_event(_value: Any, _micros: float) -> None:
+    """Add no event: under a policy on an aggregate, each event needs ``insert``."""
 
 
 def _shown(lower: Callable[[Partial], Any]) -> Callable[[Partial], Any]:
-    """Return the function that copies a result, if a result is not a plain number."""
+    """Return a function that computes a result as a copy, for results other than plain numbers."""
     return lambda fold: plain(lower(fold))

@@ -5,7 +5,7 @@
     >>> window.extend([1.0, 5.0, 2.0, 3.0, 4.0]).tolist()
     [1.0, 5.0, 5.0, 5.0, 4.0]
 
-One window takes one call at a time (WindowBusy); windows share a store safely.
+A window processes one call at a time (WindowBusy). Windows can share a store safely.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from mta.windows.display import result_rows
 from mta.windows.engine import EventsWindow, WindowEngine
 from mta.windows.intake import alone, busy
 from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, Settings
+from mta.windows.single import UNKNOWN
 from stores import StoreLike
 
 
@@ -40,15 +41,15 @@ class Stats:
     events: int
     """Events in the window."""
     inserted: int
-    """Events accepted since the beginning; also the position after the newest."""
+    """Events accepted since the start; also the position after the newest event."""
     levels: int
-    """Levels of groups, the events included."""
+    """Levels of groups, including the events."""
     resident_rows: int
     """Values and partials in memory: tails, stack and result pair."""
     late: int
-    """Events dropped because they were older than the last one."""
+    """Events dropped because they were older than the previous event."""
     invalid: int
-    """Events dropped because they held a null or NaN."""
+    """Events dropped because they contained a null or NaN."""
     ahead: int
     """Events dropped because they were ahead of the clock."""
 
@@ -60,12 +61,12 @@ class Stats:
 
 @dataclass(frozen=True)
 class Revision:
-    """Events in order of time, from the oldest added one on, with their current results."""
+    """Events in order of time, from the oldest added event on, with their current results."""
 
     times: np.ndarray
     """datetime64[us]."""
     values: Any
-    """A column; of a Product a dictionary of columns."""
+    """A column; for a Product, a dictionary of columns."""
     results: Any
     """As returned by ``Window.extend``."""
     index: np.ndarray
@@ -75,12 +76,12 @@ class Revision:
 class Window(EventsWindow[Out]):
     """The aggregate of the newest events, after every event.
 
-    A window takes one call at a time: a call from a second thread raises WindowBusy. Raises
-    TypeError and ValueError for wrong settings, and UnsuitableMonoid.
+    A window processes one call at a time: a call from a second thread raises WindowBusy. Raises
+    TypeError and ValueError for invalid settings, and UnsuitableMonoid.
 
     Args:
         monoid: The aggregation.
-        window: The frame: which events the window holds.
+        window: The frame: which events the window contains.
         store: A URL, an open store, or None to keep everything in memory, with values of any type.
         name: The name of the window in the store: 1 to 100 characters of A-Z a-z 0-9 . _ : -
         arity: The number of elements in a group; a full group is one page. The default depends on
@@ -91,12 +92,12 @@ class Window(EventsWindow[Out]):
             for expensive combines.
         allowed_lateness: How much older than the newest event an event may be: seconds or a
             duration. It selects FiBA, which keeps events in order of time, and a result covers the
-            window that ends with its event. Without it events must come in order.
-        on_duplicate: What to do with an event at the time of an existing one: "append" adds it,
-            "replace" replaces the existing one, "combine" combines both. The last two also select
-            FiBA, with a default ``allowed_lateness`` of 0.
-        retain_for: How far before the newest event ``query`` answers every moment, such as "90
-            days": the events for such moments are retained. It selects FiBA, with a default
+            window that ends with its event. Without it, events must arrive in order.
+        on_duplicate: What to do with an event at the time of an existing event: "append" adds it,
+            "replace" replaces the existing event, "combine" combines the two. "replace" and
+            "combine" also select FiBA, with a default ``allowed_lateness`` of 0.
+        retain_for: How far before the newest event ``query`` can return the result at any moment,
+            such as "90 days". Retains the events for such moments. It selects FiBA, with a default
             ``allowed_lateness`` of 0.
         on_late: Whether an event that is too late raises LateEvent or is dropped and counted.
         nulls: How to treat a null or NaN: "raise" raises InvalidValue; with "skip" the event is
@@ -105,11 +106,12 @@ class Window(EventsWindow[Out]):
         min_samples: The number of values below which a result is null (None, or masked in an
             array). By default, with ``nulls="skip"``, a result without values is null. Counts
             and lists are never null.
-        max_ahead: How far ahead of the clock the time of an event may be, such as "5 minutes"; by
-            default, any time ahead. A single event dated tomorrow makes all events of today late.
+        max_ahead: How far ahead of the clock the time of an event may be, such as "5 minutes". By
+            default, there is no limit. A single event dated tomorrow makes all events of today
+            late.
         on_ahead: Whether an event further ahead raises AheadEvent or is dropped and counted.
         clock: Returns the current time in seconds since 1970; by default ``time.time``.
-        retain: The number of newest snapshots that can be restored.
+        retain: The number of newest snapshots that you can restore.
 
     >>> from mta import CountWindow, Max, Window
     >>> window = Window(Max(), CountWindow(3), name="example")
@@ -152,28 +154,16 @@ class Window(EventsWindow[Out]):
 
     @property
     def structure(self) -> Aggregator:
-        """Return the structure with the events."""
+        """The structure that stores the events."""
         return self.engine.structure
 
     # --- one event at a time --------------------------------------------------------------------
 
-    def insert(self, value: Any, time: Any = None) -> None:
-        """Add an event, and evict what the frame says; amortized O(1) combines.
-
-        Raises InvalidValue, InvalidTime, LateEvent, or an error of the store; then nothing has
-        changed.
-
-        Args:
-            value: The value; for a Product a mapping from column to value.
-            time: Seconds, or a datetime; needed if the frame depends on times.
-        """
-        self._single.insert(value, time)
-
     def evict(self, n: int = 1) -> None:
-        """Remove the oldest events; at most one page read per level. Raises EmptyWindow.
+        """Remove the oldest events. At most one page read per level. Raises EmptyWindow.
 
         Args:
-            n: How many events.
+            n: The number of events.
         """
         engine = self.engine
         if engine.busy:
@@ -188,12 +178,12 @@ class Window(EventsWindow[Out]):
 
     @alone
     def retract(self, time: Any) -> None:
-        """Remove an event by its time, wherever it is in the window; of several the newest.
+        """Remove the newest event with a given time, anywhere in the window.
 
         Needs ``allowed_lateness``, even 0. Costs O(arity * log d) combines at distance d from the
-        nearer end, and O(log n) page reads and writes. Events that have left do not return. Raises
-        NoSuchEvent, EventsGone where the event may have left, and UnsupportedOperation; then
-        nothing has changed.
+        nearer end, and O(log n) page reads and writes. Evicted events do not return. Raises
+        NoSuchEvent, EventsGone if the event may have been evicted, and UnsupportedOperation. If it
+        raises, nothing changes.
 
         Args:
             time: Seconds, or a datetime.
@@ -218,17 +208,17 @@ class Window(EventsWindow[Out]):
     def query(
         self, at: Any = None, partial: bool = False, time_unit: TimeUnit | None = None
     ) -> Any:
-        """Return the result over the window; the aggregation's ``empty`` without events.
+        """Return the result of the window, or the aggregation's ``empty`` if it has no events.
 
-        The window ends with the newest event, which may be long ago, or at a moment, with all
-        events known now up to that time. Costs 1 combine, and none if nothing has changed since the
-        last call; O(arity * log n) and a few page reads per level for a moment. Raises InvalidTime
-        if events have no times, and EventsGone if events have left that the window at the moment
-        would hold (see ``retain_for``).
+        The window ends with the newest event, which may be long ago. With ``at`` it ends at a
+        moment, and contains all events known now up to that time. Costs 1 combine, and none if
+        nothing has changed since the last call; for a moment, O(arity * log n) and a few page reads
+        per level. Raises InvalidTime if events have no times, and EventsGone if the window at the
+        moment needs events that were evicted (see ``retain_for``).
 
         Args:
             at: A moment at which the window ends instead, or many: datetimes, numbers, or "now".
-            partial: Whether to answer from the retained events if others have left.
+            partial: Whether to return the result of the retained events if others were evicted.
             time_unit: The unit of numbers; by default seconds.
 
         >>> from mta import Sum, TimeWindow, Window
@@ -237,9 +227,12 @@ class Window(EventsWindow[Out]):
         >>> window.query(), window.query(at=1800), window.query(at=[3600, 9000]).tolist()
         (4.0, 8.0, [5.0, 4.0])
         """
-        if at is None:
-            return self._single.result()
-        return self._single.query("", partial, at, time_unit)
+        single = self._single
+        if at is not None:
+            return single.query("", partial, at, time_unit)
+        if single.shown is UNKNOWN or single.owner.busy:
+            return single.result()
+        return single.shown if single.show is None else single.show(single.shown)
 
     # --- batches --------------------------------------------------------------------------------
 
@@ -251,33 +244,33 @@ class Window(EventsWindow[Out]):
         emit: Literal["all", "last"] = "all",
         time_unit: TimeUnit | None = None,
     ) -> Any:
-        """Add a batch of events; return the result after each, or after the last.
+        """Add a batch of events; return the result after each event, or after the last event.
 
-        Returns an array, for a Product a dictionary of arrays, with a row for each accepted event;
-        ``last_accepted`` says which these are when some were dropped. Costs about two whole-group
-        combines per event, and 2/leaf_arity store calls. An error about the values leaves the
-        window as it was. When the store fails in the middle, the error's note says how many events
-        were accepted.
+        Returns an array, or a dictionary of arrays for a Product, with a row for each accepted
+        event. If some events were dropped, ``last_accepted`` says which were accepted. Costs about
+        two whole-group combines per event, and 2/leaf_arity store calls. An error about the values
+        leaves the window unchanged. If the store fails in the middle of a batch, the error's note
+        says how many events were accepted.
 
         Args:
-            values: A list, numpy array, or column of pandas, polars or Arrow; for a Product a
+            values: A list, numpy array, or column of pandas, polars or Arrow. For a Product, a
                 mapping or table of columns.
-            times: Datetimes, or numbers; needed if the frame depends on times.
-            emit: "all" returns the result after each event, "last" the one after the last event.
+            times: Datetimes, or numbers. Required if the frame depends on times.
+            emit: "all" returns the result after each event, "last" only that after the last event.
             time_unit: The unit of numeric times: "s", "ms", "us" or "ns"; by default seconds.
         """
         return self.engine.extend(values, in_unit(times, time_unit), emit)
 
     @alone
     def revise(self, values: Any, times: Any, time_unit: TimeUnit | None = None) -> Revision:
-        """Add a batch that may hold late events; return every result that it changes.
+        """Add a batch that may contain late events; return every result that it changes.
 
-        Needs ``allowed_lateness``, even 0, and a count or time window. Costs what ``extend`` costs,
-        and O(1) whole-group combines for each event later than the oldest added one. Raises
-        NotRevisable, and what ``extend`` raises.
+        Needs ``allowed_lateness``, even 0, and a count or time window. Costs the same as
+        ``extend``, plus O(1) whole-group combines for each event later than the oldest added event.
+        Raises NotRevisable, and the errors of ``extend``.
 
         Args:
-            values: A list, numpy array, or column of pandas, polars or Arrow; for a Product a
+            values: A list, numpy array, or column of pandas, polars or Arrow. For a Product, a
                 mapping or table of columns.
             times: Datetimes, or numbers.
             time_unit: The unit of numeric times: "s", "ms", "us" or "ns"; by default seconds.
@@ -294,9 +287,9 @@ class Window(EventsWindow[Out]):
 
     @alone
     def coverage(self) -> Coverage:
-        """Return whether the window holds all events of its frame.
+        """Return whether the window contains all events of its frame.
 
-        Some are missing after ``restore`` with a longer frame, until enough events have arrived.
+        After ``restore`` with a longer frame, some are missing until enough events have arrived.
         Reads at most two pages per level.
         """
         return self.engine.coverage()
@@ -328,26 +321,26 @@ class Window(EventsWindow[Out]):
         clock: Clock | None = None,
         retain: int = 2,
     ) -> Self:
-        """Return the window that a snapshot describes; no store call until pages are needed.
+        """Return the window that a snapshot describes. No store call until pages are needed.
 
-        The settings are those of a new window, but the arities are those of the snapshot. With
-        another frame, where both go by counts and times, it continues with the events that the
-        window held; ``coverage`` says which are missing. Later, at most one page per level is read
-        to build the stack. Raises CorruptSnapshot for damaged bytes, and SnapshotMismatch for a
-        snapshot of another aggregation, of a frame that cannot be changed, or of another aggregator
-        or (where given) arity.
+        The settings are those of a new window, except the arities, which come from the snapshot.
+        You can give another frame if both frames depend only on counts and times. The window then
+        continues with the events that it contained, and ``coverage`` says which events are missing.
+        Reads at most one page per level later, to build the stack. Raises CorruptSnapshot for
+        damaged bytes, and SnapshotMismatch if the aggregation, the aggregator, a given arity, or a
+        frame that cannot be changed differs from the snapshot.
         """
         settings = Settings.read(locals())
         return cls._of(WindowEngine.restored(snapshot, monoid, window, store, settings))
 
     def restore_like(self, snapshot: bytes) -> Self:
-        """Return the window that a snapshot describes, with the settings and the store of this one.
+        """Return the window that a snapshot describes, with the settings and store of this window.
 
-        As ``restore``, for programs that restore many windows of one kind: they share what is
+        Use it instead of ``restore`` to restore many windows of one kind: they share what is
         expensive to create.
 
         Args:
-            snapshot: What ``checkpoint`` of such a window returned.
+            snapshot: The return value of ``checkpoint`` of a window of this kind.
         """
         return self._of(self.engine.restore_like(Snapshot.decode(snapshot)))
 
@@ -358,7 +351,7 @@ class Window(EventsWindow[Out]):
         return len(self.engine)
 
     def stats(self) -> Stats:
-        """Return sizes and counts; no store call."""
+        """Return sizes and counts. No store call."""
         structure, intake = self.structure, self.engine.intake
         return Stats(
             len(structure),
@@ -384,7 +377,7 @@ class Window(EventsWindow[Out]):
 
 
 def _revised(engine: WindowEngine, values: Any, times: Any) -> Revision:
-    """Add a batch, and return every result that is new or may have changed; see the method."""
+    """Add a batch; return every result that is new or may have changed (``Window.revise``)."""
     structure = engine.structure
     if not isinstance(structure, FiBA):
         raise NotRevisable(
@@ -415,7 +408,7 @@ def _revised(engine: WindowEngine, values: Any, times: Any) -> Revision:
 
 
 def _places(engine: WindowEngine, count: int) -> np.ndarray:
-    """Return the positions in the batch of its accepted events, in order of time."""
+    """Return the indexes in the batch of its accepted events, in order of time."""
     accepted, order = engine.intake.last_accepted, engine.intake.order
     places = np.arange(count) if accepted is None else np.flatnonzero(accepted)
     return places if order is None else places[order]

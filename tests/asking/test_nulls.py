@@ -425,10 +425,10 @@ def test_the_other_ways_with_nulls() -> None:
 def test_a_filter_that_is_not_boolean_is_refused_by_name() -> None:
     frame = pd.DataFrame({"v": [1.0, 2.0], "state": ["ok", "declined"], "n": [0, 1]})
     for name in ("state", "n"):
-        with pytest.raises(InvalidValue, match=f"filter '{name}' is .*, no column of booleans"):
+        with pytest.raises(InvalidValue, match=f"filter '{name}' is .*, not a column of booleans"):
             rolling(frame, window=2, aggregations={"s": ("v", Sum(), name)})
         windows = KeyedWindows(Product({"s": ("v", Sum(), name)}), CountWindow(2))
-        with pytest.raises(InvalidValue, match=f"the filter '{name}' is no column of booleans"):
+        with pytest.raises(InvalidValue, match=f"the filter '{name}' is not a column of booleans"):
             windows.extend(["a"], {"v": [1.0], name: frame[name].tolist()[:1]})
     with pytest.raises(TypeError, match="a filter is the name of a column of booleans"):
         Product({"s": ("v", Sum(), 3)})  # type: ignore[dict-item]

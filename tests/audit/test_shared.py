@@ -108,7 +108,7 @@ def test_damage_is_named_with_the_windows_that_it_is_in(lateness: int | None) ->
         holders = [name for name, size in SIZES.items() if found.last >= N - size]
         assert found.windows == tuple(holders)
         reported = f"in window{'s' * (len(holders) > 1)} {', '.join(holders)}; "
-        assert (reported if holders else "in no window, but kept; ") in str(found)
+        assert (reported if holders else "in no window, but retained; ") in str(found)
         assert audit(restore_opaque(snapshot, store)).damaged == [found]
         seen.add(found.windows)
         store.put_many({key: data})

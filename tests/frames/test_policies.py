@@ -240,7 +240,7 @@ def test_a_policy_that_is_not_monotone_is_reported(aggregator: type) -> None:
     sums = Policy(lambda old, total: old >= 2, on=Sum(), name="two", checked=True)
     window = Window(Sum(), sums, arity=2, aggregator=aggregator)
     window.insert(1.0)
-    with pytest.raises(PolicyNotMonotone, match=r"two.*position 0.*younger one at 1"):
+    with pytest.raises(PolicyNotMonotone, match=r"two.*position 0.*newer one at 1"):
         window.insert(1.0)
     assert (window.query(), len(window)) == (1.0, 1)  # nothing has changed
     with pytest.raises(PolicyNotMonotone) as raised:

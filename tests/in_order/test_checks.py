@@ -50,7 +50,7 @@ def test_who_takes_which_operation() -> None:
     [(SubtractOnEvict, Max()), (SubtractOnEvict, joined()), (SlickDeque, joined())],
 )
 def test_an_unsuitable_operation_is_refused_at_once(algorithm: type, monoid: Any) -> None:
-    with pytest.raises(UnsuitableMonoid, match=r"needs an operation that is .*take Two-Stacks"):
+    with pytest.raises(UnsuitableMonoid, match=r"needs an operation that is .*use Two-Stacks"):
         algorithm(monoid)
     assert issubclass(UnsuitableMonoid, WindowStoreError)
     assert issubclass(UnsuitableMonoid, TypeError)
@@ -68,7 +68,7 @@ def test_a_value_that_would_never_leave_is_refused(
     window = algorithm(monoid)
     given = (lambda v: {"x": v}) if isinstance(monoid, Product) else float
     window.insert(given(2.0))
-    with pytest.raises(InvalidValue, match="cannot be taken out of"):
+    with pytest.raises(InvalidValue, match="cannot be removed from"):
         window.insert(given(value))
     assert len(window) == 1
     assert same(window.query(), {"a": 2.0} if isinstance(monoid, Product) else 2.0)
@@ -78,7 +78,7 @@ def test_a_value_that_would_never_leave_is_refused(
 def test_a_zero_factor_is_refused(algorithm: type) -> None:
     factors = Monoid(1, lambda a, b: a * b, name="product", inverse=lambda a, b: a // b)
     window = fill(algorithm(factors), [2, 3, 7])
-    with pytest.raises(InvalidValue, match="0 cannot be taken out of a product"):
+    with pytest.raises(InvalidValue, match="0 cannot be removed from a product"):
         window.insert(0)
     window.evict()
     assert window.query() == 21

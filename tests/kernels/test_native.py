@@ -498,8 +498,8 @@ DIGESTS = {
     9: "000ecda9dc6d56bb",
     10: "7f2dbae2fe6a2a1e",
     11: "ee5a40a810913656",
-    12: "5e6c91a6f29be011",
-    13: "ba4eed8ef44bd774",
+    12: "fa46f7e6bcc2d0fb",
+    13: "84d65bee869c32b2",
 }
 
 

@@ -258,15 +258,15 @@ TABLES: dict[str, tuple[bytes, str]] = {
     "version of later": (headed(0, 2), "format 1"),
     "run": (headed(1, 5), "page of 'w', 0/5"),
     "keys": (headed(2, 1 << 40), "does not match its numbers"),
-    "keys less than none": (headed(2, -1), "other lengths"),
-    "events less than none": (headed(3, -1), "other lengths"),
+    "keys less than none": (headed(2, -1), "lengths of its columns"),
+    "events less than none": (headed(3, -1), "lengths of its columns"),
     "events": (headed(3, 1 << 40), "without any bytes are too many"),
     "columns": (headed(4, 1 << 40), "header is incomplete"),
     "columns missing": (headed(4, 8), "header is incomplete"),
     "label": (headed(5, -1), "header is incomplete"),
     "label of two less": (headed(5, 3), "label|lengths"),
     "longer column": (headed(8, 1 << 40), "longer than the page"),
-    "shorter column": (headed(8, 8), "other lengths"),
+    "shorter column": (headed(8, 8), "lengths of its columns"),
     "marks": (tabled(marks=[0, 4]), "marks are invalid"),
     "left": (tabled(left=[-1, 0]), "counts are invalid"),
     "left without end": (tabled(left=[(1 << 63) - 1, 0]), "counts are invalid"),
@@ -407,9 +407,9 @@ def test_snapshots_of_other_windows_are_refused() -> None:
     made.extend(["a"], [1.0], [5])
     snapshot = made.checkpoint()
     others: list[tuple[Any, Any, dict[str, Any], str]] = [
-        (Sum("int64"), TimeWindow(60), {"allowed_lateness": 2}, "read other values"),
-        (Product({"m": ("v", Max())}), TimeWindow(60), {"allowed_lateness": 2}, "read other"),
-        (Max("f4"), TimeWindow(60), {"allowed_lateness": 2}, "read other values"),
+        (Sum("int64"), TimeWindow(60), {"allowed_lateness": 2}, "reads other values"),
+        (Product({"m": ("v", Max())}), TimeWindow(60), {"allowed_lateness": 2}, "reads other"),
+        (Max("f4"), TimeWindow(60), {"allowed_lateness": 2}, "reads other values"),
         (
             Max(),
             TimeWindow(60),
@@ -452,7 +452,7 @@ def test_a_page_with_events_of_no_key_is_neither_read_nor_merged(bounds: list[in
     times = np.arange(bounds[-1])
     table = Table.of(TEXT.schema, keys, np.array(bounds), times, times.astype(float))
     leaves = Leaves(TEXT, [1], [encode(TEXT, 0, 1, table)])
-    with pytest.raises(CorruptPage, match="other events"):
+    with pytest.raises(CorruptPage, match="as many events"):
         leaves.table()
-    with pytest.raises(CorruptPage, match="other events"):
+    with pytest.raises(CorruptPage, match="as many events"):
         leaves.between([(0, 1)], 0, None, late=False)

@@ -240,8 +240,8 @@ class Text(str):
 
 NULL = "some keys are null: drop these rows, or give them a key"
 MIXED = "keys are all of one type, not "
-NONE = "the key .* is none: "
-EQUAL = "the key .* equals another one whose parts are of other types"
+NONE = "the key .* is invalid: "
+EQUAL = "the key .* equals another key with parts of other types"
 TYPE = "the key .* is a [A-Za-z]*: keys are integers, text, bytes, "
 COLUMN = "keys are a column with a key for each event, not "
 BAD: dict[str, tuple[Any, str]] = {
@@ -335,8 +335,8 @@ BAD: dict[str, tuple[Any, str]] = {
     "Arrow table": (pa.table({"a": [1]}), COLUMN + "Table"),
     "0 dimensions": (np.array(5), "keys have one dimension, not 0"),
     "2 dimensions": (np.ones((2, 2), int), "keys have one dimension, not 2"),
-    "no columns": ((), "a tuple of columns has at least one, and all are of one length"),
-    "columns of two lengths": ((["a", "b"], [1]), "a tuple of columns has at least one"),
+    "no columns": ((), "a tuple of columns needs at least one column, all of equal length"),
+    "columns of two lengths": ((["a", "b"], [1]), "a tuple of columns needs at least one"),
 }  # fmt: skip
 
 
@@ -370,9 +370,9 @@ def test_keys_of_another_kind_than_those_before_are_refused(kind: str) -> None:
             continue
         columns = [[key], pd.Series([key]), *([np.array([key])] if other == "int" else [])]
         for column in columns:
-            with pytest.raises(UnsuitableKey, match="is not of the kind of those before it"):
+            with pytest.raises(UnsuitableKey, match="is not of the same kind as earlier keys"):
                 windows.extend(column, [1])
-        with pytest.raises(UnsuitableKey, match="is not of the kind of those before it"):
+        with pytest.raises(UnsuitableKey, match="is not of the same kind as earlier keys"):
             windows.query(key)
         assert key not in windows
     assert windows.extend([SOME[kind]], [1]).tolist() == [2]
@@ -457,8 +457,8 @@ def test_bytes_that_are_no_key_are_named(kind: str) -> None:
         try:
             key = key_types.unpacked(kind, raw)
         except CorruptPage as error:
-            assert f"are no {kind}: " in str(error)
+            assert f"are not a valid {kind}: " in str(error)
         else:
             assert key_types.kind_of(key) == kind
-    with pytest.raises(CorruptPage, match="the bytes of a key are no tuple: "):
+    with pytest.raises(CorruptPage, match="the bytes of a key are not a valid tuple: "):
         key_types.unpacked("tuple", msgpack.packb([msgpack.ExtType(99, b"")]))

@@ -453,7 +453,7 @@ def test_a_monoid_that_fails_in_the_middle_of_a_batch(where: str | None) -> None
     broken.breaks = True
     with pytest.raises(ZeroDivisionError) as raised:
         windows.extend(order, ["y", "y", "!"])
-    assert "2 windows had taken in their events" in raised.value.__notes__[-1]
+    assert "2 windows had received events of this batch" in raised.value.__notes__[-1]
     broken.breaks = False
     for call in (
         lambda: windows.extend(["d"], ["1"]),

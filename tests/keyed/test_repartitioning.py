@@ -163,5 +163,5 @@ def test_windows_of_different_kinds_are_not_put_together() -> None:
     assert [
         UnreadSnapshot.decode(snapshot).snapshot.counts.keys for snapshot in standalone.values()
     ] == [1, 1]
-    with pytest.raises(SnapshotMismatch, match="add rows to each first, or do not join them"):
+    with pytest.raises(SnapshotMismatch, match="add rows to each first, or do not merge them"):
         repartition(snapshots, store, store, lambda _: [0], lambda _: 0, lambda _: None)

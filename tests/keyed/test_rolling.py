@@ -153,7 +153,7 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "no such time": ({"on": "q"}, InvalidValue, "there is no column 'q'"),
     "no time": ({"on": None}, ValueError, "a window by time needs on=, the column of the time"),
     "no keys": ({"by": []}, ValueError, "by= is empty: name the columns of the key"),
-    "no windows": ({"window": {}}, ValueError, "policies are one, or several by name"),
+    "no windows": ({"window": {}}, ValueError, "window= needs a frame, or a mapping"),
     "no aggregations": ({"aggregations": {}}, ValueError, "aggregations is empty"),
     "a column twice": ({"aggregations": {"v": ("v", Max())}}, ValueError, "two columns 'v'"),
     "names that meet": (

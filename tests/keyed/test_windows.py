@@ -51,7 +51,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "page_bytes": ({"page_bytes": 0}, ValueError, "page_bytes"),
     "cache_bytes": ({"cache_bytes": -1}, ValueError, "cache_bytes"),
     "retain": ({"retain": 1}, ValueError, "retain must be at least 2"),
-    "retain beyond": ({"retain": 257}, ValueError, "of keyed windows retain is at most 256"),
+    "retain beyond": ({"retain": 257}, ValueError, "retain is at most 256 for keyed windows"),
     "late": ({"on_late": "ignore"}, ValueError, "on_late is one of"),
     "invalid": ({"nulls": "ignore"}, ValueError, "nulls is one of"),
     "lateness": ({"allowed_lateness": -1}, ValueError, "allowed_lateness"),
@@ -74,7 +74,7 @@ def test_bad_arguments_are_named() -> None:
         with pytest.raises(TypeError, match="a policy is one of mta's"):
             KeyedWindows(Max(), policy)  # type: ignore[arg-type]
     for policies in ({}, {"": DAY}):
-        with pytest.raises(ValueError, match="policies are one, or several by name"):
+        with pytest.raises(ValueError, match="window= needs a frame, or a mapping"):
             KeyedWindows(Max(), policies)
     for name in ("", "a/b", "x" * 61, "ä"):
         with pytest.raises(ValueError, match="a name is 1 to 60 of"):
@@ -264,7 +264,7 @@ def test_a_window_alone_is_a_copy(
         assert repr(windows.query("a")) == before
     windows.check()
     windows.extend(["a"], [-1.0], [30])
-    with pytest.raises(KeyError, match="no window of the key 'z' is known"):
+    with pytest.raises(KeyError, match="there is no window of the key 'z'"):
         windows.window("z")
     with pytest.raises(UnsuitableKey):
         windows.window(5)

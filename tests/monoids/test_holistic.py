@@ -144,7 +144,7 @@ def test_a_product_has_other_aggregations_beside_it(make: Any) -> None:
 
 
 def test_what_a_sum_or_a_quantile_cannot_take_is_refused() -> None:
-    with pytest.raises(InvalidValue, match="a sum is of numbers, not of text"):
+    with pytest.raises(InvalidValue, match="a sum needs numbers, not text"):
         SumDistinct(str)
     with pytest.raises(InvalidValue):
         Window(SumDistinct(), CountWindow(2)).insert(math.inf)

@@ -87,7 +87,7 @@ def test_a_count_of_a_column_counts_its_values_and_one_of_none_counts_rows() -> 
         ("max(open('f'))", "neither a name"),
         ("quantile(2)", r"aggregation 'quantile\(2\)': quantiles are numbers from 0 to 1"),
         ("top_k", "missing 1 required positional argument: 'k'"),
-        ("xyzzy", "no aggregation 'xyzzy'; as 'max', 'mean'"),
+        ("xyzzy", "no aggregation 'xyzzy'; try 'max', 'mean'"),
     ],
 )
 def test_what_is_no_name_says_what_is(text: str, message: str) -> None:

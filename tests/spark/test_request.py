@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -30,6 +33,7 @@ from spark_integration.errors import InvalidRequest
 from spark_integration.options import Options
 from spark_integration.plan import Plan
 from spark_integration.request import make_request
+from spark_integration.versions import INSTALLED
 from stores.errors import WindowStoreError
 from stores.installing import pip_install
 from stores.memory import MemoryStore
@@ -240,6 +244,16 @@ def test_checkpoints_on_a_local_disk_are_written_by_a_class_that_there_is(
     assert name not in recommended_conf()
     assert spark._jvm.java.lang.Class.forName(recommended_conf(local_disk=True)[name])
     assert spark.conf.get(name) == recommended_conf(local_disk=True)[name]
+
+
+@pytest.mark.skipif(INSTALLED < (4, 1), reason="Spark connects to workers by TCP only")
+def test_a_local_session_reaches_its_workers_through_unix_sockets(spark: SparkSession) -> None:
+    def socket_of_worker(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            by_unix = os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED", "").lower() == "true"
+            yield pa.record_batch({"by_unix": [by_unix] * batch.num_rows})
+
+    assert spark.range(1).mapInArrow(socket_of_worker, "by_unix boolean").first()[0]
 
 
 def test_without_pyspark_the_error_names_the_extra() -> None:

@@ -21,7 +21,7 @@ def test_restored_only_with_the_same_events() -> None:
     windows, store = counted_windows(FOUR)
     windows.extend(values(1_000), emit="last")
     snapshot = windows.checkpoint()
-    with pytest.raises(SnapshotMismatch, match=r"SharedWindows\.restore takes others"):
+    with pytest.raises(SnapshotMismatch, match=r"use SharedWindows\.restore for other"):
         windows.restore_like(SharedWindows(Max(), {"five": CountWindow(50)}, store).checkpoint())
     with pytest.raises(SnapshotMismatch, match=r"'five' has the policy CountWindow\(51\)"):
         other = SharedWindows(Max(), {**FOUR, "five": CountWindow(51)}, store)

@@ -1,8 +1,8 @@
-"""The classic B-tree augmented with aggregates (FiBA paper, section 3.1): the fingers' baseline.
+"""The classic B-tree with aggregates (FiBA paper, section 3.1), the baseline for finger trees.
 
-Every node but the root has at least ``MIN_ARITY`` and at most ``MAX_ARITY = 2 * MIN_ARITY`` places,
-and rebalancing is done after the fact: an overfull node is split, an underfull one merged with its
-neighbour or filled up from it. With MIN_ARITY 2, inserting 5 into the last leaf of
+Every node except the root has an arity from ``MIN_ARITY`` to ``MAX_ARITY = 2 * MIN_ARITY``.
+Rebalancing follows each change: an overfull node is split; an underfull node is merged with its
+neighbor or filled up from it. With MIN_ARITY 2, inserting 5 into the last leaf:
 
     [ . 3 . ]                      [ . 3 . 5 . ]
     [1 2] [4 6 7]       becomes    [1 2] [4] [6 7]
@@ -18,10 +18,10 @@ neighbour or filled up from it. With MIN_ARITY 2, inserting 5 into the last leaf
 >>> tree.evict(3), tree.query()
 (True, 'abdefg')
 
-Where this departs from the paper: leaves may have an arity of their own, since they weigh less than
-inner nodes; a split makes as many nodes as a bulk insertion needs; a move takes half of what the
-neighbour has to spare, one subtree at MIN_ARITY 2; and which aggregates need repair is noted node
-by node (``touch``) instead of handed up as a top node and two flags.
+Deviations from the paper: leaves can have another minimal arity, because their entries are smaller
+than those of inner nodes. A split makes as many nodes as a bulk insertion needs. A move takes half
+of the neighbor's spare entries (one subtree at MIN_ARITY 2). ``touch`` records each node whose
+aggregate needs repair; the paper passes up a top node and two flags.
 
 Costs, in combines: query 0; insert and evict O(arity * log n).
 """
@@ -40,15 +40,12 @@ from mta.logs.finger_tree.node import Kind, Node, parent_of
 from mta.logs.finger_tree.node_cache import NodeCache
 from mta.monoids.base import AbstractMonoid, Partial, Refold
 
-#: The aggregate of each subtree and its number of events, folded from the events.
+#: The aggregate of each subtree and its number of events, folded from its events.
 Folds = dict[Node, tuple[Refold, int]]
 
 
 class Tree:
-    """A B-tree of timed values; each node's up-aggregate is kept up to date.
-
-    Raises ValueError for an arity below 2.
-    """
+    """A B-tree of timed values with up-aggregates. Raises ValueError for an arity below 2."""
 
     def __init__(
         self,
@@ -63,27 +60,27 @@ class Tree:
         self._least = (min_arity if leaf_min_arity is None else leaf_min_arity, min_arity)
         if min(self._least) < 2:
             raise ValueError(f"a minimal arity is 2 or more, not {min(self._least)}")
-        #: Splits, merges and moves so far, which the paper counts in coins.
+        #: The number of splits, merges and moves so far, which the paper counts in coins.
         self.steps = {"split": 0, "merge": 0, "move": 0}
         self._touched: list[dict[int, Node]] = []
         self._begin()
 
     def _begin(self) -> None:
-        """Start as a single leaf without values."""
+        """Start with a single leaf without values."""
         self.root = self.kind.node(0)
         self.root.agg = self.monoid.identity
         self.size = 0
 
     def least(self, level: int) -> int:
-        """The smallest arity of a node, MIN_ARITY."""
+        """Return the smallest arity of a node, MIN_ARITY."""
         return self._least[level > 0]
 
     def child(self, node: Node, index: int) -> Node:
-        """Return a child of a node; one page read if it is a page."""
+        """Return a child of a node. One page read unless it is in memory."""
         return self.cache.child(node, index)
 
     def is_spine(self, node: Node) -> bool:
-        """Return whether a node stays in memory because of its place."""
+        """Return whether a node stays in memory because of its place in the tree."""
         return node is self.root
 
     def __len__(self) -> int:
@@ -92,11 +89,11 @@ class Tree:
     # --- the interface of the paper ---------------------------------------------------------------
 
     def query(self) -> Partial:
-        """Return the aggregate of all values in the order of time; no combine."""
+        """Return the aggregate of all values in order of time. No combine."""
         return self.root.agg
 
     def insert(self, time: int, row: Row) -> None:
-        """Add a value, after others of its time; O(arity * log n) combines."""
+        """Add a value after others with its time. O(arity * log n) combines."""
         self.monoid.lift(row)  # what cannot be lifted must not be added
         time = whole_number(time)
         node, index = self._place_after(time)
@@ -107,7 +104,7 @@ class Tree:
         self.repair()
 
     def evict(self, time: int) -> bool:
-        """Remove the value at a time, the oldest of several; return whether there was one."""
+        """Remove the oldest value with a given time; return whether there was one."""
         place = self.find(whole_number(time))
         if place is None:
             return False
@@ -115,7 +112,7 @@ class Tree:
         return True
 
     def replace(self, node: Node, index: int, row: Row) -> Row:
-        """Replace the value of an entry; return the previous one. Combines as for ``remove``."""
+        """Replace the value of an entry; return the previous value. Combines as for ``remove``."""
         self.monoid.lift(row)
         time, before = node.entries.at(index)
         node.entries.put(index, (time, row))
@@ -124,7 +121,7 @@ class Tree:
         return before
 
     def remove(self, node: Node, index: int) -> None:
-        """Remove one entry; O(arity * log n) combines. A failed read changes nothing."""
+        """Remove one entry. O(arity * log n) combines. A failed read changes nothing."""
         if node.level:
             leaf, younger = self._substitute(node, index)
             self._load_neighbours(leaf)
@@ -140,22 +137,22 @@ class Tree:
         self.repair()
 
     def _substitute(self, node: Node, index: int) -> tuple[Node, bool]:
-        """Return the leaf with the entry next to an inner node's, and whether it is later."""
+        """Return a leaf that has a neighbor of an inner node's entry, and whether that is later."""
         younger = self.child(node, index + 1).arity > self.least(node.level - 1)
         leaf = self._next_to(node, index, younger)
-        if not leaf.count:  # the left end has no entry to give
+        if not leaf.count:  # a leaf at the left end may have no entry
             leaf, younger = self._next_to(node, index, True), True
         return leaf, younger
 
     def _next_to(self, node: Node, index: int, younger: bool) -> Node:
-        """Return the leaf before the entry of an inner node, or after it."""
+        """Return the leaf just before the entry of an inner node, or just after it."""
         leaf = self.child(node, index + younger)
         while leaf.level:
             leaf = self.child(leaf, 0 if younger else leaf.count)
         return leaf
 
     def _load_neighbours(self, node: Node) -> None:
-        """Read what rebalancing may need, as far as a removal may propagate upwards."""
+        """Read the neighbors that rebalancing may need, at every level that a removal can reach."""
         while node.parent is not None and node.arity <= self.least(node.level):
             left = max(node.parent.index_of(node) - 1, 0)
             for index in range(left, min(left + 2, node.parent.arity)):
@@ -165,7 +162,7 @@ class Tree:
     # --- finding ----------------------------------------------------------------------------------
 
     def find(self, time: int) -> tuple[Node, int] | None:
-        """Return the oldest entry of a time, its node and index, or None."""
+        """Return the node and index of the oldest entry with a given time, or None."""
         node, found = self._start(time, True), None
         while True:
             index = bisect_left(node.times, time)
@@ -176,7 +173,7 @@ class Tree:
             node = self.child(node, index)
 
     def _place_after(self, time: int) -> tuple[Node, int]:
-        """Return the leaf where a value belongs, after others of its time, and the index."""
+        """Return the leaf and index where a value belongs, after others with its time."""
         node = self._start(time, False)
         while True:
             index = bisect_right(node.times, time)
@@ -185,13 +182,13 @@ class Tree:
             node = self.child(node, index)
 
     def _start(self, time: int, at_first: bool) -> Node:
-        """Return a node at or above the first entry of a time, or the place after all."""
+        """Return a node at or above the first entry with this time, or the place after the last."""
         return self.root
 
     # --- rebalancing ------------------------------------------------------------------------------
 
     def split_up(self, node: Node, ends: Sequence[int] = ()) -> None:
-        """Split overfull nodes from here up; the first one at these entries, if given."""
+        """Split overfull nodes from this node up; the first at the entries ``ends``, if given."""
         while node.arity > 2 * self.least(node.level):
             parent = self.parent_above(node)
             self.split(node, parent, ends)
@@ -207,7 +204,7 @@ class Tree:
         return parent_of(node)
 
     def split(self, node: Node, parent: Node, ends: Sequence[int] = ()) -> None:
-        """Split a node of any arity into nodes of the least arity, but for the last."""
+        """Split a node of any arity into nodes of the least arity; the last one may be larger."""
         least = self.least(node.level)
         ends = ends or [piece * least - 1 for piece in range(1, node.arity // least)]
         self.steps["split"] += len(ends)
@@ -216,7 +213,7 @@ class Tree:
             for end, stop in zip(ends, [*ends[1:], node.count], strict=True)
         ]
         between = node.entries.schema.take(node.entries.rows, np.array(ends))
-        # A copy, so that the first node does not retain the memory of a whole batch.
+        # Copying lets the memory of a whole batch be freed.
         node.entries = node.entries.copy(0, ends[0])
         if node.level:
             node.sums.truncate(ends[0] + 1)
@@ -224,7 +221,7 @@ class Tree:
         self.put_behind(node, parent, rights, between)
 
     def put_behind(self, node: Node, parent: Node, rights: Sequence[Node], between: Rows) -> None:
-        """Insert new nodes after one, with the entries that precede each of them."""
+        """Insert new nodes after a node, with the entry that precedes each of them."""
         at, sums = parent.index_of(node), self._sums(rights)
         if not node.level:
             parent.sums.put(at, (self.kind.fold(node), node.count))
@@ -236,12 +233,12 @@ class Tree:
         for each in (*rights, node):
             if each.level or self.is_spine(each):
                 self.touch(each)
-            else:  # the parent has the sum of a leaf already
+            else:  # the parent already has the sum of a leaf
                 self.cache.mark_dirty(each)
         self.touch(parent)
 
     def _piece(self, node: Node, start: int, stop: int) -> Node:
-        """Return some entries of a node, and the subtrees around them, as a node."""
+        """Return some entries of a node, and the subtrees around them, as a new node."""
         piece = self.kind.node(node.level, node.entries.copy(start, stop))
         if node.level:
             piece.sums = node.sums.copy(start, stop + 1)
@@ -250,7 +247,7 @@ class Tree:
         return piece
 
     def _sums(self, nodes: Sequence[Node]) -> Rows:
-        """Return what a parent stores of new leaves; for other nodes it is computed later."""
+        """Return what a parent stores of new leaves, and placeholders for inner nodes."""
         schema, identity = self.kind.sums, self.monoid.identity
         sums = schema.new(len(nodes))
         for at, node in enumerate(nodes):
@@ -259,17 +256,14 @@ class Tree:
         return sums
 
     def fill_up(self, node: Node) -> None:
-        """Merge or fill up underfull nodes from here up."""
+        """Merge or fill up underfull nodes from this node up."""
         while node is not self.root and node.arity < self.least(node.level):
             node = self.fill(node)
         if node is self.root:
             self.lower()
 
     def fill(self, node: Node) -> Node:
-        """Merge an underfull node with a neighbour, or fill it up from there; return the parent.
-
-        A node without neighbours is left unchanged.
-        """
+        """Merge an underfull node with a neighbor, if any, or fill it up; return the parent."""
         parent = parent_of(node)
         if parent.arity == 1:
             return parent
@@ -283,7 +277,7 @@ class Tree:
         return parent
 
     def lower(self) -> None:
-        """Remove a root without entries."""
+        """Remove every root that has no entries."""
         while self.root.level and not self.root.count:
             old, self.root = self.root, self.child(self.root, 0)
             self.root.parent = None
@@ -293,7 +287,7 @@ class Tree:
             self.touch(self.root)
 
     def _merge(self, parent: Node, at: int, left: Node, right: Node) -> None:
-        """Merge two neighbours and the entry between them into one."""
+        """Merge two neighbors and the entry between them into one node."""
         self.steps["merge"] += 1
         time, row = parent.entries.remove(at)
         left.entries.insert(left.count, (time, row))
@@ -311,7 +305,7 @@ class Tree:
         self._replaced(right, left)
 
     def _move(self, parent: Node, at: int, left: Node, right: Node) -> None:
-        """Fill up one of two neighbours with half of the spare entries of the other."""
+        """Fill up one of two neighbors with half of the spare entries of the other."""
         self.steps["move"] += 1
         count = abs(left.arity - right.arity) // 2
         between = parent.entries.at(at)
@@ -345,25 +339,25 @@ class Tree:
         to.links[at:at] = links
         to.take(links)
 
-    # --- where trees with fingers take part -------------------------------------------------------
+    # --- extension points for finger trees --------------------------------------------------------
 
     def may_lack(self, node: Node) -> bool:
         """Return whether a node may have less than the least arity."""
         return False
 
     def _raised(self, old: Node) -> None:
-        """Note that there is a new root above the old one."""
+        """React to a new root above the old one."""
 
     def _lowered(self) -> None:
-        """Note that the root was removed."""
+        """React to the removal of the root."""
 
     def _replaced(self, old: Node, new: Node) -> None:
-        """Note that the right end of a node's content is in another node now."""
+        """React to the move of the right end of a node's content into another node."""
 
     # --- aggregates -------------------------------------------------------------------------------
 
     def touch(self, node: Node) -> None:
-        """Note that a node has changed: its aggregate needs repair."""
+        """Record that a node has changed and its aggregate needs repair."""
         while len(self._touched) <= node.level:
             self._touched.append({})
         self._touched[node.level][id(node)] = node
@@ -375,7 +369,7 @@ class Tree:
             self._touched[node.level].pop(id(node), None)
 
     def repair(self) -> None:
-        """Compute again the aggregates of all nodes that have changed, and of those above."""
+        """Recompute the aggregates of all changed nodes and of the nodes above them."""
         for touched in self._touched:
             while touched:
                 _, node = touched.popitem()
@@ -393,10 +387,10 @@ class Tree:
             parent.sums.put(parent.index_of(node), (aggregate, self.kind.size(node)))
             self.touch(parent)
 
-    # --- looking at it ----------------------------------------------------------------------------
+    # --- iteration --------------------------------------------------------------------------------
 
     def nodes(self) -> Iterator[Node]:
-        """Yield every node, a parent before its children; reads every page."""
+        """Yield every node, a parent before its children. Reads every page."""
         waiting = [self.root]
         while waiting:
             node = waiting.pop()
@@ -404,7 +398,7 @@ class Tree:
             waiting.extend(self.child(node, i) for i in range(len(node.links)))
 
     def resident(self) -> Iterator[Node]:
-        """Yield every node that is in memory."""
+        """Yield every node in memory."""
         waiting = [self.root]
         while waiting:
             node = waiting.pop()
@@ -412,7 +406,7 @@ class Tree:
             waiting.extend(link.node for link in node.links if link.node is not None)
 
     def entries(self) -> Iterator[tuple[int, Row]]:
-        """Yield every event in the order of time; reads every page once."""
+        """Yield every event in order of time. Reads every page once."""
         yield from self._entries(self.root)
 
     def _entries(self, node: Node) -> Iterator[tuple[int, Row]]:
@@ -428,13 +422,13 @@ class Tree:
     def check(self) -> None:
         """Assert the size, order and aggregation invariants (FiBA paper, sections 3.1 and 3.2).
 
-        Everything is folded again from the events: O(n) combines, and every page is read. Changes
+        Folds everything again from the events: O(n) combines, and reads every page. Changes
         nothing. Raises InvariantViolation.
         """
         require_same("the root's aggregate", self.query(), self._check_all()[self.root][0])
 
     def _check_all(self) -> Folds:
-        """Check sizes, order, and the sums of subtrees off the spines."""
+        """Check sizes, order, and the sums of subtrees off the spines; return the folds."""
         for node in self.nodes():
             self._check_node(node)
         last = None
@@ -465,7 +459,7 @@ class Tree:
             require(fits, f"a child of {where} is not where its parent says")
 
     def _check_sums(self, node: Node, folds: Folds) -> tuple[Refold, int]:
-        """Check the sums of the subtrees below a node; return the fold and the size of all."""
+        """Check the sums of the subtrees below a node; return its fold and its size."""
         size = node.count
         for index in range(len(node.links)):
             below = self.child(node, index)
@@ -483,7 +477,7 @@ class Tree:
         return fold, size
 
     def _items(self, node: Node, folds: Folds) -> list[Refold]:
-        """Yield the subtrees and entries of a node alternately; all entries of a leaf as one."""
+        """Return the subtrees and entries of a node alternately; for a leaf, one item."""
         lifted = [self.monoid.lift(node.entries.at(index)[1]) for index in range(node.count)]
         if not node.level:
             return [Refold(self.monoid, lifted)]
@@ -497,11 +491,11 @@ class Tree:
 
 
 def require(holds: bool, what: str) -> None:
-    """Raises InvariantViolation with a message unless a condition holds."""
+    """Raise InvariantViolation with a message unless a condition holds."""
     if not holds:
         raise InvariantViolation(f"{what}; report this as a bug")
 
 
 def require_same(what: str, found: Partial, fold: Refold) -> None:
-    """Raises InvariantViolation unless an aggregate equals a newly folded one."""
+    """Raise InvariantViolation unless an aggregate equals a newly computed one."""
     require(fold.agrees(found), f"{what} is {found!r} instead of {fold!r}")

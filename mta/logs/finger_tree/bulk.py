@@ -1,11 +1,11 @@
-"""Bulk insertion: many events at once, better than one by one.
+"""Bulk insertion: adds many events together, faster than one by one.
 
 After "Out-of-Order Sliding-Window Aggregation with Efficient Bulk Evictions and Insertions" (VLDB
-2023): a sorted batch of m values at distance d is distributed over the leaves on one way down, a
-leaf and every node above it folded once however many values they get. Bulk eviction is
+2023): one descent distributes a sorted batch of m values at distance d over the leaves. Each
+affected leaf and each node above it is folded once, however many values it gets. Bulk eviction is
 ``FingerTree.evict_oldest``.
 
-Cost, in combines, at constant arity: O(m log(d / m)) amortised.
+Cost, in combines, at constant arity: amortized O(m log(d / m)).
 
 >>> from mta import Monoid
 >>> tree = FingerTree(Monoid(identity="", combine=lambda a, b: a + b))
@@ -25,14 +25,14 @@ from mta.columns.schemas import Rows
 from mta.logs.finger_tree.fingers import FingerTree
 from mta.logs.finger_tree.node import Node, RowBuffer
 
-#: Up to this many values are added to a leaf one after the other.
+#: Up to this many values are inserted into a leaf one by one.
 _FEW = 2
 
 
 def insert_sorted(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -> None:
-    """Add values in the order of time, each after existing ones of its time.
+    """Add values in order of time, each after existing values with its time.
 
-    Those in order after the late ones are appended. A failed read changes nothing.
+    Values that are later than all existing ones are appended. A failed read changes nothing.
     """
     if count == 0 or _append(tree, times, rows, count):
         return
@@ -44,7 +44,7 @@ def insert_sorted(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -
 
 
 def _insert_among(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -> None:
-    """Add values among the existing ones, or where the last leaf has to give up entries."""
+    """Add values among the existing ones, or where the last leaf must give up entries."""
     node = tree.subtree_for(int(times[0]), int(times[-1]))
     _load(tree, node, times)
     _pour(tree, node, times, rows, count)
@@ -54,16 +54,16 @@ def _insert_among(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -
 
 
 def _require_liftable(tree: FingerTree, rows: Rows, count: int) -> None:
-    """Lift all values, so that one that cannot be lifted is not added."""
+    """Lift all values, so that none is added if one cannot be lifted."""
     if not tree.monoid.is_columnar:
         tree.monoid.lift_rows(rows, count)
 
 
 def _ends_of_last(tree: FingerTree, node: Node, arity: int) -> list[int]:
-    """Return where an overfull last leaf is split; None for others, which are halved.
+    """Return where to split an overfull last leaf; an empty list for other nodes.
 
-    Its pieces are as full as possible, so that they need fewer pages. The new last leaf, to which
-    events in order are added, gets the rest, or the least arity.
+    The pieces are as full as possible, to save pages. The last piece is the new last leaf, which
+    gets the events in order; it has the remaining entries, at least the minimum.
     """
     if node is not tree.last_leaf:
         return []
@@ -73,7 +73,7 @@ def _ends_of_last(tree: FingerTree, node: Node, arity: int) -> list[int]:
 
 
 def _append(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -> bool:
-    """Add values at the end, if they are in order."""
+    """Add values at the end if they are in order; return whether they were added."""
     leaf = tree.last_leaf
     held = leaf.count
     if held and times[0] < leaf.time_at(held - 1):
@@ -95,9 +95,9 @@ def _append(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -> bool
 
 
 def _append_leaves(tree: FingerTree, leaf: Node, times: np.ndarray, rows: Rows, count: int) -> bool:
-    """Add values as leaves after the last one, unless that has to give up some of its entries.
+    """Add values as leaves after the last leaf, unless that must give up some of its entries.
 
-    The leaves into which these would be split are created directly, each copied once.
+    Creates the leaves that a split would produce, so each value is copied only once.
     """
     held, schema, new = leaf.count, leaf.entries.schema, (times, rows)
     ends = [end - held for end in _ends_of_last(tree, leaf, leaf.arity + count)]
@@ -120,7 +120,7 @@ def _append_leaves(tree: FingerTree, leaf: Node, times: np.ndarray, rows: Rows, 
 
 
 def _load(tree: FingerTree, node: Node, times: np.ndarray) -> None:
-    """Read the nodes where values of these times belong."""
+    """Read the nodes in which values of these times belong."""
     if not node.level:
         return
     cuts = [0, *times.searchsorted(node.times).tolist(), len(times)]

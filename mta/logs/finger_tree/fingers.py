@@ -1,16 +1,16 @@
 """FiBA, the finger B-tree aggregator (FiBA paper, sections 3.2 and 3.3).
 
-Fingers point at the first and the last leaf, and the *spines* are the nodes from there up to the
-root. Searches start at the nearer finger. A change far from the root need not reach it, because
-each node keeps the aggregate for its place (Figure 2):
+Fingers point to the first and the last leaf. The *spines* are the nodes on the paths from the
+fingers up to the root. Searches start at the nearer finger. A change far from the root often stops
+before it reaches the root, because each node keeps the aggregate for its place (Figure 2):
 
-    up      off the spines: the whole subtree (kept in the parent, see ``node``)
-    inner   the root: everything but the first and the last subtree
-    left    on the left spine: everything of the root's first subtree but its own first subtree
+    up      off the spines: the whole subtree (stored in the parent, see ``node``)
+    inner   the root: everything except the first and the last subtree
+    left    on the left spine: the root's first subtree without the node's own first subtree
     right   on the right spine: the same from the other side
 
-so the fingers and the root together have the result. The paper's Figure 3(A), values
-named by letters, left and right of them the spines:
+The fingers and the root together therefore give the result. This is the paper's Figure 3(A), with
+letters as values and the spines at the left and the right:
 
                         [ . g . o . ]                    root: ghijklmno
               [ . c . e . ]          [ . t . ]           left: cdef, right: qst
@@ -20,7 +20,7 @@ named by letters, left and right of them the spines:
 >>> tree = FingerTree(Monoid(identity="", combine=lambda a, b: a + b))
 >>> for time, letter in enumerate("abcdefgh"):
 ...     tree.insert(10 * time, letter)
->>> tree.insert(65, "!")  # late: between g and h
+>>> tree.insert(65, "!")  # a late event between g and h
 >>> tree.evict(0)
 True
 >>> tree.query()
@@ -32,20 +32,19 @@ True
 >>> tree.fold_between(tree.at_position(5), "all before")  # to the end
 'g!h'
 
-Instead of flags in the nodes, which a published implementation forgot to update where a node
-borrowed from the left spine, each spine is a list of its nodes, one a level, and a node is on it
-or not.
+The paper marks spine nodes with flags, which a published implementation failed to update when a
+node borrowed from the left spine. Here each spine is a list with one node per level.
 
-A tree out of a snapshot has no left spine, and no aggregates on the right one, until they are
-needed: for single events, not for batches. So long the nodes at its left end are as any others,
-with their up-aggregates in their parents; what a batch does not touch is neither read nor folded.
+A restored tree has no left spine, and no aggregates on the right spine, until single events need
+them. Batches do not need them. Until then the nodes at its left end are like any others, with
+up-aggregates in their parents, and a batch neither reads nor folds nodes that it does not change.
 
-The oldest values leave by one cut, however many they are, and nothing is rebalanced after it: the
-nodes at the left end of their levels may have less than MIN_ARITY, down to no entry at all. As all
-others have it, and the root has two children, a tree is no higher for that.
+One cut evicts any number of the oldest values, without rebalancing: the nodes at the left end of
+their levels may then have an arity below MIN_ARITY, or no entry at all. All other nodes keep the
+minimum and the root has two children, so the tree does not become higher.
 
-Costs, in combines: query 2; insert and evict O(arity * log d) amortised at distance d from the
-nearer end, O(1) at the ends, where a leaf is folded as Two-Stacks; range query O(arity * log n).
+Costs, in combines: query 2; insert and evict amortized O(arity * log d) at distance d from the
+nearer end, O(1) at the ends, where a leaf is folded like Two-Stacks; range query O(arity * log n).
 """
 
 from __future__ import annotations
@@ -64,15 +63,15 @@ from mta.logs.finger_tree.btree import Folds, Tree, require, require_same
 from mta.logs.finger_tree.node import Node, Piece, parent_of
 from mta.monoids.base import Partial, Refold
 
-#: A path through a tree between two entries. In each node it passes through or beside one subtree:
-#: the index of the entry after it, and how it continues in the subtree before that entry, or on
-#: which side of it that subtree is.
+#: A path through a tree between two entries. In each node, it passes through or beside a subtree.
+#: Returns the index of the entry after that subtree, and how the path continues in the subtree, or
+#: on which side of the path the subtree is.
 Cut = Callable[[Node], "tuple[int, Passage]"]
 Passage = Cut | Literal["all before", "all after"]
 
 
 def after_time(time: int) -> Cut:
-    """Return the cut after the entries of a time."""
+    """Return the cut after the entries up to a time."""
 
     def cut(node: Node) -> tuple[int, Passage]:
         return int(node.times.searchsorted(time, side="right")), cut
@@ -85,14 +84,14 @@ class FingerTree(Tree):
 
     def _begin(self) -> None:
         super()._begin()
-        #: The spines from the fingers up, without the root. The left one is None while there is
-        #: none.
+        #: The spines from the fingers up, without the root. The left spine is None until it is
+        #: created.
         self._left: list[Node] | None = []
         self.right: list[Node] = []
         #: Whether the root and the right spine have their aggregates.
         self.is_folded = True
-        #: The level from which down the left spine has new nodes, and the levels of both spines to
-        #: be repaired downwards from.
+        #: The highest level with new nodes on the left spine, and the highest levels of both spines
+        #: to repair; repairs proceed downwards.
         self._new_left = -1
         self._lowest = [-1, -1]
 
@@ -100,7 +99,7 @@ class FingerTree(Tree):
 
     @property
     def left(self) -> list[Node]:
-        """Return the left spine from the finger up; created on first use, one page per level."""
+        """The left spine from the finger up. Created on first use with one page read per level."""
         return self.load_left() if self._left is None else self._left
 
     def load_left(self) -> list[Node]:
@@ -116,12 +115,12 @@ class FingerTree(Tree):
 
     @property
     def last_leaf(self) -> Node:
-        """Return the leaf with the newest entries."""
+        """The leaf with the newest entries."""
         return self.right[0] if self.right else self.root
 
     @property
     def has_left(self) -> bool:
-        """Return whether there is a left spine."""
+        """Whether there is a left spine."""
         return self._left is not None
 
     def on_left(self, node: Node) -> bool:
@@ -153,7 +152,7 @@ class FingerTree(Tree):
         if self._left is not None:
             self._left.pop()
         self.right.pop()
-        # The aggregates below a root do not extend as far as those below a node of the spines.
+        # Nodes below the root have other aggregates than nodes below a spine node.
         for spine in (self._left, self.right):
             if spine:
                 self.touch(spine[-1])
@@ -165,7 +164,7 @@ class FingerTree(Tree):
     # --- the interface of the paper ---------------------------------------------------------------
 
     def query(self) -> Partial:
-        """Return the aggregate of all values in the order of time; 2 combines, no page read."""
+        """Return the aggregate of all values in order of time. 2 combines, no page read."""
         self._fold_spine()
         if not self.root.level:
             return self.root.agg
@@ -174,7 +173,7 @@ class FingerTree(Tree):
         return combine(combine(left, self.root.agg), self.right[0].agg)
 
     def insert(self, time: int, row: Row) -> None:
-        """Add a value; O(arity * log d) combines amortised, 1 at the end."""
+        """Add a value. Amortized O(arity * log d) combines, 1 at the end."""
         time, leaf = whole_number(time), self.last_leaf
         is_late = leaf.count > 0 and time < leaf.time_at(leaf.count - 1)
         if is_late or leaf.arity >= 2 * self.least(0):
@@ -191,10 +190,10 @@ class FingerTree(Tree):
         self.cache.mark_dirty(leaf)
 
     def evict_oldest(self, count: int = 1) -> int:
-        """Remove the oldest values; return the time of the last of them, 0 for none.
+        """Remove the oldest values; return the time of the last of them, 0 if none.
 
-        Amortised 2 combines for one value, O(log m) for m, and at most one page read per level.
-        Raises EmptyWindow if there are too few. A failed read changes nothing.
+        Amortized 2 combines for one value, O(log m) for m values; at most one page read per level.
+        Raises EmptyWindow if there are too few values. A failed read changes nothing.
         """
         count = whole_number(count)
         if not 0 <= count <= self.size:
@@ -216,16 +215,16 @@ class FingerTree(Tree):
         suffix = monoid.combine(monoid.partials.at(stack.suffixes, stack.at), stack.added)
         leaf.entries.drop(count)
         leaf.agg, leaf.stack = self._with_left_of(leaf, suffix), stack
-        # A root that is a leaf is now folded; new entries are added to that fold.
+        # A root that is a leaf is now folded: later insertions update its fold.
         self.is_folded |= leaf is self.root
         self.size -= count
         self.cache.mark_dirty(leaf)
         return newest
 
     def _cut_off(self, count: int) -> None:
-        """Cut the tree along one path, and drop everything before it unread.
+        """Cut the tree along one path; drop everything before the path without reading it.
 
-        Without a left spine the path starts at the root, and ends where whole subtrees are dropped.
+        Without a left spine, the path starts at the root and ends where whole subtrees are dropped.
         """
         if count == self.size:
             self.clear()
@@ -251,10 +250,10 @@ class FingerTree(Tree):
         self.repair()
 
     def _path_to(self, node: Node, count: int) -> list[tuple[Node, int, Passage]]:
-        """Return the path of the cut after ``count`` entries of a subtree; reads its nodes.
+        """Return the path of the cut after ``count`` entries of a subtree, reading its nodes.
 
-        It ends where whole subtrees are dropped; with a left spine at the leaf, unless that is
-        dropped too.
+        The path ends where whole subtrees are dropped. With a left spine it ends at the leaf,
+        unless the leaf is dropped too.
         """
         path: list[tuple[Node, int, Passage]] = []
         while node.level:
@@ -267,7 +266,7 @@ class FingerTree(Tree):
         return [*path, (node, count, "all after")]
 
     def _empty_before(self, node: Node) -> list[Node]:
-        """Put an empty subtree before the first entry of a node; return its nodes, going down."""
+        """Insert an empty subtree before the first entry of a node; return its nodes, top down."""
         nodes = []
         while node.level:
             below = self.kind.node(node.level - 1)
@@ -278,9 +277,9 @@ class FingerTree(Tree):
         return nodes
 
     def prefetched(self, most: int) -> Prefetched | None:
-        """Return what single events need at both ends; None without a left spine or without events.
+        """Return what single events need at both ends; None without a left spine or events.
 
-        With each eviction the root's aggregate is on the right of the rest of the first leaf.
+        Each fold combines the rest of the first leaf with the aggregates between it and the last.
         """
         leaf, monoid = self.last_leaf, self.monoid
         if self._left is None:
@@ -290,7 +289,7 @@ class FingerTree(Tree):
         if not first.count:
             return None
         stack = first.stack or self.kind.stack(first)
-        if stack.size - stack.at < min(most, first.count):  # some events have no suffix in it
+        if stack.size - stack.at < min(most, first.count):  # some events are not in the stack
             stack = self.kind.stack(first)
         first.stack = stack
         count = min(most, stack.size - stack.at, first.count - 1)
@@ -308,11 +307,11 @@ class FingerTree(Tree):
 
     @property
     def room(self) -> int:
-        """Return how many values fit into the last leaf."""
+        """How many values fit in the last leaf."""
         return 2 * self.least(0) - self.last_leaf.arity
 
     def append(self, times: np.ndarray, rows: Rows, count: int) -> None:
-        """Add values at the end, which must fit into the last leaf; no combine."""
+        """Add values at the end, which must fit in the last leaf. No combine."""
         leaf = self.last_leaf
         leaf.entries.extend((times, rows), count)
         self.size += count
@@ -320,10 +319,7 @@ class FingerTree(Tree):
         self.unfold()
 
     def drop_newest(self, count: int) -> None:
-        """Remove the newest values, which must be in the last leaf; at least as many must follow.
-
-        No combine: all is unfolded.
-        """
+        """Remove the newest values, all in the last leaf. The caller appends as many or more."""
         leaf = self.last_leaf
         leaf.entries.truncate(leaf.count - count)
         self.size -= count
@@ -331,14 +327,14 @@ class FingerTree(Tree):
         self.unfold()
 
     def unfold(self) -> None:
-        """Defer the aggregates of the root and the right spine until they are requested."""
+        """Defer the aggregates of the root and the right spine until their next use."""
         self.last_leaf.stack, self.is_folded = None, False
 
     def append_folded(self, times: np.ndarray, rows: Rows, count: int, fold: Partial) -> None:
-        """Append like ``append``, after ``prefetched``: all stays folded, with at most 1 combine.
+        """Append after ``prefetched``, and update all aggregates with at most 1 combine.
 
-        ``fold`` is the new aggregate of the last leaf; if that is the root, of the entries added to
-        its stack, as ``prefetched`` had it.
+        ``fold`` is the new aggregate of the last leaf. If that leaf is the root, it is instead the
+        aggregate of the entries added to the stack that ``prefetched`` used.
         """
         leaf, stack = self.last_leaf, self.last_leaf.stack
         self.append(times, rows, count)
@@ -358,16 +354,13 @@ class FingerTree(Tree):
         self.remove(*self.entry_at(position))
 
     def clear(self) -> None:
-        """Remove everything; no combine, no page read."""
+        """Remove everything. No combine, no page read."""
         self.cache.drop(self.root.level - 1, self.root.links, self.root)
         self.cache.discard(self.root)
         self._begin()
 
     def set_left(self, path: list[Node]) -> None:
-        """Set the nodes at the end of the left spine, if there is one, the highest first.
-
-        It may be the root.
-        """
+        """Set the lowest nodes of the left spine, if it exists; ``path`` may include the root."""
         if self._left is None:
             return
         spine, below = self.left, [node for node in path if node is not self.root]
@@ -377,12 +370,12 @@ class FingerTree(Tree):
     # --- saving and restoring -----------------------------------------------------------------
 
     def settle_left(self) -> None:
-        """Update what parents store of the left spine, so that it can be written."""
+        """Update the sums that parents store for the left spine, so that it can be written."""
         for node in [*self._left[1:], self.root] if self._left else ():
             node.sums.put(0, (self.whole(node, 0), self.size_of(node, 0)))
 
     def restore(self, spine: list[Node], size: int) -> None:
-        """Set the tree to this root and right spine; no combine."""
+        """Set the root and the right spine. No combine."""
         self.root, self.right = spine[0], spine[:0:-1]
         self._left, self.is_folded, self.size = None, False, size
 
@@ -391,8 +384,8 @@ class FingerTree(Tree):
     def entry_at(self, position: int) -> tuple[Node, int]:
         """Return the node and index of the entry at a position, counted from the oldest.
 
-        Visits O(log d) nodes at distance d from the nearer end, if there is a left spine, and reads
-        at most one page per level; a leaf only if the entry is in it.
+        With a left spine, visits O(log d) nodes at distance d from the nearer end. Reads at most
+        one page per level, and a leaf only if it has the entry.
         """
         node, before = self._near(position)
         position -= before
@@ -405,7 +398,7 @@ class FingerTree(Tree):
         return node, position
 
     def subtree_for(self, first: int, last: int) -> Node:
-        """Return a node of the spines with all values between two times below it, or the root."""
+        """Return a spine node with all values between two times below it, or the root."""
         node = self._start(first, False)
         while self.on_left(node) and not self.on_right(node) and not self._is_beside(node, last):
             node = parent_of(node)
@@ -431,7 +424,7 @@ class FingerTree(Tree):
     # --- aggregates -------------------------------------------------------------------------------
 
     def repair(self) -> None:
-        """Repair what has changed up to the spines and the root, then the spines downwards."""
+        """Repair changed nodes up to the spines and the root, then the spines downwards."""
         self._lowest = [self._new_left, -1]
         self._new_left = -1
         super().repair()
@@ -455,14 +448,14 @@ class FingerTree(Tree):
             node.agg = self._with_left_of(node, self.kind.but_first(node))
 
     def _renew_right(self, level: int) -> None:
-        """Compute the right aggregates from a level down to the finger, if they are kept."""
+        """Compute the right aggregates from a level down to the finger, unless deferred."""
         for node in reversed(self.right[: level + 1]) if self.is_folded else ():
             above, node.agg = parent_of(node), self.kind.but_last(node)
             if above is not self.root:
                 node.agg = self.monoid.combine(above.agg, node.agg)
 
     def _fold_spine(self) -> None:
-        """Compute the aggregates of the root and the right spine, if this was deferred."""
+        """Compute the deferred aggregates of the root and the right spine."""
         if not self.is_folded:
             self.is_folded = True
             self.root.agg = self.kind.fold(self.root)
@@ -480,21 +473,21 @@ class FingerTree(Tree):
         return below if below and (self.on_left(below) or self.on_right(below)) else None
 
     def whole(self, node: Node, index: int) -> Partial:
-        """Return the up-aggregate of a child; on the spines with O(arity * levels) combines."""
+        """Return the up-aggregate of a child. O(arity * levels) combines on the spines."""
         below = self.spine_child(node, index)
         return (
             node.fold_at(index) if below is None else self._fold(below, "all after", "all before")
         )
 
     def size_of(self, node: Node, index: int) -> int:
-        """Return the number of events below a child, also on the spines."""
+        """Return the number of events below a child, which may be on a spine."""
         below = self.spine_child(node, index)
         if below is None:
             return node.size_at(index)
         return self.size_below(below)
 
     def size_below(self, node: Node) -> int:
-        """Return the number of events in the subtree of a node, also on the spines."""
+        """Return the number of events in the subtree of a node, which may be on a spine."""
         count = node.entries.count
         return count + int(self.sizes_of(node).sum()) if node.level else count
 
@@ -521,18 +514,18 @@ class FingerTree(Tree):
         return places
 
     def child_with(self, node: Node, position: int) -> tuple[int, int]:
-        """Return the child of an inner node with a position of its subtree, or after it.
+        """Return the child of an inner node with a position of its subtree, or just after it.
 
-        The second result is the number of events before that child.
+        Also returns the number of events before that child.
         """
         places = self.places_of(node)
         index = int(places.searchsorted(position))
         return index, int(places[index - 1]) + 1 if index else 0
 
     def above_leaf(self, position: int) -> tuple[Node, int]:
-        """Return the node above the leaf with a position, or the root if that is the leaf.
+        """Return the node above the leaf with a position, or the root if the root is that leaf.
 
-        The second result is the number of events before its subtree. One page read per level.
+        Also returns the number of events before its subtree. One page read per level.
         """
         node, first = self.root, 0
         while node.level > 1:
@@ -548,7 +541,7 @@ class FingerTree(Tree):
     # --- between two cuts -------------------------------------------------------------------------
 
     def at_position(self, position: int) -> Cut:
-        """Return the cut before the entry of a position, counted from the oldest in the subtree."""
+        """Return the cut before the entry at a position, counted from the oldest in the subtree."""
 
         def cut(node: Node) -> tuple[int, Passage]:
             if not node.level:
@@ -562,9 +555,9 @@ class FingerTree(Tree):
         return cut
 
     def fold_between(self, start: Passage, stop: Passage) -> Partial:
-        """Return the aggregate of the entries between two cuts, the identity for none.
+        """Return the aggregate of the entries between two cuts, the identity if there are none.
 
-        Costs O(arity * log n) combines, and at most two page reads per level.
+        Costs O(arity * log n) combines and at most two page reads per level.
         """
         return self._fold(self.root, start, stop)
 
@@ -585,7 +578,7 @@ class FingerTree(Tree):
         return rows, size
 
     def _gather(self, node: Node, start: Passage, stop: Passage, pieces: list[Piece]) -> None:
-        """Collect the aggregates between two cuts, in order, to be folded all at once."""
+        """Collect the aggregates between two cuts, in order, for a single fold."""
         first, left = (0, start) if isinstance(start, str) else start(node)
         end, right = (node.count, stop) if isinstance(stop, str) else stop(node)
         if node.level and first == end:
@@ -604,7 +597,7 @@ class FingerTree(Tree):
     def _gather_child(
         self, node: Node, index: int, start: Passage, stop: Passage, pieces: list[Piece]
     ) -> None:
-        """Collect the aggregates between two cuts of a subtree, read only if a cut is in it."""
+        """Collect the aggregates between two cuts of a subtree. Reads it only to cut it."""
         if start == "all before" or stop == "all after":
             return
         whole = isinstance(start, str) and isinstance(stop, str)
@@ -617,7 +610,7 @@ class FingerTree(Tree):
     def fold_positions(self, start: int, stop: int) -> Partial:
         """Return the aggregate from one position to another, counted from the oldest.
 
-        Costs O(arity * log d) combines and O(log d) nodes at distance d of ``start`` from the
+        Costs O(arity * log d) combines and O(log d) nodes if ``start`` is at distance d from the
         newest.
         """
         if start >= stop:
@@ -627,10 +620,10 @@ class FingerTree(Tree):
         return self._fold(node, self.at_position(start - before), end)
 
     def folds_behind(self, position: int) -> tuple[np.ndarray, Rows]:
-        """Return positions from one on, and the aggregates from each to the end.
+        """Return positions from ``position`` on, and the aggregate from each to the end.
 
-        If a leaf starts at the first, they are the starts of the leaves of its parent; otherwise it
-        is the only one. All together cost as much as one ``fold_positions``.
+        If a leaf starts at ``position``, the positions are those of its parent's leaves; otherwise
+        ``position`` is the only one. Costs as much as one ``fold_positions``.
         """
         schema, (node, first) = self.monoid.partials, self.above_leaf(position)
         index, before = self.child_with(node, position - first) if node.level else (0, 0)
@@ -645,19 +638,19 @@ class FingerTree(Tree):
     def longest_prefix(
         self, position: int, prefix: Partial, accepts: Callable[[Partial], bool]
     ) -> int:
-        """Return where the longest run ends whose fold after a prefix is accepted.
+        """Return the end of the longest run whose fold, after a prefix, is accepted.
 
-        Costs O(arity * log n) combines, and at most two page reads per level; calls ``accepts``
-        O(log n) times.
+        Costs O(arity * log n) combines, at most two page reads per level, and O(log n) calls of
+        ``accepts``.
         """
         return self._accepted(self.root, self.at_position(position), prefix, accepts)[0]
 
     def _accepted(
         self, node: Node, start: Passage, prefix: Partial, accepts: Callable[[Partial], bool]
     ) -> tuple[int, Partial, bool]:
-        """Return the end of the longest accepted run after a cut, its fold, and if it is complete.
+        """Return the end and fold of the longest accepted run after a cut, and if all is accepted.
 
-        The end counts from the subtree's first entry, also if the cut is after that.
+        The end counts from the subtree's first entry, even if the cut is after that entry.
         """
         first, left = (0, start) if isinstance(start, str) else start(node)
         pieces: list[Piece] = []
@@ -690,9 +683,9 @@ class FingerTree(Tree):
         return self.events_before(node, first + index) + end, prefix, False
 
     def _holds(self, position: int) -> tuple[Node, int]:
-        """Return the lowest node of the right spine, or the root, with all from a position on.
+        """Return the lowest node of the right spine, or the root, with all entries from a position.
 
-        The second result is the number of entries before those below it.
+        Also returns the number of entries before its subtree.
         """
         below = 0
         for node in self.right:
@@ -702,9 +695,9 @@ class FingerTree(Tree):
         return self.root, 0
 
     def _near(self, position: int) -> tuple[Node, int]:
-        """Return the lowest node of either spine that has a position below it, or the root.
+        """Return the lowest node of a spine, or the root, whose subtree contains a position.
 
-        The second result is the number of entries before those below it.
+        Also returns the number of entries before its subtree.
         """
         first = last = 0
         for level, node in enumerate(self.right):
@@ -719,10 +712,7 @@ class FingerTree(Tree):
         return self.root, 0
 
     def rank_after(self, time: int) -> int:
-        """Return how many entries are not later than a time; O(log d) nodes at distance d.
-
-        At most one page read per level.
-        """
+        """Return how many entries are not later than a time. O(log d) nodes at distance d."""
         leaf = self.last_leaf
         if leaf.count and leaf.time_at(0) <= time:
             return self.size - leaf.count + int(leaf.times.searchsorted(time, side="right"))
@@ -731,9 +721,9 @@ class FingerTree(Tree):
         return before + self.rank(after_time(time), node=node)
 
     def rank(self, cut: Passage, reads_leaf: bool = True, node: Node | None = None) -> int:
-        """Return how many entries of the tree or a node precede a cut; one page read per level.
+        """Return how many entries of the tree or a node precede a cut. One page read per level.
 
-        Without reading a leaf, return a position before the cut, in the same leaf.
+        If ``reads_leaf`` is false, return an earlier position in the same leaf instead.
         """
         node, found = node or self.root, 0
         while not isinstance(cut, str):
@@ -752,10 +742,7 @@ class FingerTree(Tree):
     # --- invariants -------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Check as ``Tree.check``, including the spines and their aggregates.
-
-        Changes nothing: deferred aggregates stay deferred.
-        """
+        """Check the tree, the spines and their aggregates. Deferred aggregates stay deferred."""
         with self.cache.preserving_state():
             self._check_spine(self.right, -1)
             if self._left is not None:
@@ -763,7 +750,7 @@ class FingerTree(Tree):
             self._check_fingers(self._check_all())
 
     def _check_spine(self, spine: list[Node], end: int) -> None:
-        """Check that a spine has the end nodes of each level, and that its finger is a leaf."""
+        """Check that a spine has the end node of each level, and that its finger is a leaf."""
         node = self.root
         for below in reversed(spine):
             is_end = bool(node.level) and node.links[end].node is below

@@ -1,11 +1,11 @@
 """The log of a finger tree: events in order of time, in any order of arrival, in pages.
 
-An event is placed after others of its time, or, if the setting says so, it replaces or combines
-with the existing one. A late event for which a newer one has already left for good leaves on
-arrival.
+An event is inserted after other events with its time or, depending on the settings, replaces the
+existing event or is combined with it. A late event that is older than an event evicted for good is
+evicted on arrival.
 
-``FingerTreeLog`` serves windows that share the events, each with a cursor that reads here. FiBA is
-this log with a single window (``evaluators.fiba``).
+``FingerTreeLog`` serves windows that share the events; each has a cursor that reads from the log.
+FiBA is this log with a single window (``evaluators.fiba``).
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from mta.monoids.base import AbstractMonoid
 from mta.pages.snapshot import Snapshot
 from mta.times import clock
 
-#: How many events of a batch are added at once: this many, or as many as these leaves hold.
+#: The most events of a batch to add together: this many, or as many as this many leaves contain.
 RUN, _RUN_LEAVES = 8192, 16
-#: So many events in order after late ones are added separately.
+#: This many or more events in order that follow late ones are added separately.
 _MANY = 16384
-#: How many leaves of events that have left may remain in the tree before they are cut off together,
-#: at most and at least; and between these, one event in so many.
+#: How many leaves of evicted events may stay in the tree before one cut removes them: at most, at
+#: least, and between these, as many as 1 / LEFT_BEHIND of the events need.
 _LEAVES_LEFT_BEHIND, _LEAST_LEFT_BEHIND, LEFT_BEHIND = 64, 16, 16
-#: If the order matters, single late events are accepted among so many of the newest stored ones.
+#: If order matters, how many of the newest stored events single late events may precede.
 _NEWEST = 256
 
 
 def require_joins(monoid: AbstractMonoid, on_duplicate: OnDuplicate) -> None:
-    """Raises UnsuitableMonoid if events are to be combined, and the monoid cannot do it."""
+    """Raise UnsuitableMonoid if events must be combined and the monoid cannot combine values."""
     if on_duplicate == "combine" and not monoid.joins_values:
         raise UnsuitableMonoid(
-            f"{monoid.name} cannot make one value of two: take on_duplicate='replace', or a monoid "
-            "whose partials are its values, as Sum, Max or a Monoid without lift"
+            f"{monoid.name} cannot combine two values into one: use on_duplicate='replace', or a "
+            "monoid whose partials are its values, such as Sum, Max or a Monoid without lift"
         )
 
 
@@ -57,11 +57,11 @@ class FingerTreeLog(TreePages):
 
     def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
         super().__init__(setting, kind)
-        #: Whether the last added event left on arrival.
+        #: Whether the last added event was evicted on arrival.
         self._added_left = False
-        #: The value that the last one replaced, in a list; None if it replaced none.
+        #: A list with the value that the last event replaced; None if it replaced none.
         self._put_aside: list[Row] | None = None
-        #: How many events have replaced others, or combined with them.
+        #: How many events have replaced other events, or were combined with them.
         self._met = 0
         #: Events older than this are late, even if the newest event was retracted.
         self._newest_ever: int | None = None
@@ -73,28 +73,28 @@ class FingerTreeLog(TreePages):
 
     @property
     def discards(self) -> bool:
-        """Return whether events may be released at any time, as no snapshot needs them."""
+        """Whether events may be released at any time, because no snapshot needs them."""
         return self.setting.store is None or not self.paged.retain
 
     # --- single events --------------------------------------------------------------------------
 
     def _make_ready(self, count: int = 1) -> None:
-        """Do everything that needs the store first, so that nothing fails halfway."""
+        """Do first what may need the store, so that an insertion cannot fail halfway."""
         del count
         self.trim()
 
     def insert(self, row: Row, time: int | None = None) -> None:
-        """Add one event; O(1) combines amortised in order, O(arity * log d) at distance d."""
+        """Add one event. Amortized O(1) combines in order, O(arity * log d) at distance d."""
         self._insert(row, time)
 
     def _insert(self, row: Row, time: int | None) -> int | None:
-        """Return the position of the new event; None if it has left, or replaced another."""
+        """Insert; return the position of the event, None if it was evicted or replaced another."""
         assert time is not None
         self._make_ready()
         self.last_insert, self._put_aside = time, None
         self._added_left = self._has_left(time)
         if self._added_left:
-            self.monoid.lift(row)  # what cannot be lifted must not be added
+            self.monoid.lift(row)  # raises for a value that cannot be added
             self._count_left(1)
             return None
         if (met := self._met_by(time)) is not None:
@@ -102,7 +102,7 @@ class FingerTreeLog(TreePages):
             return None
         position, back = self.place_of(time), self.back
         if position < back:
-            self.tree.unfold()  # queries rarely need the spine, and pay no more
+            self.tree.unfold()  # queries rarely need the spine, and cost the same without it
         self.tree.insert(time, row)
         if position < back:
             self._note_late(position, 1)
@@ -123,13 +123,13 @@ class FingerTreeLog(TreePages):
 
     @property
     def spare(self) -> int:
-        """Return how many events in order can be added without a store call."""
+        """How many events in order can be added without a store call."""
         return self.tree.room if self.setting.on_duplicate == "append" else 0
 
     def newest(self, length: int) -> Events:
-        """Return the newest events as views; late ones may be added after the first of them.
+        """Return the newest events as views; late events may be inserted after the first of them.
 
-        They are in the last leaf. If the order matters they are few, and at most half of a window
+        They are in the last leaf. If order matters, there are few of them, at most half of a window
         of this length. Empty if no event may be late.
         """
         leaf, count = self.tree.last_leaf, self._unsettled(length)
@@ -139,20 +139,19 @@ class FingerTreeLog(TreePages):
         return Events(leaf.values(start, leaf.count), leaf.times[start:], count)
 
     def _unsettled(self, length: int) -> int:
-        """Return how many of the newest events others may precede if the order matters."""
+        """Return how many of the newest events late events may precede if order matters."""
         if self.monoid.commutative or not self.setting.allowed_lateness:
             return 0
         return min(self.tree.last_leaf.count, _NEWEST, length // 2)
 
     def settled(self, front: int) -> int:
-        """See ``OrderedEvents``."""
         return self.back - self._unsettled(self.back - front)
 
     def take_in(self, new: Events) -> int | None:
-        """Add the events that arrived one at a time, at most as many as there was room for.
+        """Add events that arrived one at a time, at most as many as there was room for.
 
-        Late ones are inserted into the last leaf together; no combine, and no store call. Returns
-        the position of the first late one, None without any.
+        Inserts the late ones into the last leaf together. No combine, no store call. Returns the
+        position of the first late event, or None.
         """
         rows, times, count = new
         assert times is not None
@@ -174,32 +173,32 @@ class FingerTreeLog(TreePages):
         self._note_moved(position)
         return position
 
-    # --- events at times that have one already ----------------------------------------------------
+    # --- events at times that already have an event -----------------------------------------------
 
     def _has_left(self, time: int) -> bool:
-        """Return whether an event of a time leaves on arrival, because a newer one has left.
+        """Return whether an event at this time is evicted on arrival, as a newer one was evicted.
 
-        So does one that would replace or combine with the newest event that has left.
+        An event that would replace the newest evicted event, or combine with it, is evicted too.
         """
         beside = self.setting.on_duplicate == "append"
         return self.newest_left is not None and time < self.newest_left + (not beside)
 
     def _met_by(self, time: int) -> int | None:
-        """Return the position of the event that one of a time replaces or combines with, if any."""
+        """Return the position of the event that a new event replaces or joins, if any."""
         newest = self.newest_time()
         if self.setting.on_duplicate == "append" or newest is None or time > newest:
             return None
         return self._position_of(time)
 
     def _position_of(self, time: int) -> int | None:
-        """Return the position of the newest event of a time, if any. One page per level."""
+        """Return the position of the newest event with this time, if any. One page per level."""
         position = self.first_after(time) - 1
         if position < self.kept_from or self.time_at(position) != time:
             return None
         return position
 
     def _joined(self, older: Row, newer: Row) -> Row:
-        """Return the value that replaces two."""
+        """Return the value that replaces two values."""
         return (
             newer
             if self.setting.on_duplicate == "replace"
@@ -207,7 +206,7 @@ class FingerTreeLog(TreePages):
         )
 
     def _put(self, position: int, row: Row) -> Row:
-        """Replace or combine the value at a position; return the previous one."""
+        """Replace the value at a position, or combine with it; return the previous value."""
         node, index = self.tree.entry_at(position - self.kept_from)
         older = node.entries.part_at(1, index)
         self.tree.replace(node, index, self._joined(older, row))
@@ -216,9 +215,9 @@ class FingerTreeLog(TreePages):
         return older
 
     def run_end(self, times: np.ndarray | None, start: int, stop: int) -> int:
-        """Return up to where events are added together: one that replaces, or many that do not.
+        """Return the end of the run to add together: one event that replaces, or others.
 
-        Many in order after late ones are added separately, without a copy.
+        Many events in order after late ones are a separate run, because adding them needs no copy.
         """
         assert times is not None
         if self.setting.on_duplicate == "append":
@@ -246,10 +245,10 @@ class FingerTreeLog(TreePages):
     # --- retractions ------------------------------------------------------------------------------
 
     def retract(self, time: int) -> Row:
-        """Remove the newest event of a time, and return its value.
+        """Remove the newest event with a given time, and return its value.
 
         Costs O(arity * log d) combines and O(log d) nodes at distance d from the nearer end. Raises
-        NoSuchEvent, EventsGone.
+        NoSuchEvent, and EventsGone.
         """
         self.trim()
         position = self._position_of(time)
@@ -258,7 +257,7 @@ class FingerTreeLog(TreePages):
                 f"there is no event at {clock(time)}: only existing events can be retracted"
             )
         if position is None or self._is_gone(position):
-            raise EventsGone(f"an event at {clock(time)} has left already, if there was one")
+            raise EventsGone(f"an event at {clock(time)}, if there was one, has left already")
         node, index = self.tree.entry_at(position - self.kept_from)
         row = node.entries.part_at(1, index)
         self.tree.remove(node, index)
@@ -267,27 +266,27 @@ class FingerTreeLog(TreePages):
         return row
 
     def count_at(self, time: int) -> int:
-        """Return how many events of a time can be retracted; one or two pages per level."""
+        """Return how many events at this time can be retracted. One or two pages per level."""
         start, stop = self.first_after(time - 1), self.first_after(time)
         while start < stop and self._is_gone(start):
             start += 1
         return stop - start
 
     def _is_gone(self, position: int) -> bool:
-        """Return whether neither the window nor a late event can need a position."""
+        """Return whether neither the window nor a late event can need the event at a position."""
         return position < self.front
 
     def write_back(self, row: Row, time: int) -> None:
-        """Undo the last ``retract``, if nothing has followed it."""
+        """Undo the last ``retract``. Nothing else may have happened since."""
         position = self.first_after(time)
         self.tree.insert(time, row)
         self._note_late(position, 1)
 
-    # --- many at once, and late ones --------------------------------------------------------------
+    # --- batches, and late events -----------------------------------------------------------------
 
     @property
     def _most(self) -> int:
-        """Return how many events are added at once."""
+        """The most events to add together."""
         return max(RUN, _RUN_LEAVES * self.setting.leaf_arity)
 
     @property
@@ -317,8 +316,8 @@ class FingerTreeLog(TreePages):
     ) -> None:
         """Insert events in order of time, the first of them at a position.
 
-        A ``chunk`` of them and all later stored ones replaces these, if they are in the last leaf.
-        A failed read changes nothing.
+        A ``chunk`` of these events and all later stored ones replaces the latter, if they are in
+        the last leaf. A failed read changes nothing.
         """
         before, left, is_late, inputs = 0, 0, position < self.back, self.monoid.inputs
         if position < self.front:
@@ -332,7 +331,7 @@ class FingerTreeLog(TreePages):
             self.monoid.lift_rows(inputs.cut(rows, 0, left), left)
             rows, times = inputs.cut(rows, left, count), times[left:]
         if is_late:
-            self.tree.unfold()  # as for a single one
+            self.tree.unfold()  # as for single events
         older = self.back - position
         if chunk is not None and 0 < older < self.tree.last_leaf.count and not left:
             assert chunk.times is not None
@@ -346,21 +345,18 @@ class FingerTreeLog(TreePages):
             self._note_late(-1 if left else position, max(before, left))
 
     def _count_left(self, count: int) -> None:
-        """Note that events left on arrival: all positions grow by their number."""
+        """Record events that were evicted on arrival: all positions grow by their number."""
         self.kept_from += count
         self._note_late(-1, count)
 
     def _note_late(self, position: int, before: int) -> None:
-        """Note events inserted at a position before the back, some of them before the front.
-
-        What is known of events before them remains valid.
-        """
+        """Record late events at a position, of which ``before`` are before the front."""
         self._note_moved(position)
         if position < self.front:
             self.front += before
 
     def _note_moved(self, position: int) -> None:
-        """Note that events from a position on have changed, or have moved."""
+        """Record that events from a position on have changed, or have moved."""
         self.stamp, self.moved_from = self.stamp + 1, position
         self._drop_leaves_from(position)
 
@@ -371,11 +367,12 @@ class FingerTreeLog(TreePages):
         count: int,
         stop: Callable[[], int] | None = None,
     ) -> tuple[Chunk, np.ndarray | None]:
-        """Return new events in order of time, with the stored ones among them, as one chunk.
+        """Return new events in order of time, together with stored events, as one chunk.
 
-        It includes stored events up to ``stop``, by default those not later than the last new one,
-        but not an event that a single new one replaces. The second result says which are new, up to
-        the last stored one; None if all are. One page read per leaf.
+        Includes the stored events after the first new event, up to ``stop`` (by default, those not
+        later than the last new event), but no event that a single new event replaces. Also returns
+        which events are new, up to the last stored one; None if all are new. One page read per
+        leaf.
         """
         assert times is not None
         met = self._met_by(int(times[0])) if count == 1 else None
@@ -393,7 +390,7 @@ class FingerTreeLog(TreePages):
             rows = schema.one(self._joined(schema.at(leaf.rows, first), schema.at(rows, 0)))
             first += 1
         later, among = leaf.times[first:last], 0
-        if len(later):  # new events after all stored ones are in order already
+        if len(later):  # new events after all stored events are already in order
             among = int(times.searchsorted(later[-1]))
         mixed, order = _merged(
             self.monoid,
@@ -409,7 +406,7 @@ class FingerTreeLog(TreePages):
         return Chunk(self.monoid, start, seen, moments, total), order >= len(later)
 
     def _stored(self, start: int, stop: int) -> Chunk:
-        """Return stored events as a chunk; one page read per leaf, one store call per parent."""
+        """Return stored events as a chunk. One page read per leaf, one store call per parent."""
         schema, at, count = self.monoid.inputs, 0, stop - start
         rows, times = schema.new(count), np.empty(count, "<i8")
         while at < count:
@@ -422,12 +419,12 @@ class FingerTreeLog(TreePages):
         return Chunk(self.monoid, start, rows, times, count)
 
     def keep(self, chunk: Chunk) -> None:
-        """Do nothing: late events may be inserted among those of a chunk."""
+        """Do nothing, because late events may be inserted into a chunk."""
 
     def release(self) -> None:
-        """Do nothing: no chunk is retained."""
+        """Do nothing, because no chunk is retained."""
 
-    # --- what leaves ------------------------------------------------------------------------------
+    # --- eviction ---------------------------------------------------------------------------------
 
     def _evict_before(self, position: int) -> None:
         self.trim()
@@ -441,19 +438,19 @@ class FingerTreeLog(TreePages):
             self._note_left(self.tree.evict_oldest(gone), position)
 
     def _note_left(self, newest: int, position: int) -> None:
-        """Note that the events before a position have left, the last of them of this time."""
+        """Record that the events before a position were evicted, the last one at ``newest``."""
         self.newest_left = max(newest, newest if self.newest_left is None else self.newest_left)
         self.kept_from = position
 
     def needed_from(self, window: Any, front: int) -> int:
-        """Return the position from which on a window with a front may be needed for late events."""
+        """Return the position from which on a window, or a late event in it, may need events."""
         newest, reach, policy = self.newest_time(), self.setting.reach, window.policy
         if not reach or newest is None or not (policy.positional or policy.merges):
             return front
         return min(front, self._as_of(window, newest - reach, self.first_after))
 
     def _as_of(self, window: Any, time: int, after: Callable[[int], int]) -> int:
-        """Return the front of the window that ends with the events of a time.
+        """Return the front of the window that ends at a time.
 
         ``after`` maps a time to the position of the oldest later event.
         """
@@ -472,7 +469,7 @@ class FingerTreeLog(TreePages):
 
 
 def _merged(monoid: AbstractMonoid, stored: Events, new: Events) -> tuple[Events, np.ndarray]:
-    """Return events in order of time, ties in order of arrival, and their order as given."""
+    """Return events in order of time, ties in order of arrival, and the permutation."""
     schema, size = monoid.inputs, stored.size + new.size
     assert stored.times is not None and new.times is not None
     rows, times = schema.new(size), np.concatenate([stored.times, new.times])

@@ -2,10 +2,10 @@
 
     inner node of arity 4:   [c0] e0 [c1] e1 [c2] e2 [c3]     e = time and value, c = subtree
 
-As in the FiBA paper, section 3.1, inner nodes have values too, and the *arity* of a node is one
-more than its entries, also in a leaf. The up-aggregate of a subtree, the fold of everything in it,
-is in its parent with the name of its page, so that a node can be folded without its children. On
-the spines it is not kept up to date (see ``fingers``).
+As in the FiBA paper, section 3.1, inner nodes contain values too, and the *arity* of a node is the
+number of its entries plus one, also in a leaf. The up-aggregate of a subtree is the fold of all its
+values. The parent stores it with the name of the subtree's page, so folding a node does not need
+its children. On the spines it is not kept up to date (see ``fingers``).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from mta.pages.page import NO_NAME, Group, Layout
 from mta.pages.pager import NOTES, Note
 
 WHOLE_NUMBERS = Array("<i8")
-#: Partial aggregates in order, and how many.
+#: Partial aggregates in order, and their number.
 Piece = tuple[Rows, int]
 _NOTES_LAYOUT = Layout(Record([WHOLE_NUMBERS] * 3), timed=False, named=True)
-#: Stands for no note.
+#: The note of a node that has none.
 NO_NOTE: tuple[int, Note] = (0, [])
 
 
 class RowBuffer:
     """Rows of one schema in order, with room for more: the entries and sums of a node.
 
-    Rows that were read from a page, or are shared, are immutable; the first change copies them.
+    Rows read from a page, or shared, are immutable: the first change copies them.
     """
 
     __slots__ = (
@@ -42,23 +42,22 @@ class RowBuffer:
     def __init__(self, schema: Record, rows: Rows = None, count: int = 0) -> None:
         self.schema, self.count = schema, count
         self._room = schema.new(0) if rows is None else rows
-        #: The capacity in rows; 0 if the memory belongs to another object.
+        #: The capacity in rows; 0 if another object owns the memory.
         self._capacity = 0
-        #: The end of the rows that other objects may read, and their start, in the buffer.
+        #: In the buffer, the end of the rows that other objects may read, and the first row.
         self._shared = self._start = 0
-        #: A value computed from the rows by a caller; None after every change to them.
+        #: A value that a caller computes from the rows; None after every change to them.
         self.derived: Any = None
-        #: How many rows have been dropped; and the row, counted with these, before which nothing
-        #: has changed since this was last set.
+        #: How many rows were dropped, and how many rows from the start, including dropped rows,
+        #: have not changed since this was last set.
         self.dropped = self.unchanged = 0
 
     @property
     def rows(self) -> Rows:
-        """Return all rows, as a view."""
         return self.cut(0, self.count)
 
     def share(self, start: int, stop: int) -> Rows:
-        """Return some rows as an immutable view: the first change to them is made to a copy."""
+        """Return some rows as an immutable view: the first change to them copies the buffer."""
         self._shared = max(self._shared, self._start + stop)
         return self.cut(start, stop)
 
@@ -72,30 +71,28 @@ class RowBuffer:
         return Group(values, times, [], stop - start)
 
     def numbers(self, which: int) -> np.ndarray:
-        """Return one of the columns that are arrays, as a view."""
+        """Return a column that is an array, as a view."""
         column: np.ndarray = self._room[which][self._start : self._start + self.count]
         return column
 
     def part(self, which: int, start: int, stop: int) -> Rows:
-        """Return some rows of one of the columns, as a view."""
+        """Return some rows of one column, as a view."""
         first = self._start
         return self.schema.schemas[which].cut(self._room[which], first + start, first + stop)
 
     def at(self, index: int) -> Row:
-        """Return one row."""
         return self.schema.at(self._room, self._start + index)
 
     def part_at(self, which: int, index: int) -> Row:
-        """Return one row of one of the columns."""
+        """Return one row of one column."""
         return self.schema.schemas[which].at(self._room[which], self._start + index)
 
     def put(self, index: int, row: Row) -> None:
-        """Replace one row."""
         self._own(self.count, index)
         self.schema.put(self._room, self._start + index, row)
 
     def insert(self, index: int, row: Row) -> None:
-        """Insert a row before the one at an index."""
+        """Insert a row before the row at an index."""
         self._own(self.count + 1, index)
         schema, room, at = self.schema, self._room, self._start + index
         if index < self.count:
@@ -104,7 +101,7 @@ class RowBuffer:
         self.count += 1
 
     def insert_many(self, index: int, rows: Rows, count: int) -> None:
-        """Insert rows before the one at an index."""
+        """Insert rows before the row at an index."""
         self._own(self.count + count, index)
         schema, room, at = self.schema, self._room, self._start + index
         if index < self.count:
@@ -113,7 +110,7 @@ class RowBuffer:
         self.count += count
 
     def remove(self, index: int) -> Row:
-        """Remove a row; those after it move back, unless it was the first."""
+        """Remove a row. Moves the rows after it, unless it is the first."""
         row = self.at(index)
         if index == 0:
             self.drop(1)
@@ -125,13 +122,12 @@ class RowBuffer:
         return row
 
     def extend(self, rows: Rows, count: int) -> None:
-        """Add rows at the end."""
         self._own(self.count + count, self.count)
         self.schema.put_many(self._room, self._start + self.count, rows)
         self.count += count
 
     def extend_front(self, rows: Rows, count: int) -> None:
-        """Add rows before the first."""
+        """Add rows at the front."""
         old, size = self.rows, self.count
         self._room = self.schema.new(count + size)
         self._capacity, self._start, self._shared = count + size, 0, 0
@@ -142,19 +138,18 @@ class RowBuffer:
         self._changed(0)
 
     def drop(self, count: int) -> None:
-        """Remove the first rows; nothing is moved."""
+        """Remove the first rows without moving the others."""
         self._start += count
         self.dropped += count
         self.count -= count
         self.derived = None
 
     def truncate(self, count: int) -> None:
-        """Keep only the first rows."""
         self.count = count
         self._changed(count)
 
     def copy(self, start: int, stop: int, capacity: int = 0) -> RowBuffer:
-        """Return some rows in a separate buffer, with the given capacity, or with no spare room."""
+        """Return a copy of some rows, with no spare room unless ``capacity`` is larger."""
         capacity = max(capacity, stop - start)
         room = self.schema.new(capacity)
         self.schema.put_many(room, 0, self.cut(start, stop))
@@ -163,16 +158,16 @@ class RowBuffer:
         return copied
 
     def has_room(self, count: int) -> bool:
-        """Return whether rows can be added without moving the existing ones."""
+        """Return whether ``count`` rows can be added without moving the existing rows."""
         return self._start + self.count + count <= self._capacity
 
     def _changed(self, index: int) -> None:
-        """Note that rows from an index on have changed."""
+        """Record that rows from an index on change."""
         self.derived = None
         self.unchanged = min(self.unchanged, self.dropped + index)
 
     def _own(self, size: int, index: int) -> None:
-        """Own the memory, with room for ``size`` rows; those from an index on will change."""
+        """Make the memory private, with ``size`` rows, before rows from ``index`` on change."""
         self._changed(index)
         if self._start + size <= self._capacity and self._start + index >= self._shared:
             return
@@ -190,12 +185,12 @@ class Link:
     def __init__(self, node: Node | None, number: int = 0, name: bytes = NO_NAME) -> None:
         #: The child, if it is in memory.
         self.node = node
-        #: The page with the current content of the child; NO_NAME if there is none.
+        #: The number and name of the page with the child's current content; NO_NAME if none.
         self.number, self.name = number, name
 
 
 class Node:
-    """A node in memory. Changes to it are reported to the tree (``Tree.touch``)."""
+    """A node in memory. Report changes with ``Tree.touch``."""
 
     __slots__ = (
         "agg", "entries", "level", "link", "links", "note", "paged", "parent", "saved", "stack",
@@ -211,44 +206,40 @@ class Node:
         #: The up-aggregate of each subtree, and its number of events.
         self.sums = sums
         self.parent: Node | None = None
-        #: What the parent stores of this node; unused for a root.
+        #: What the parent stores of this node; unused in a root.
         self.link = Link(self)
-        #: The aggregate that the node's place in the tree needs.
+        #: The aggregate for the node's place in the tree.
         self.agg: Partial = None
         #: The suffix folds of a leaf from which events are evicted one by one.
         self.stack: LeafStack | None = None
         #: The names of the subtrees in the last page of this node.
         self.paged: list[bytes] = []
-        #: What has been noted for that page since this node differs from it, and when.
+        #: The epoch in which the node first differed from that page, and the page's note.
         self.note: tuple[int, Note] = NO_NOTE
-        #: The columns of this node in a snapshot, as long as it has not changed since.
+        #: The columns of this node in a snapshot, until the node changes.
         self.saved: list[Any] | None = None
 
     @property
     def count(self) -> int:
-        """Return the number of entries."""
         return self.entries.count
 
     @property
     def arity(self) -> int:
-        """Return the arity: the number of subtrees, or of places for them."""
+        """The number of entries plus one; in an inner node, the number of subtrees."""
         return self.entries.count + 1
 
     @property
     def times(self) -> np.ndarray:
-        """Return the entries' times, as a view."""
+        """The times of the entries, as a view."""
         return self.entries.numbers(0)
 
     def values(self, start: int, stop: int) -> Rows:
-        """Return the values of some entries, as a view."""
         return self.entries.part(1, start, stop)
 
     def time_at(self, index: int) -> int:
-        """Return the time of an entry."""
         return int(self.entries.part_at(0, index))
 
     def index_of(self, child: Node) -> int:
-        """Return the index of a child."""
         links = self.links
         return len(links) - 1 if links[-1] is child.link else links.index(child.link)
 
@@ -261,21 +252,19 @@ class Node:
         return self.sums.numbers(1)
 
     def fold_at(self, index: int) -> Partial:
-        """Return the up-aggregate of one subtree."""
         return self.sums.part_at(0, index)
 
     def size_at(self, index: int) -> int:
-        """Return the number of events in one subtree."""
         return int(self.sums.numbers(1)[index])
 
     def adopt(self, index: int, child: Node, aggregate: Partial) -> None:
-        """Insert a child before the one at an index; its sum must be set later."""
+        """Insert a child before the child at an index. The caller must set its sum later."""
         child.parent = self
         self.links.insert(index, child.link)
         self.sums.insert(index, (aggregate, 0))
 
     def adopt_many(self, index: int, children: Sequence[Node], sums: Rows) -> None:
-        """Insert children before the one at an index, with their sums."""
+        """Insert children and their sums before the child at an index."""
         for child in children:
             child.parent = self
         self.links[index:index] = [child.link for child in children]
@@ -297,13 +286,13 @@ def parent_of(node: Node) -> Node:
 class LeafStack:
     """A leaf as Two-Stacks: the folds of its oldest entries, and the fold of the newer ones.
 
-    So evicting one event at a time from a leaf of any size takes O(1) combines amortised.
+    Evicting single events from a leaf of any size then takes amortized O(1) combines.
     """
 
     __slots__ = ("added", "at", "size", "suffixes")
 
     def __init__(self, suffixes: Rows, size: int, added: Partial) -> None:
-        #: The folds of the last ``size``, size - 1, ... 0 entries.
+        #: The folds of the last ``size``, size - 1, ..., 0 entries.
         self.suffixes, self.size = suffixes, size
         self.at = 0
         self.added = added
@@ -322,11 +311,10 @@ class Kind:
             Layout(monoid.inputs, timed=True, named=False),
             Layout(inner, timed=True, named=True),
         )
-        # These are never modified: a buffer created from rows copies them first.
+        # Never modified: a buffer that is created from rows copies them before a change.
         self._no_entries, self._no_sums = self.entries.new(0), self.sums.new(0)
 
     def layout_of(self, level: int) -> Layout:
-        """Return the layout of the pages of a level."""
         return _NOTES_LAYOUT if level == NOTES else self._layouts[level > 0]
 
     def node(
@@ -336,7 +324,7 @@ class Kind:
         sums: RowBuffer | None = None,
         links: Sequence[Link] = (),
     ) -> Node:
-        """Return a node, empty or with these entries and subtrees."""
+        """Return a node that is empty, or has these entries and subtrees."""
         entries = entries or RowBuffer(self.entries, self._no_entries)
         node = Node(level, entries, sums or RowBuffer(self.sums, self._no_sums))
         node.links.extend(links)
@@ -344,13 +332,12 @@ class Kind:
         return node
 
     def lift(self, node: Node, start: int, stop: int) -> Rows:
-        """Return some entries of a node as partial aggregates."""
         return self.monoid.lift_rows(node.values(start, stop), stop - start)
 
     def fold(self, node: Node) -> Partial:
-        """Return the fold of all but the first and last subtree; at most 2 * arity combines.
+        """Return the fold of a node without its first and last subtree. At most 2 * arity combines.
 
-        None for a leaf that has not changed since.
+        No combines for a leaf that has not changed since the last call.
         """
         entries, count = node.entries, node.count
         if not count:
@@ -362,9 +349,9 @@ class Kind:
         return entries.derived
 
     def piece(self, node: Node, start: int, stop: int, before: bool = False) -> Piece:
-        """Return at least one entry of a node, and the subtrees between them, alternately.
+        """Return at least one entry of a node, alternating with the subtrees between them.
 
-        If ``before``, include the subtree before the first of them.
+        With ``before``, include the subtree before the first entry.
         """
         count, lifted = stop - start, self.lift(node, start, stop)
         if not node.level or count + before == 1:
@@ -376,23 +363,23 @@ class Kind:
         return mixed, size
 
     def but_first(self, node: Node) -> Partial:
-        """Return the fold of everything but the first subtree."""
+        """Return the fold of everything except the first subtree."""
         fold = self.fold(node)
         return self.monoid.combine(fold, node.fold_at(node.count)) if len(node.links) > 1 else fold
 
     def but_last(self, node: Node) -> Partial:
-        """Return the fold of everything but the last subtree."""
+        """Return the fold of everything except the last subtree."""
         fold = self.fold(node)
         return self.monoid.combine(node.fold_at(0), fold) if len(node.links) > 1 else fold
 
     def whole(self, node: Node) -> Partial:
-        """Return the fold of everything in a node whose sums are all up to date."""
+        """Return the fold of everything in a node whose sums are up to date."""
         if not node.level:
             return self.fold(node)
         return self.monoid.combine(node.fold_at(0), self.but_first(node))
 
     def refold(self, node: Node) -> Refold:
-        """Return the same for a check of what the parent stores."""
+        """Return ``whole`` in a form that can check the aggregate in the parent."""
         fold = Refold(self.monoid)
         if node.count:
             fold = Refold.of_rows(self.monoid, *self.piece(node, 0, node.count))
@@ -403,11 +390,11 @@ class Kind:
         return fold
 
     def size(self, node: Node) -> int:
-        """Return the number of events in a subtree whose sums are all up to date."""
+        """Return the number of events in a subtree whose sums are up to date."""
         return node.count + (int(node.sizes().sum()) if node.level else 0)
 
     def stack(self, leaf: Node) -> LeafStack:
-        """Return the suffix folds of a leaf; one combine per entry."""
+        """Return the suffix folds of a leaf. One combine per entry."""
         identity = self.monoid.identity
         lifted = self.lift(leaf, 0, leaf.count)
         return LeafStack(self.monoid.suffixes(lifted, leaf.count, identity), leaf.count, identity)

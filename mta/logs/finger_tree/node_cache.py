@@ -1,19 +1,20 @@
 """Nodes as pages: which nodes are in memory, which are written, and which pages may be deleted.
 
-The root, the spines and the most recently used nodes are in memory; every other node is an
-immutable page, named like the groups of level queues (``pages.page``). A node that changes is
-written again, under a new number, when it is released or when a snapshot is taken; so are the nodes
-above it. Large leaves are released as soon as no event can be added to them. So a page never
+The root, the spines and the most recently used nodes are in memory. Every other node is an
+immutable page, named like the groups of level queues (``pages.page``). When a changed node is
+released, or when a snapshot is taken, the node and the nodes above it are written again under new
+numbers. Large leaves are released as soon as no event can be added to them. A page therefore never
 changes, and its parent has its number and name.
 
-    leaf page events: their values, and times inner page one row per subtree: its up-aggregate, the
-    value of the entry after it, how many events it has, its page's number; times of those entries;
-    names of the subtrees' pages. The last subtree has no entry after it: the one before it is
-    repeated there, or zeros if it is the only one, as at the left end of a level.
+    leaf page   events: their values, and times
+    inner page  one row per subtree: its up-aggregate, the value of the entry after it, its number
+                of events, and the number of its page; the times of those entries; the names of the
+                subtrees' pages. No entry follows the last subtree, so its row repeats the entry
+                before it, or has zeros if it is the only subtree, as at the left end of a level.
 
-Pages that the tree no longer needs are retired (``pages.pager``). A retired page includes
-everything below the first ``gone`` of its subtrees, so that evicting any number of events at once
-takes one note per level. Many notes are written to a separate page (level ``NOTES``).
+Pages that the tree no longer needs are retired (``pages.pager``). The note of a retired page covers
+everything below the first ``gone`` of its subtrees, so evicting any number of events together takes
+one note per level. If there are many notes, they are written to a separate page (level ``NOTES``).
 """
 
 from __future__ import annotations
@@ -31,58 +32,58 @@ from mta.pages.pager import NOTES, Note, RetiredPages, StorePager, check_note
 from stores import PageStore
 
 _MOST_NOTES = 256
-#: A few leaves are at most one in so many.
+#: A few leaves are at most one in this many of the leaves below a node.
 _FEW = 8
-#: The number of leaves that are prefetched before a front.
+#: How many leaves to prefetch after the one that is read.
 _AHEAD = 4
-#: Leaves of so many bytes are written as soon as so many of them can no longer change; smaller ones
-#: when they have not been used for long.
+#: Leaves of at least this many bytes are written as soon as this many of them can no longer change;
+#: smaller leaves are written when they were not used for long.
 _LARGE, _AT_ONCE = 1 << 16, 16
 
 
 class NodeCache:
     """Keeps every node in memory."""
 
-    #: An upper bound on the number of leaves that wait to be written because they cannot change.
+    #: An upper bound on the number of leaves to write because they can no longer change.
     made = 0
 
     def child(self, node: Node, index: int) -> Node:
-        """Return a child of a node; one page read if it is a page."""
+        """Return a child of a node. One page read unless it is in memory."""
         child = node.links[index].node
         assert child is not None
         return child
 
     def children(self, node: Node, start: int, stop: int) -> list[Node]:
-        """Return some children of a node; one store call for those that are pages."""
+        """Return some children of a node. One store call for those that are not in memory."""
         return [self.child(node, index) for index in range(start, stop)]
 
     def ahead(self, node: Node, index: int) -> None:
-        """Hint that the children after this one will be needed soon."""
+        """Announce that the children after this one will be needed soon."""
 
     def mark_dirty(self, node: Node) -> None:
-        """Note that a node will differ from its page."""
+        """Record that a node differs from its page."""
 
     def discard(self, node: Node) -> None:
-        """Note that a node was removed; its children have another parent."""
+        """Record that a node was removed; its children have another parent."""
 
     def drop(self, level: int, links: list[Link], parent: Node) -> None:
-        """Note that the first subtrees of a parent, of this level, were removed."""
+        """Record that the first subtrees of a parent, of this level, were removed."""
 
     @contextmanager
     def preserving_state(self) -> Iterator[None]:
-        """Release at the end what is read in this context, so that reading has no side effects."""
+        """At the end of the context, release what it read, so that reading has no side effects."""
         yield
 
     def trim(self, is_pinned: Callable[[Node], bool]) -> None:
-        """Release nodes that have not been used for long, except those of the spines."""
+        """Release nodes that were not used for long, except those of the spines."""
 
     @property
     def has_made_some(self) -> bool:
-        """Return whether it is time to ``settle``."""
+        """Whether ``settle`` is due."""
         return False
 
     def settle(self, is_pinned: Callable[[Node], bool], until: int) -> None:
-        """Release the leaves without later events than a time up to which no event can arrive."""
+        """Release the leaves whose events are not after ``until``: no more events can join them."""
 
 
 class PagedNodeCache(NodeCache):
@@ -94,16 +95,16 @@ class PagedNodeCache(NodeCache):
         self.kind = kind
         self.pager = StorePager(store, window, kind.layout_of)
         self._most = most
-        #: Whether leaves are large.
+        #: Whether leaves are large, so that ``settle`` writes them.
         self._are_large = 2 * leaf_arity * (kind.entries.row_bytes or 0) >= _LARGE
-        #: Nodes in memory apart from those on the spines, the least recently used first.
+        #: Nodes in memory besides the spines, the least recently used first.
         self._recent: OrderedDict[int, Node] = OrderedDict()
         #: The number of the next page.
         self.serial = 0
         self.retired = RetiredPages(self.pager, self.below)
-        #: How many snapshots are retained; 0 until one has been taken.
+        #: How many snapshots to retain; 0 until one has been taken.
         self.retain = 0
-        #: Notes of this epoch may still be extended.
+        #: The current epoch: only notes of this epoch may still be extended.
         self._epoch = 1
 
     # --- from pages to nodes ----------------------------------------------------------------------
@@ -127,7 +128,7 @@ class PagedNodeCache(NodeCache):
         return super().children(node, start, stop)
 
     def _taken_in(self, parent: Node, link: Link, group: Group) -> Node:
-        """Return a page that was read as a node in memory."""
+        """Return a page that was read as a node, and keep the node in memory."""
         child = self.to_node(parent.level - 1, group)
         child.link, child.parent, link.node = link, parent, child
         child.paged = group.names
@@ -145,7 +146,7 @@ class PagedNodeCache(NodeCache):
             )
 
     def to_node(self, level: int, group: Group) -> Node:
-        """Return a page, or the same columns in a snapshot, as a node. Raises CorruptPage."""
+        """Decode a page, or the same columns of a snapshot, as a node. Raises CorruptPage."""
         count = group.count
         if not level:
             return self.kind.node(0, RowBuffer(self.kind.entries, (group.times, group.rows), count))
@@ -159,7 +160,7 @@ class PagedNodeCache(NodeCache):
         return self.kind.node(level, entries, known, links)
 
     def to_group(self, node: Node) -> Group:
-        """Return a node as the columns of its page."""
+        """Encode a node as the columns of its page."""
         count = node.count
         if not node.level:
             return Group(node.values(0, count), node.times, [], count)
@@ -186,7 +187,7 @@ class PagedNodeCache(NodeCache):
     # --- from nodes to pages ----------------------------------------------------------------------
 
     def write(self, nodes: list[Node]) -> None:
-        """Write nodes whose children are pages already; one store call."""
+        """Write nodes whose children are already pages. One store call."""
         groups = [
             (node.level, self.serial + i, self.to_group(node)) for i, node in enumerate(nodes)
         ]
@@ -212,9 +213,9 @@ class PagedNodeCache(NodeCache):
             above = above.parent
 
     def trim(self, is_pinned: Callable[[Node], bool]) -> None:
-        """Release the least recently used nodes after writing them, with some slack.
+        """Write and release the least recently used nodes, down to about half of the limit.
 
-        If the store fails, all stay.
+        If the store fails, all stay in memory.
         """
         self._limit_notes()
         while len(self._recent) > self._most:
@@ -236,10 +237,7 @@ class PagedNodeCache(NodeCache):
         return self._are_large and self.made >= _AT_ONCE
 
     def settle(self, is_pinned: Callable[[Node], bool], until: int) -> None:
-        """Do as the base class for large leaves, several at once while they are in the cache.
-
-        If the store fails, all stay.
-        """
+        """Release large leaves as the base class does, if there are enough; all or none."""
         settled = [
             node
             for node in self._recent.values()
@@ -253,14 +251,14 @@ class PagedNodeCache(NodeCache):
         self.made = len(settled)
 
     def _let_go_of(self, nodes: list[Node]) -> None:
-        """Write those that are not pages, and release all."""
+        """Write the nodes that are not pages, and release all."""
         self.write([node for node in nodes if node.link.name == NO_NAME])
         for node in nodes:
             del self._recent[id(node)]
             node.link.node = None
 
     def write_changed(self, nodes: list[Node]) -> None:
-        """Write the unwritten nodes below some nodes, without these; the lowest first."""
+        """Write the unwritten nodes below some nodes, but not these nodes; lowest first."""
         changed = [
             link.node
             for node in nodes
@@ -279,9 +277,9 @@ class PagedNodeCache(NodeCache):
         node.link.node = None
 
     def drop(self, level: int, links: list[Link], parent: Node) -> None:
-        """Retire whole subtrees, in the note of their parent's page if it has one.
+        """Retire whole subtrees, in the note of their parent's page if it has a note.
 
-        For a large page, a few leaves are noted individually, so that it need not be read again.
+        A few leaves get separate notes, so that a large page need not be read again.
         """
         for link in links:
             self._let_go(link)
@@ -299,15 +297,15 @@ class PagedNodeCache(NodeCache):
                 self.retired.add([(level, link.number, link.name)], whole)
 
     def _let_go(self, link: Link) -> None:
-        """Discard the nodes of a subtree in memory, and retire what is below changed ones.
+        """Release the nodes of a subtree, and retire the pages below its changed nodes.
 
-        The page of a changed node was retired when it changed.
+        The page of a changed node was already retired when it changed.
         """
         node = link.node
         if node is None:
             return
         self._recent.pop(id(node), None)
-        link.node = None  # so that it is freed at once, not by the next garbage collection
+        link.node = None  # breaks a reference cycle, so that the node is freed immediately
         if link.name == NO_NAME:
             self.drop(node.level - 1, node.links, node)
         else:
@@ -324,12 +322,12 @@ class PagedNodeCache(NodeCache):
             columns = tuple(np.ascontiguousarray(field) for field in fields)
             group = Group(columns, None, [note[2] for note in some], len(some))
             name = self.pager.write([(NOTES, self.serial, group)])[0]
-            self._epoch += 1  # nothing can be added to these notes any more
+            self._epoch += 1  # these notes can no longer be extended
             newest[:_MOST_NOTES] = [[NOTES, self.serial, name, -1]]
             self.serial += 1
 
     def below(self, level: int, group: Group, gone: int) -> Iterator[Note]:
-        """Return what is retired with a page, as notes."""
+        """Yield notes for the pages that are retired together with a page."""
         if level == NOTES:
             levels, numbers, gaps = (column.tolist() for column in group.rows)
             notes = [*map(list, zip(levels, numbers, group.names, gaps, strict=True))]
@@ -343,12 +341,12 @@ class PagedNodeCache(NodeCache):
             yield [level - 1, number, name, whole]
 
     def prepare(self) -> None:
-        """Delete the pages that only discarded snapshots needed, once everything is written."""
+        """Delete the pages that only discarded snapshots need, after everything is written."""
         self.made = 0  # so that a window restored from the snapshot writes the same pages
         self.retired.delete(self.retain)
 
     def hold(self, retain: int) -> None:
-        """Note that a snapshot was taken that needs the current pages."""
+        """Record that a snapshot was taken, which needs the current pages."""
         self.retain = retain
         self._epoch += 1
         self.retired.hold()

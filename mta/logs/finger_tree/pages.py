@@ -1,4 +1,4 @@
-"""The pages and snapshots of a tree by time, for all structures that use this tree.
+"""The pages and snapshots of a tree by time, for all structures that use the tree.
 
 In a snapshot, after the common fields:
 
@@ -10,8 +10,7 @@ In a snapshot, after the common fields:
                number of events, as in the root's columns; unused if the root is a leaf
     spine    = for each node from the root to the last leaf, [count, columns], columns as in a page;
                the last subtree of a node is the next node of the spine, and has no page name
-    newest   = microseconds since 1970 of the newest event that has left; nil if none has left
-               and ``kept`` is 0
+    newest   = microseconds since 1970 of the newest event evicted for good; nil if ``kept`` is 0
     parts    = see ``logs.parts``; ``spine`` has the events after the parts
 """
 
@@ -41,28 +40,28 @@ from mta.pages.pager import Note
 from mta.pages.snapshot import MAX_LEVELS, Snapshot, corrupt
 
 _MAX_POSITION = 1 << 62
-#: The number of leaves that are remembered: for each of some windows the one with its front.
+#: How many leaves stay in memory: a few windows each need the leaf with their front.
 _LEAVES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Retired(Named):
-    """A page that only earlier snapshots need, or a page of such notes."""
+    """A page that only earlier snapshots need, or a page of notes about such pages."""
 
     gone: int = 0
-    """The number of its first subtrees that are retired as well; -1 for all."""
+    """How many of its first subtrees are retired as well; -1 for all."""
 
 
 class TreePages(EventLog):
-    """A tree's events by position, in pages named by the root, the spines and changed nodes.
+    """The events of a tree by position, in pages named by the root, spines and changed nodes.
 
-    Positions count from ``kept_from``, which grows with every event that is evicted for good. A
-    late event for which a newer one has left for good leaves on arrival, at a position before that.
-    So the retained events never have a gap.
+    Positions count from ``kept_from``, which grows with every event evicted for good. A late event
+    that is older than one of those is evicted on arrival, before ``kept_from``, so the retained
+    events never have a gap.
     """
 
     by_time = has_parts = True
-    #: The number of nodes in memory apart from the spines.
+    #: How many nodes stay in memory besides the spines.
     resident_nodes = 64
 
     def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
@@ -79,15 +78,15 @@ class TreePages(EventLog):
         self.front = self.last_insert = 0
         #: The position of the oldest event in the tree.
         self.kept_from = 0
-        #: The time of the newest event that has left; None if none has.
+        #: The time of the newest event that was evicted for good; None if there is none.
         self.newest_left: int | None = None
-        #: Grows whenever events before the back have changed positions.
+        #: Grows whenever events before the back change positions.
         self.stamp = 0
-        #: The position from which on the last change moved them; before all if it moved all.
+        #: The position from which on the last change moved events; negative if it moved all.
         self.moved_from = -1
-        #: The most recently returned leaves, except the last one of the tree, which grows.
+        #: The most recently returned leaves, except the tree's last leaf, which grows.
         self._leaves: list[Leaf] = []
-        #: Leaves that were last returned as one; discarded when events are added.
+        #: Leaves that were last returned as one leaf; discarded when events are added.
         self._together: Leaf | None = None
 
     def empty_like(self, setting: Setting) -> Self:
@@ -99,18 +98,18 @@ class TreePages(EventLog):
 
     @property
     def paged(self) -> PagedNodeCache:
-        """Return the cache of nodes of a window with a store."""
+        """The node cache of a window with a store."""
         assert isinstance(self.cache, PagedNodeCache)
         return self.cache
 
     def trim(self) -> None:
-        """Release nodes that have not been used for long. If the store fails, all stay."""
+        """Release nodes that were not used for long. If the store fails, all stay in memory."""
         self._together = None
-        self._settle()  # still due if an earlier attempt failed
+        self._settle()  # an earlier attempt may have failed
         self.cache.trim(self.tree.is_spine)
 
     def _settle(self) -> None:
-        """Write large leaves to which no event can be added. If the store fails, all stay."""
+        """Write large leaves that can no longer get events. If the store fails, all stay."""
         newest = self.newest_time() if self.cache.has_made_some else None
         if newest is not None:
             self.cache.settle(self.tree.is_spine, newest - self.setting.allowed_lateness)
@@ -118,9 +117,9 @@ class TreePages(EventLog):
     # --- reading --------------------------------------------------------------------------------
 
     def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
-        """Return the events of a leaf and the one that follows it in a node above.
+        """Return the events of a leaf and the entry that follows it in a node above.
 
-        The requested neighbours with the same parent are included.
+        Includes the requested leaves after it that have the same parent.
         """
         known = self._known(position)
         if known is not None:
@@ -140,7 +139,7 @@ class TreePages(EventLog):
         end = max(index + 1, min(last + 1, above.count))
         nodes = tree.cache.children(above, index, end)
         tree.cache.ahead(above, end - 1)
-        # The entries after them are in their parent, except for its last child.
+        # The parent has the entry after each leaf, except after its last child.
         while index == above.count:
             above, index = parent_of(above), parent_of(above).index_of(above)
             end = index + 1
@@ -159,7 +158,7 @@ class TreePages(EventLog):
         return leaf
 
     def _known(self, position: int) -> Leaf | None:
-        """Return the leaf of a position, if it is one of the most recently returned."""
+        """Return the leaf of a position, if it was returned recently."""
         together = self._together
         if together is not None and together.first <= position < together.stop:
             return together
@@ -169,17 +168,17 @@ class TreePages(EventLog):
         return None
 
     def _drop_leaves_from(self, position: int) -> None:
-        """Discard the leaves of events from a position on, which have changed or moved."""
+        """Discard the leaves with events from a position on, which have changed or moved."""
         self._leaves = [leaf for leaf in self._leaves if leaf.stop <= position]
         self._together = None
 
     def newest_time(self) -> int | None:
-        """Return the time of the newest event, None without events; no page read."""
+        """Return the time of the newest event, or None without events. No page read."""
         entries = self.tree.last_leaf.entries
         return int(entries.part_at(0, entries.count - 1)) if entries.count else None
 
     def place_of(self, time: int) -> int:
-        """Return the position that the next event of a time gets."""
+        """Return the position that the next event with a given time will get."""
         newest = self.newest_time()
         return self.back if newest is None or time >= newest else self.first_after(time)
 
@@ -187,10 +186,7 @@ class TreePages(EventLog):
         return self
 
     def fold(self, start: int, stop: int) -> Partial:
-        """Return the aggregate of the events from ``start`` to ``stop``, the identity for none.
-
-        Costs O(arity * log d) combines if ``start`` has d newer ones.
-        """
+        """Return the aggregate of a range. O(arity * log d) combines at distance d from the end."""
         return self.tree.fold_positions(start - self.kept_from, stop - self.kept_from)
 
     def folds_behind(self, position: int, back: int) -> tuple[np.ndarray, Rows]:
@@ -200,18 +196,15 @@ class TreePages(EventLog):
         return self.kept_from + places, folds
 
     def first_after(self, time: int) -> int:
-        """Return the position of the oldest event later than a time; O(log d) nodes."""
+        """Return the position of the oldest event later than a time. O(log d) nodes."""
         return self.kept_from + self.tree.rank_after(time)
 
     def leaf_after(self, time: int) -> int:
-        """Return the start of the leaf with the oldest event later than a time, or an earlier one.
-
-        Reads no leaf.
-        """
+        """Return the start of the leaf with the oldest later event, or of a leaf before it."""
         return self.kept_from + self.tree.rank(after_time(time), reads_leaf=False)
 
     def time_at(self, position: int) -> int:
-        """Return the time of an event; at most one page read per level."""
+        """Return the time of an event. At most one page read per level."""
         known = self._known(position)
         if known is not None and known.times is not None:
             return int(known.times[position - known.first])
@@ -219,7 +212,6 @@ class TreePages(EventLog):
         return node.time_at(index)
 
     def time_before(self, position: int) -> int | None:
-        """Return the time of the event before a position, also if it has left."""
         if position == self.kept_from:
             return self.newest_left
         return self.time_at(position - 1) if self.kept_from < position <= self.back else None
@@ -247,7 +239,7 @@ class TreePages(EventLog):
             self.cache.retired.delete(0)
 
     def write_state(self) -> list[Any]:
-        """Return the state of a tree whose nodes, but the right spine, are pages; no store call."""
+        """Return the state of a tree whose changed nodes were written. No store call."""
         tree, partials = self.tree, self.monoid.partials
         spine = [node.saved or self._saved(node) for node in (tree.root, *reversed(tree.right))]
         left = [partials.dump(partials.one(self.monoid.identity)), 0]
@@ -295,7 +287,7 @@ class TreePages(EventLog):
         self.newest_left = newest
 
     def _restore_parts(self, parts: list[Any], entries: RowBuffer) -> None:
-        """Insert the events of parts before those of the last leaf; one store call, if any."""
+        """Insert the events of parts before those of the last leaf. At most one store call."""
         size, gone = self._parts.restore(parts, self.paged.serial)
         if not size:
             return
@@ -352,7 +344,7 @@ class TreePages(EventLog):
             self._leaves, self._together = known, together
 
     def check(self) -> None:
-        """Assert the tree's invariants and the result, reading all pages; changes nothing."""
+        """Assert the tree's invariants and the result, reading all pages. Changes nothing."""
         if not self.kept_from <= self.front <= self.back:
             raise InvariantViolation(f"kept {self.kept_from}, front {self.front}")
         tree, monoid = self.tree, self.monoid
@@ -365,7 +357,7 @@ class TreePages(EventLog):
                 self._parts.check(tree.last_leaf.entries)
 
     def _checked_result(self) -> Partial:
-        """Return the aggregate from the front on, without changing any state."""
+        """Return the aggregate from the front on. Changes nothing."""
         return self.fold(self.front, self.back)
 
     def layout_of(self, level: int) -> Layout:
@@ -378,7 +370,7 @@ class TreePages(EventLog):
         yield from map(_retired, self.paged.retired)
 
     def _pages_of(self, node: Node, first: int) -> Iterator[Named]:
-        """Yield the pages that a node in memory names, directly or by its changed children."""
+        """Yield the pages that a node in memory names, directly or through changed children."""
         tree = self.tree
         sizes = tree.sizes_of(node).tolist() if node.level else []
         for index, (link, size) in enumerate(zip(node.links, sizes, strict=True)):

@@ -1,22 +1,23 @@
 """Events in levels, by position: pages and snapshots, leaves, folds of ranges, and times.
 
-``LevelPages`` holds the events of level queues and their pages, which the tails name, for any
-aggregation. Amortized MTA keeps only the path to its front. A ``LeafReader`` finds any leaf from
-the tails down, and caches:
+``LevelPages`` stores the events of level queues in pages, which the tails name, for any
+aggregation. Amortized MTA keeps only the path to its front. A ``LeafReader`` finds any leaf by
+descending from the tails, and caches:
 
-- *recent* leaves, which were sealed last, so a window of a few leaves reads no pages;
+- *recent* leaves, which were sealed last, so that a window of a few leaves reads no pages;
 - *fetched* leaves, which were read for a front or a range, and the inner groups above them;
-- while a batch is processed, its last *chunks* (``logs.leaves``), with what was computed from them.
+- the last *chunks* of the current batch (``logs.leaves``), with the values computed from them.
 
-The first two are limited in bytes, whatever the arity. A range consists of whole elements in the
-middle, and of one element per level at either end, whose group below is read:
+The size of the first two is limited in bytes, independent of the arity. A range consists of whole
+elements in the middle and, at each end, of at most one partly covered group per level, which is
+read:
 
     level 1      [ a b c d e ]            fold(3, 18), pairs of leaves of 4:
     level 0   [0 1 2 3] ... [16 17 18 19]       {3} + b c d + {16 17}
 
-A ``LevelLog`` has level queues without a front, for windows that share them. It only aggregates
-sealed groups, because each window has a cursor (``evaluators.cursor``) that reads from the log. An
-eviction only moves the position before which pages may be deleted; it reads and combines nothing.
+A ``LevelLog`` has level queues without a front, for windows that share them. It aggregates only
+sealed groups, because each window reads from the log through a cursor (``evaluators.cursor``). An
+eviction only moves the position before which pages may be deleted. It reads and combines nothing.
 
 In a snapshot, after the common fields (other structures over level queues add fields in between):
 
@@ -24,8 +25,8 @@ In a snapshot, after the common fields (other structures over level queues add f
     swept    = position before which pages have been deleted
     kept     = fronts of the earlier snapshots that may still be restored
     tails    = from level 0 up, [group, count, columns], columns as in a page; the tail of the
-               leaves also has ``parts`` and ``retired``, if there are any: events in ``parts`` are
-               not in the columns (see ``logs.parts`` and ``pages.pager``)
+               leaves also has ``parts`` and ``retired`` if either is not empty, and its columns
+               leave out the events in ``parts`` (see ``logs.parts`` and ``pages.pager``)
 """
 
 from __future__ import annotations
@@ -53,21 +54,21 @@ from mta.pages.pager import RetiredPages
 from mta.pages.snapshot import MAX_LEVELS, Snapshot, corrupt
 from mta.times import are_in_order
 
-#: How many leaf groups leave before their pages are deleted, if no snapshot needs them.
+#: After how many evicted leaf groups their pages are deleted, if no snapshot needs them.
 _SWEEP_GROUPS = 32
 
-#: An open group in a snapshot: group, count, columns, and parts if there are any.
+#: An open group in a snapshot: group, count, columns, and parts and retired pages, if any.
 TailState = list[Any]
 _RECENT_BYTES, _FETCHED_BYTES, _INNER_GROUPS = 2 << 20, 1 << 20, 16
 _READ_AHEAD = 8
-#: The number of chunks that stay in memory during a batch.
+#: How many chunks stay in memory during a batch.
 _CHUNKS = 2
 
 Observers = tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]
 
 
 class KeepAll(AbstractPolicy):
-    """Evicts nothing. It replaces the policies of all windows over the events."""
+    """A policy that evicts nothing. It replaces the policies of windows that share the events."""
 
     positional = True
 
@@ -89,9 +90,9 @@ class KeepAll(AbstractPolicy):
 
 
 class LevelPages(EventLog):
-    """The events of level queues, and their pages, which the tails name."""
+    """The events of level queues, in pages that the tails name."""
 
-    #: False if events of the open leaf group change, or are needed when a snapshot is restored.
+    #: False if events in the open leaf group change, or if restoring a snapshot needs them.
     has_parts = True
 
     def __init__(self, setting: Setting) -> None:
@@ -101,9 +102,9 @@ class LevelPages(EventLog):
         most = levels.leaf_arity if self.has_parts else 0
         self.parts = LeafParts(levels.pager, levels.layout_of(0), most, self.retired)
         self.front = 0
-        #: Fronts of the last snapshots, which stay restorable until the next one is saved.
+        #: Fronts of the last snapshots, which stay restorable until the next snapshot is saved.
         self.kept: list[int] = []
-        #: Whether pages that have left are deleted periodically, as no snapshot needs them.
+        #: Whether the pages of evicted events are deleted periodically, as no snapshot needs them.
         self.discards = True
 
     @property
@@ -113,7 +114,7 @@ class LevelPages(EventLog):
     # --- insertion ------------------------------------------------------------------------------
 
     def room(self) -> int:
-        """Return how many events fit into the leaf tail; a full one is sealed: one store call."""
+        """Return how many events fit in the leaf tail. Seals a full one in one store call."""
         levels = self.levels
         leaf = levels.tails[0]
         if leaf.count == leaf.capacity:
@@ -124,26 +125,25 @@ class LevelPages(EventLog):
 
     @property
     def spare(self) -> int:
-        """Return how many events can be added without a store call."""
+        """How many events can be added without a store call."""
         leaf = self.levels.tails[0]
         return leaf.capacity - leaf.count if leaf.is_loaded else 0
 
     def discard(self) -> None:
-        """Delete the pages of events that have left, if many and no snapshot needs them."""
+        """Delete the pages of evicted events, if there are many and no snapshot needs them."""
         levels = self.levels
         if self.discards and self.front - levels.swept >= _SWEEP_GROUPS * levels.leaf_arity:
             levels.sweep(self.front)
 
     @abstractmethod
     def _seal(self) -> None:
-        """Seal the full tails, including the leaf tail; if the store fails, nothing changes."""
+        """Seal the full tails, including the leaf tail. If the store fails, nothing changes."""
 
     def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
-        """Add events, for which the leaf tail must have room, without results."""
+        """Add events without results. The leaf tail must have room for them."""
         self.levels.append_many(rows, times, count)
 
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
-        """Add as many events as fit into the leaf tail, without results."""
         stop = min(stop, start + self.room())
         coming = None if times is None else times[start:stop]
         self.append(self.monoid.inputs.cut(rows, start, stop), coming, stop - start)
@@ -173,7 +173,7 @@ class LevelPages(EventLog):
 
     @property
     def page_count(self) -> int:
-        """Return how many pages a snapshot names, including those of earlier snapshots."""
+        """The number of pages that a snapshot names, including those of earlier snapshots."""
         swept, span, count = self.levels.swept, 1, 0
         for tail in self.levels.tails:
             span *= tail.capacity
@@ -181,7 +181,7 @@ class LevelPages(EventLog):
         return count + len(self.parts) + len(self.retired)
 
     def tail_states(self) -> list[TailState]:
-        """Return the tails as a snapshot holds them."""
+        """Return the tails in the format of a snapshot."""
         leaf, *above = self.levels.tails
         states: list[TailState] = [[leaf.number, leaf.count, leaf.columns(self.parts.held(leaf))]]
         parts, retired = self.parts.state(leaf), self.retired.state()
@@ -192,10 +192,10 @@ class LevelPages(EventLog):
     def restore_tails(
         self, snapshot: Snapshot, middle: int, swept: int, kept: list[int], tails: list[TailState]
     ) -> None:
-        """Set the levels and positions from a snapshot.
+        """Set the levels and positions from a snapshot; ``middle`` is between front and back.
 
-        Raises CorruptSnapshot unless the tails are connected and end at the back, and the
-        positions, with a ``middle`` between front and back, are in order.
+        Raises CorruptSnapshot unless the tails are connected and end at the back, and the positions
+        are in order.
         """
         check_tails(snapshot, swept, tails)
         fronts = [swept, *kept, snapshot.front]
@@ -214,7 +214,7 @@ class LevelPages(EventLog):
             raise corrupt("it has more parts than its open leaf group has events")
         self.retired.restore(retired, len(kept))
         if self.has_parts and any(level or group >= number for level, group, *_ in self.retired):
-            raise corrupt("its retired parts are of no leaf group that was sealed")
+            raise corrupt("its retired parts belong to no sealed leaf group")
         leaf = RestoredTail(levels, 0, number, count, columns, self.parts.read, start)
         self.parts.belong(leaf, 0)
         restored = (RestoredTail(levels, level, *tail) for level, tail in enumerate(above, 1))
@@ -241,7 +241,7 @@ class LevelPages(EventLog):
             yield from self._named(tail.level, tail.first, tail)
 
     def pages_below(self, named: Named, group: Group) -> Iterator[Named]:
-        if named.fold is not None and named.level:  # pages below a retired one are named elsewhere
+        if named.fold is not None and named.level:  # other pages name the pages below a retired one
             yield from self._named(named.level, named.number * self.levels.arity, group)
 
     def _named(self, level: int, first: int, group: Group) -> Iterator[Named]:
@@ -267,9 +267,9 @@ class LevelPages(EventLog):
             return self.parts.difference(group)
         arity = self.levels.arity_of(named.level)
         if group.count != arity:
-            return f"it has {group.count} elements in place of {arity}"
+            return f"it has {group.count} elements instead of {arity}"
         if times is not None and int(times[-1]) != named.last_time:
-            return f"its last time is {times[-1]}, its parent says {named.last_time}"
+            return f"its last time is {times[-1]}, but its parent says {named.last_time}"
         try:
             agrees = self.levels.refold(named.level, group).agrees(named.fold)
         except Exception as error:  # a user's combine may raise anything for unexpected values
@@ -281,7 +281,7 @@ class LevelPages(EventLog):
         return level < len(tails) and number < tails[level].number
 
     def ordered_from(self, named: Named) -> int:
-        """Return the element of a page from which on times must not decrease."""
+        """Return the index in a page from which on times must not decrease."""
         del named
         return 0
 
@@ -294,7 +294,7 @@ class LevelPages(EventLog):
 
 
 def check_tails(snapshot: Snapshot, swept: int, tails: list[TailState]) -> None:
-    """Raises CorruptSnapshot unless the tails are connected and end at the back."""
+    """Raise CorruptSnapshot unless the tails are connected and end at the back."""
     if not 0 < len(tails) <= MAX_LEVELS or any(
         len(tail) != 3 and (level or len(tail) != 5) for level, tail in enumerate(tails)
     ):
@@ -316,7 +316,7 @@ def check_tails(snapshot: Snapshot, swept: int, tails: list[TailState]) -> None:
 
 
 class LeafReader:
-    """The events of level queues in order (``base.OrderedEvents``), from the front on."""
+    """The events of level queues in order (``base.OrderedEvents``), from the front."""
 
     #: Events never change positions here.
     stamp, by_time = 0, False
@@ -337,37 +337,32 @@ class LeafReader:
 
     @property
     def kept_from(self) -> int:
-        """Return the position of the oldest retained event."""
         return self._pages.front
 
     @property
     def back(self) -> int:
-        """Return the position after the newest event."""
         return self.levels.back
 
     def settled(self, front: int) -> int:
-        """See ``OrderedEvents``; events arrive in order here."""
+        """Return the back, because events arrive in order here."""
         del front
         return self.back
 
     # --- leaves and inner groups ----------------------------------------------------------------
 
     def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
-        """Return the chunk with a position, if it is in memory, or else the leaf group.
-
-        It returns one at a time, with at most one page read per level.
-        """
+        """Return the chunk at a position, if in memory, or else one leaf group."""
         for chunk in self._chunks:
             if chunk.first <= position < chunk.stop:
                 return chunk
         return self._leaf(position // self.levels.leaf_arity)
 
     def group_at(self, level: int, number: int) -> Leaf | Group:
-        """Return a group of any level; at most one page read per level."""
+        """Return a group of any level. At most one page read per level."""
         return self._group(level, number) if level else self._leaf(number)
 
     def _leaf(self, number: int) -> Leaf:
-        """Return a leaf group; at most one page read per level."""
+        """Return a leaf group. At most one page read per level."""
         levels = self.levels
         tail = levels.tails[0]
         if number == tail.number:
@@ -396,9 +391,9 @@ class LeafReader:
         return leaf
 
     def store(self, new: Events, front: int) -> None:
-        """Add events to the log; those before a front are no longer needed.
+        """Add events to the log; those before ``front`` are no longer needed.
 
-        One store call for each ``TOGETHER`` pages of a level. If one fails, nothing has changed.
+        One store call for each ``TOGETHER`` pages of a level. If one fails, nothing changes.
         """
         levels = self.levels
         if levels.fits(new.size):
@@ -410,7 +405,7 @@ class LeafReader:
         self._open = None
 
     def have_read(self, groups: Mapping[tuple[int, int], Group], position: int) -> None:
-        """Cache groups that were just written, those on the path to a position."""
+        """Cache those of the groups just written that are on the path to a position."""
         levels = self.levels
         for (level, number), group in groups.items():
             if number * levels.span(level + 1) <= position < (number + 1) * levels.span(level + 1):
@@ -421,15 +416,15 @@ class LeafReader:
                     self._fetched[number] = Leaf(first, group.rows, group.times, group.count)
 
     def release_fetched(self, most: int) -> None:
-        """Release leaf groups that were read until at most ``most`` are in memory."""
+        """Release leaf groups that were read, until at most ``most`` are in memory."""
         while len(self._fetched) > most:
             self._fetched.popitem(last=False)
 
     def _read_ahead(self, number: int, following: list[bytes]) -> None:
-        """Prepare for reading a leaf group; the names are those of the groups that follow it."""
+        """Prepare to read a leaf group; ``following`` has the names of the groups after it."""
 
     def _follow_ahead(self, number: int) -> None:
-        """Note that a leaf group was read."""
+        """Record that a leaf group was read."""
 
     def _group(self, level: int, number: int) -> Group:
         """Return a group above the leaves."""
@@ -450,17 +445,9 @@ class LeafReader:
     # --- ranges -----------------------------------------------------------------------------------
 
     def fold(self, start: int, stop: int) -> Partial:
-        """Return the aggregate of a range of positions, the identity if it is empty.
-
-        At most 2 * arity combines and two page reads per level.
-        """
         return self.levels.fold_range(start, stop, self._within)
 
     def path(self, position: int, below: int | None = None) -> Sequence[PathGroup]:
-        """Return the groups above a leaf group that starts at a position, from the root down.
-
-        At most one page read per level.
-        """
         levels, groups = self.levels, list[PathGroup]()
         if position % levels.leaf_arity:
             return groups
@@ -484,7 +471,6 @@ class LeafReader:
         return np.array([position]), self.monoid.partials.one(self.fold(position, back))
 
     def _within(self, level: int, number: int, start: int, stop: int) -> Partial:
-        """Return the aggregate of some elements of a group."""
         tail = self.levels.tails[level]
         if number == tail.number and not start and stop == tail.count:
             return self.levels.fold_tail(tail)
@@ -497,11 +483,10 @@ class LeafReader:
     # --- times ------------------------------------------------------------------------------------
 
     def first_after(self, time: int) -> int:
-        """Return the position of the oldest event later than a time; one page read per level."""
         levels = self.levels
         for tail in reversed(levels.tails):
             assert tail.times is not None
-            # A level may only have elements before the front.
+            # All elements of a level may be before the front.
             is_live = tail.count and levels.end(tail.level) > self.kept_from
             if is_live and tail.times[tail.count - 1] > time:
                 return max(self.kept_from, self._first_within(tail.level, tail.number, time))
@@ -523,10 +508,6 @@ class LeafReader:
         return leaf.first + start + int(leaf.times[start:].searchsorted(time, side="right"))
 
     def time_before(self, position: int) -> int | None:
-        """Return the time of the event just before a position, though its page may be deleted.
-
-        None if the time is unknown. At most one page read per level.
-        """
         levels = self.levels
         if position == 0:
             return None
@@ -538,7 +519,7 @@ class LeafReader:
             assert leaf.times is not None
             return int(leaf.times[position - 1 - leaf.first])
         for tail in levels.tails[1:]:
-            span = levels.span(tail.level)  # the position is a multiple of it, or we have returned
+            span = levels.span(tail.level)  # here, the position is a multiple of the span
             number, index = divmod(position // span - 1, levels.arity)
             if number == tail.number or (number + 1) * levels.arity * span > position:
                 times = self._group(tail.level, number).times
@@ -563,16 +544,13 @@ class LevelLog(LevelPages, LeafReader):
         self.levels.append(row, time)
 
     def take_in(self, new: Events) -> int | None:
-        """Add the events that arrived one at a time, at most as many as there was room for.
-
-        Returns the position of the first late one: None, as there is none.
-        """
+        """Add events that arrived one at a time; return None, because no event was late."""
         self.levels.append_many(*new)
         return None
 
     def take_back(self) -> None:
         self.levels.take_back()
-        self._open = None  # another event may be added in its place
+        self._open = None  # its last event may be replaced by another
 
     def have_read(self, groups: Mapping[tuple[int, int], Group], position: int) -> None:
         super().have_read(groups, position)
@@ -587,7 +565,7 @@ class LevelLog(LevelPages, LeafReader):
             self._recent.popitem(last=False)
 
     def _seal(self) -> None:
-        """Seal as the base class does; a leaf that was just sealed stays in memory for a while."""
+        """Seal as the base class does, and keep the sealed leaf in memory for a while."""
         tail = self.levels.tails[0]
         self.levels.seal()
         self._note_recent(tail.number, Leaf(tail.first, tail.rows, tail.times, tail.count))
@@ -598,19 +576,19 @@ class LevelLog(LevelPages, LeafReader):
     def chunk_with(
         self, rows: Rows, times: np.ndarray | None, count: int
     ) -> tuple[Chunk, np.ndarray | None]:
-        """Return new events as a chunk; None, as all of them are new."""
+        """Return new events as a chunk, and None because all of them are new."""
         return Chunk(self.monoid, self.back, rows, times, count), None
 
     def keep(self, chunk: Chunk) -> None:
-        """Keep a chunk that was just stored in memory, for windows that reach it soon."""
+        """Keep a stored chunk in memory, for windows that reach it soon."""
         self._chunks = [chunk, *self._chunks[: _CHUNKS - 1]]
 
     def release(self) -> None:
-        """Release the chunks of a batch, at its end."""
+        """Release the chunks of a batch at its end."""
         self._chunks = []
 
     def needed_from(self, window: Any, front: int) -> int:
-        """Return the position from which on events of a window with a front are needed."""
+        """Return the position from which on a window with this front needs events."""
         del window
         return front
 

@@ -1,25 +1,24 @@
-"""The level queues of MTA, with groups of ``arity`` siblings in place of pairs.
+"""The level queues of MTA, with groups of ``arity`` siblings instead of pairs.
 
-    level 2   [ g g . . ]                     open group: the level's tail
+    level 2   [ g g . . ]                     the open group: the level's tail
     level 1   [ p p p p ] [ p p p . ]         an element = the fold of one sealed group below
     level 0   [v v v v] ... [v v v v] [v . . .]
 
-After the MTA paper, sections 4.1.1, 4.2.1 and 4.2.2 (Algorithm 3). Positions are absolute: element
-j of level l covers the events [j * span(l), (j + 1) * span(l)). Only tails are in memory; a sealed
-group is a page.
+This module implements sections 4.1.1, 4.2.1 and 4.2.2 (Algorithm 3) of the MTA paper. Positions are
+absolute: element j of level l covers the events [j * span(l), (j + 1) * span(l)). Only the tails
+are in memory. A sealed group is a page.
 
-Invariants (the paper's 1 to 3, for groups):
+Invariants (numbers 1 to 3 of the paper, for groups):
 
-1. A level is a run of full groups and then its tail, which has at least one element (the tail of
-   level 0 may be empty). Elements before the front are dead, the paper's neutral elements.
-2. Element j of level l + 1 is there exactly when group j of level l is sealed, which happens when
-   the next element of level l arrives. So every tail is the root group of its own tree.
+1. A level consists of full groups, followed by its tail. The tail has at least one element, but the
+   tail of level 0 may be empty. Elements before the front are dead: the paper's neutral elements.
+2. Element j of level l + 1 exists exactly when group j of level l is sealed, which happens when the
+   next element of level l arrives. So every tail is the root group of its own tree.
 3. The tail of level l begins where the elements of level l + 1 end.
 
-``swept`` is the position before which pages have been deleted. It follows the front at a distance,
-because snapshots that were given out still need the pages between; the trees are kept down to
-there, so that the names of pages to delete are found by walking, and nothing else need be
-remembered.
+``swept`` is the position before which pages have been deleted. It lags behind the front, because
+existing snapshots still need the pages in between. The trees are kept from ``swept`` on, so that a
+walk finds the names of the pages to delete, and no list of them is necessary.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from mta.pages.page import NO_NAME, Group, Layout, read_columns, write_columns
 from mta.pages.pager import Pager, Place, ResidentPager, StorePager
 
 BEFORE_ALL = np.iinfo(np.int64).min
-#: The most pages that are written in one store call if many events arrive at once.
+#: The most pages to write in one store call when many events arrive together.
 TOGETHER = 16
 
 
@@ -49,47 +48,47 @@ class Tail(Group):
 
     #: Whether its elements can be read without a store call.
     is_loaded = True
-    #: None of its elements is removed.
+    #: How many elements were removed (``parts.LastLeaf``): none.
     dropped = 0
 
     def __init__(self, levels: Levels, level: int, number: int) -> None:
         self.level, self.number = level, number
         self.capacity = levels.arity_of(level)
         self._layout = levels.layout_of(level)
-        #: An upper bound on how many elements are in parts; these do not change.
+        #: An upper bound on how many elements are in parts. These elements do not change.
         self.unchanged = 0
-        #: How many elements have been folded, and their aggregate, if that is kept.
+        #: How many elements have been folded, and their aggregate, if known.
         self.folded: tuple[int, Partial] = (0, None)
         times = np.empty(self.capacity, "<i8") if levels.timed else None
         super().__init__(self._layout.schema.new(self.capacity), times, [], 0)
 
     def columns(self, start: int = 0) -> list[Payload]:
-        """Return the columns as a snapshot keeps them, from an element on."""
+        """Return the columns from an element on, in the format of a snapshot."""
         return write_columns(self.group(start, self.count), self._layout)
 
     def group(self, start: int, stop: int) -> Group:
-        """Return some elements; the names are those of all."""
+        """Return the elements from ``start`` to ``stop``, but the names of all elements."""
         times = None if self.times is None else self.times[start:stop]
         return Group(
             self._layout.schema.cut(self.rows, start, stop), times, self.names, stop - start
         )
 
     def about_to_change(self) -> None:
-        """Note that elements are about to be replaced."""
+        """Prepare for a replacement of elements."""
 
     @property
     def first(self) -> int:
-        """Return the index of the group's first element in its level."""
+        """The index of the group's first element in its level."""
         return self.number * self.capacity
 
     @property
     def is_full(self) -> bool:
-        """Return whether the next element of this level seals the group."""
+        """Whether the next element of this level seals the group."""
         return self.count == self.capacity
 
 
 class RestoredTail(Tail):
-    """A tail from a snapshot; its columns and parts are read when first needed."""
+    """A tail from a snapshot. Its columns and parts are read on first use."""
 
     __slots__ = ("_elements", "_read_parts", "_saved", "_saved_count", "_start")
 
@@ -100,7 +99,7 @@ class RestoredTail(Tail):
         self.level, self.number, self.count = level, number, count
         self.capacity, self._layout = levels.arity_of(level), levels.layout_of(level)
         self.folded = (0, None)
-        #: The columns from the snapshot, valid as long as the count is the same.
+        #: The columns from the snapshot, valid until the count changes.
         self._saved, self._saved_count = columns, count
         #: Reads the elements before ``start``, which are in pages.
         self._read_parts, self._start = read_parts, start
@@ -113,17 +112,14 @@ class RestoredTail(Tail):
 
     @property
     def rows(self) -> Rows:
-        """Return the elements, with room for others."""
         return self._read().rows
 
     @property
     def times(self) -> np.ndarray | None:  # type: ignore[override]
-        """Return their times, if they are stored."""
         return self._read().times
 
     @property
     def names(self) -> list[bytes]:  # type: ignore[override]
-        """Return the names of their pages."""
         return self._read().names
 
     def _read(self) -> Group:
@@ -148,17 +144,17 @@ class RestoredTail(Tail):
         return self._elements
 
     def columns(self, start: int = 0) -> list[Payload]:
-        """Return the columns as a snapshot keeps them, unchanged if nothing was added."""
+        """Return the columns in the format of a snapshot, reusing those of an unchanged tail."""
         as_saved = (self.count, start) == (self._saved_count, self._start)
         return self._saved if as_saved else super().columns(start)
 
     def about_to_change(self) -> None:
-        self._read()  # the saved columns are useless then
+        self._read()  # the saved columns become invalid
         self._saved_count = -1
 
 
 class Levels:
-    """The trees: tails in memory, sealed groups in the pager, and their relations."""
+    """The trees: tails in memory, and sealed groups in the pager."""
 
     def __init__(self, setting: Setting) -> None:
         self.monoid, self.timed = monoid, timed = setting.monoid, setting.timed
@@ -177,20 +173,18 @@ class Levels:
         self.back = 0
         self.tails: list[Tail] = [Tail(self, 0, 0)]
         self.put = monoid.inputs.put
-        #: Whether a group is sealed with the result of ``fold_tail``; else it is folded as a whole,
-        #: so that pages do not depend on earlier queries.
+        #: Whether ``fold_tail`` gives the aggregate of a sealed group. If not, the whole group is
+        #: folded again, so that pages do not depend on earlier queries.
         self.seals_folded = False
 
     def arity_of(self, level: int) -> int:
-        """Return how many elements a group of this level has."""
         return self.arity if level else self.leaf_arity
 
     def layout_of(self, level: int) -> Layout:
-        """Return the layout of the groups of this level."""
         return self._layouts[level > 0]
 
     def span(self, level: int) -> int:
-        """Return how many events an element of this level covers."""
+        """Return the number of events that an element of this level covers."""
         return int(self.leaf_arity * self.arity ** (level - 1)) if level else 1
 
     def end(self, level: int) -> int:
@@ -208,18 +202,18 @@ class Levels:
         return level
 
     def partials(self, level: int, group: Group, start: int, stop: int) -> Rows:
-        """Return the elements of a group as partial aggregates; values are lifted."""
+        """Return the elements of a group as partials, lifting values."""
         if level:
             return self.monoid.partials.cut(group.rows, start, stop)
         rows = self.monoid.inputs.cut(group.rows, start, stop)
         return self.monoid.lift_rows(rows, stop - start)
 
     def fold(self, level: int, group: Group, start: int, stop: int) -> Partial:
-        """Return the aggregate of some elements of a group; stop - start - 1 combines."""
+        """Return the aggregate of some elements of a group, in stop - start - 1 combines."""
         return self.monoid.fold(self.partials(level, group, start, stop), stop - start)
 
     def fold_tail(self, tail: Tail) -> Partial:
-        """Return the aggregate of a tail; one combine for each element since the last call."""
+        """Return the aggregate of a tail. One combine per element added since the last call."""
         done, aggregate = tail.folded
         if done < tail.count:
             more = self.fold(tail.level, tail, done, tail.count)
@@ -228,9 +222,9 @@ class Levels:
         return aggregate if tail.count else self.monoid.identity
 
     def fold_on(self, leaf: Tail, rows: list[Row]) -> None:
-        """Keep the aggregate of the leaf tail, whose newest events are these; one combine for each.
+        """Update the aggregate of the leaf tail with its newest events. One combine per event.
 
-        One by one, so that rounding does not depend on how many were added together.
+        Combines them one by one, so that rounding does not depend on the size of batches.
         """
         done, aggregate = leaf.folded
         try:
@@ -238,12 +232,12 @@ class Levels:
                 lifted = self.monoid.lift(row)
                 aggregate = self.monoid.combine(aggregate, lifted) if done else lifted
                 done += 1
-        except Exception:  # the events are in: a caller that needs their aggregate gets the error
+        except Exception:  # the events are stored: a caller that needs the aggregate gets the error
             return
         leaf.folded = done, aggregate
 
     def refold(self, level: int, group: Group) -> Refold:
-        """Return the aggregate of a group, for a check of what its parent has."""
+        """Return the aggregate of a group, to check the one that its parent has."""
         rows = self.partials(level, group, 0, group.count)
         return Refold.of_rows(self.monoid, rows, group.count)
 
@@ -268,18 +262,16 @@ class Levels:
         self.back += count
 
     def fits(self, count: int) -> bool:
-        """Return whether the leaf tail has room for ``count`` events."""
         return count <= self.leaf_arity - self.tails[0].count
 
     def extend(
         self, rows: Rows, times: np.ndarray | None, count: int, unneeded: int
     ) -> dict[tuple[int, int], Group]:
-        """Add events that may fill many groups.
+        """Add events, which may fill many groups; return the first groups written, by place.
 
-        Pages that end before position ``unneeded`` are not written. About one combine for each
-        event that is not in them; a store call for each ``TOGETHER`` pages of a level. When the
-        store fails, nothing has changed. Returns the groups that were written first, by level and
-        number: the front soon comes to them.
+        The front reaches those groups soon. Pages that end before position ``unneeded`` are not
+        written. About one combine per event outside those pages; one store call for each
+        ``TOGETHER`` pages of a level. If the store fails, nothing changes.
         """
         joining, index = Group(rows, times, [], count), self.back
         changes, written = list[tuple[Tail, Group, int]](), dict[tuple[int, int], Group]()
@@ -303,8 +295,8 @@ class Levels:
     ) -> Group:
         """Write the groups that a tail and new elements fill; return the elements above.
 
-        The tail does not change. The groups that are written first, which the front reaches soon,
-        are added to ``written``.
+        Does not change the tail. Adds to ``written`` the groups written first, which the front
+        reaches soon.
         """
         level, size, first = tail.level, tail.capacity, tail.number
         above = self._new_group(level + 1, max(0, (tail.count + joining.count - 1) // size))
@@ -314,8 +306,8 @@ class Levels:
             start, stop = max(at * size - tail.count, 0), (at + 1) * size - tail.count
             end, fold = (first + at + 1) * self.span(level + 1), self.monoid.identity
             names = [*([] if at else tail.names), *joining.names[start:stop]]
-            # One of which nothing is needed may name pages that a sweep is still to find; not where
-            # a sweep has gone over all of it.
+            # An unneeded group must still be written if its names lead the next sweep to pages that
+            # no sweep has passed.
             is_named = end > self.swept and any(name != NO_NAME for name in names)
             if end > unneeded or is_named:
                 if at:
@@ -337,7 +329,7 @@ class Levels:
         return above
 
     def _join(self, level: int, group: Group, joining: Group, start: int, stop: int) -> None:
-        """Add some elements to a group, which has room for them."""
+        """Add some elements to a group, which must have room for them."""
         schema, end = self.layout_of(level).schema, group.count + stop - start
         schema.put_many(group.rows, group.count, schema.cut(joining.rows, start, stop))
         if group.times is not None and joining.times is not None:
@@ -346,7 +338,7 @@ class Levels:
         group.count = end
 
     def _new_group(self, level: int, count: int, room: int = 0) -> Group:
-        """Return a group with ``count`` elements, to be set, and room for others."""
+        """Return a group with ``count`` elements to fill in, and room for more."""
         room = max(count, room)
         times = np.empty(room, "<i8") if self.timed else None
         return Group(self.layout_of(level).schema.new(room), times, [], count)
@@ -362,9 +354,9 @@ class Levels:
     def seal(self) -> list[tuple[int, Partial]]:
         """Seal the full tails from the leaves up to the first level with room (Algorithm 3).
 
-        Every sealed group becomes an element of the level above: the list has its level and its
-        aggregate. One combine per sealed element, so amortised 1 + 1/(arity - 1) per event; one
-        store call for all pages. If the store fails, nothing has changed.
+        Returns the level and the aggregate of each element that this adds. One combine per sealed
+        element, so amortized 1 + 1/(arity - 1) per event. One store call for all pages. If the
+        store fails, nothing changes.
         """
         sealed = []
         for tail in self.tails:
@@ -376,8 +368,8 @@ class Levels:
                 else self.fold(tail.level, tail, 0, tail.count)
             )
             sealed.append((tail, whole))
-        # The last of them may end where the sweep did. Nobody reads such a page again, and no sweep
-        # would look for it: its element above is there to say when its last event was.
+        # The last group may end where the sweep ended. Nothing reads its page again and no sweep
+        # looks for it. Only the element above it matters, for the time of its last event.
         swept = sealed[-1][0] if self.end(sealed[-1][0].level) <= self.swept else None
         live = [tail for tail, _ in sealed if tail is not swept]
         names = self.pager.write([(tail.level, tail.number, tail) for tail in live])
@@ -393,11 +385,11 @@ class Levels:
         return grown
 
     def _tail(self, level: int, index: int) -> Tail:
-        """Return the tail of a level, which may be new, with element ``index`` as its first."""
+        """Return the tail of a level, which may be new and then starts at element ``index``."""
         if level < len(self.tails):
             return self.tails[level]
         tail = Tail(self, level, index // self.arity)
-        # Everything before the new level's first element was swept long ago.
+        # Everything before the first element of a new level was swept earlier.
         for _ in range(index % self.arity):
             self._put(tail, self.monoid.identity, BEFORE_ALL, NO_NAME)
         return tail
@@ -417,7 +409,7 @@ class Levels:
     # --- reading ----------------------------------------------------------------------------
 
     def child(self, level: int, first: int, group: Group, index: int) -> Group:
-        """Return the group below element ``index`` of a group starting at ``first``; one read."""
+        """Return the group below element ``index`` of a group starting at ``first``. One read."""
         return self.pager.read(level - 1, first + index, group.names[index])
 
     def fold_range(
@@ -425,8 +417,8 @@ class Levels:
     ) -> Partial:
         """Return the aggregate of a range of positions, the identity if it is empty.
 
-        ``within`` returns that of the elements of a group (level, number of the group, start,
-        stop); it is called at most twice per level, from the leaves up.
+        ``within`` returns the aggregate of elements of a group, given its level and number, and the
+        start and stop. It is called at most twice per level, from the leaves up.
         """
         lefts: list[Partial] = []
         rights: list[Partial] = []
@@ -451,17 +443,17 @@ class Levels:
     # --- deletion ---------------------------------------------------------------------------
 
     def sweep(self, upto: int) -> int:
-        """Delete the pages wholly before ``upto``; return how many.
+        """Delete the pages that end at or before ``upto``; return how many.
 
-        Reads the inner pages between the last sweep and here, 1/arity of those it deletes. Children
-        go before their parents, so the next sweep continues an interrupted one.
+        Reads the inner pages since the last sweep, 1/arity of the pages that it deletes. Children
+        are deleted before their parents, so the next sweep continues an interrupted one.
         """
         places: list[Place] = []
         for tail in reversed(self.tails[1:]):
             places.extend(self._pages_before(tail.level, tail.first, tail, upto))
         self.pager.delete(places)
         self.swept = max(self.swept, upto)
-        # A level that ends here has the time of the event before, so it stays.
+        # A level that ends here stays, because it has the time of the last event before ``swept``.
         while len(self.tails) > 1 and self.end(len(self.tails) - 1) < self.swept:
             self.tails.pop()
         return len(places)
@@ -478,8 +470,8 @@ class Levels:
                 try:
                     below = self.pager.read(level - 1, number, name)
                 except (MissingPage, CorruptPage):
-                    # An earlier sweep of the same pages got as far as here, or the names below are
-                    # unknown: events that have left must not stop the window.
+                    # An earlier sweep already deleted the page, or the names below are unknown.
+                    # Evicted events must not stop the window.
                     continue
                 yield from self._pages_before(level - 1, number * self.arity, below, upto)
             if self.swept < (number + 1) * span <= upto:

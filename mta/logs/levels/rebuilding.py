@@ -1,10 +1,10 @@
 """Rebuilds an inner page from the level below.
 
-An inner page holds the fold, the last time and the name of each page below. All of these follow
-from those pages, which are found by listing the keys ``window/level/number/``. Some listed pages
-may be leftovers of a failed writer, so every combination is tried, and the digest in the parent
-shows which of them, if any, is the page. So a rebuild cannot do damage. A missing page below is
-rebuilt in the same way, down to the leaves.
+An inner page contains the fold, the last time and the name of each page below. All of these follow
+from the pages below, which a listing of the keys ``window/level/number/`` finds. Some of the listed
+pages may be left over from a failed writer. The rebuild therefore tries every combination, and
+returns the one that matches the digest in the parent, so it never returns a wrong page. A missing
+page below is rebuilt in the same way, down to the leaves.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from mta.pages import page
 from mta.pages.page import NAME_BYTES, NO_NAME, Group
 from stores import PageStore
 
-#: The most combinations that are tried: leftovers of failed writers are few.
+#: The largest number of combinations to try: failed writers leave few pages.
 _MOST_WAYS = 256
 _NAME = re.compile(f"[0-9a-f]{{{2 * NAME_BYTES}}}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A candidate for an element: its fold, last time and name, and the pages to write for it."""
+    """A candidate for an element, and the pages to write for it."""
 
     aggregate: Partial
     last_time: int | None
@@ -40,16 +40,16 @@ class _Candidate:
 
 
 class Rebuilder:
-    """Rebuilds pages of one window; each level is listed once."""
+    """Rebuilds pages of one window. Lists each level once."""
 
     def __init__(self, window: str, levels: Levels, store: PageStore) -> None:
         self._window, self._levels, self._store = window, levels, store
         self._listed: dict[int, dict[int, list[bytes]]] = {}
 
     def rebuild(self, level: int, number: int, name: bytes) -> dict[str, bytes] | None:
-        """Return the page of this name, with the missing pages below it; None if impossible.
+        """Return the page of this name and the missing pages below it; None if impossible.
 
-        One listing per level below, and one read of each page below. A leaf cannot be rebuilt.
+        One listing per level below, and one read of each page below. Leaves cannot be rebuilt.
         """
         for thorough in (False, True) if level else ():
             for candidate in self._ways(level, number, thorough):
@@ -58,10 +58,7 @@ class Rebuilder:
         return None
 
     def _ways(self, level: int, number: int, thorough: bool) -> Iterator[_Candidate]:
-        """Yield every combination of the pages below as an inner page.
-
-        ``thorough`` also rebuilds pages below that exist, because these may be leftovers.
-        """
+        """Yield each combination of the pages below as a page; ``thorough`` also rebuilds those."""
         first, arity = number * self._levels.arity, self._levels.arity
         below = self._stored(level - 1, range(first, first + arity))
         choices = [
@@ -74,17 +71,17 @@ class Rebuilder:
     def _with_others(
         self, found: list[_Candidate], level: int, number: int, thorough: bool
     ) -> list[_Candidate]:
-        """Return the candidates for an element: the existing pages, and others."""
+        """Return the candidates for an element: the existing pages, and rebuilt pages."""
         there = {candidate.name for candidate in found}
         ways = self._ways(level, number, thorough) if level else ()
         found = found + [candidate for candidate in ways if candidate.name not in there]
         if (number + 1) * self._levels.span(level + 1) <= self._levels.swept:
-            # An element that had left before its level was created.
+            # The events of the element may have been evicted before its level was created.
             found.append(_Candidate(self._levels.monoid.identity, BEFORE_ALL, NO_NAME, {}))
         return found
 
     def _stored(self, level: int, numbers: range) -> dict[int, list[_Candidate]]:
-        """Return the undamaged stored pages of each of these groups; one store call."""
+        """Return the undamaged stored pages of each of these groups. One store call."""
         names = self._names(level)
         places = [(level, number, name) for number in numbers for name in names[number]]
         keys = [page.key_of(self._window, *place) for place in places]
@@ -100,7 +97,7 @@ class Rebuilder:
         return found
 
     def _names(self, level: int) -> dict[int, list[bytes]]:
-        """Return the names of the level's stored pages, by group; one listing on first use."""
+        """Return the names of the level's stored pages, by group. One listing, on first use."""
         if level not in self._listed:
             names: dict[int, list[bytes]] = defaultdict(list)
             for key in self._store.keys(f"{self._window}/{level}/"):

@@ -1,18 +1,19 @@
-"""A window as a row of segments, and the search for a cut: which of its oldest events leave.
+"""A window as a sequence of segments, and the search for a cut: how many oldest events to evict.
 
-Segments are whole elements of the levels, and the search is the MTA paper's Algorithm 2: it goes
-through them from the left, skips elements that leave completely, and descends into the one with the
-cut: one page read per level. Where the paper walks from the root down, this walks up the head path
-first, since most cuts are near the front.
+Segments are whole elements of the levels. The search is the MTA paper's Algorithm 2: it visits the
+segments from the left, skips elements that are evicted completely, and descends into the element
+with the cut. It reads one page per level. The paper walks down from the root; this search first
+walks up the head path, because most cuts are near the front.
 
-The *head path* holds the groups on the way from the leftmost tree's root to the oldest event:
+The *head path* consists of the groups on the path from the leftmost tree's root to the oldest
+event:
 
     level 2   [ . . g g ]            root: the elements from ``start`` on remain
     level 1   [ . p p p ]
     level 0   [ . . . v ]            leaf: the oldest event
 
-From left to right a window is the segments of its head path, leaf first, and then the tails below
-the leftmost tree, highest first.
+From left to right, a window consists of the segments of its head path, leaf first, and then the
+tails below the leftmost tree, highest first.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from mta.pages.page import Group
 
 
 class Segment(NamedTuple):
-    """Some elements of a group."""
+    """Consecutive elements of a group."""
 
     level: int
     first: int
@@ -42,7 +43,7 @@ class Segment(NamedTuple):
 
 
 class SegmentedWindow(LevelPages, Aggregator):
-    """A window over level queues that is read and searched from its front on."""
+    """A window over level queues that is read and searched from its front."""
 
     @abstractmethod
     def open_path(self) -> Segment | None:
@@ -50,12 +51,12 @@ class SegmentedWindow(LevelPages, Aggregator):
 
     @abstractmethod
     def segments(self) -> Iterator[Segment]:
-        """Yield the window from left to right, as coarsely as it is in memory."""
+        """Yield the segments of the window from left to right, as large as memory allows."""
 
     # --- all events -----------------------------------------------------------------------------
 
     def leaves(self) -> Iterator[tuple[Group, int, int]]:
-        """Yield the leaf groups of the window, and their events in it; reads every page."""
+        """Yield each leaf group of the window, and where its events start and end in it."""
         for segment in list(self.segments()):
             yield from self._leaves_below(segment)
 
@@ -75,7 +76,7 @@ class SegmentedWindow(LevelPages, Aggregator):
                 yield at(rows, index)
 
     def _below(self, segment: Segment, index: int) -> Segment:
-        """Return the group below an element of a segment; one page read."""
+        """Return the group below an element of a segment. One page read."""
         level, first, group, _, _ = segment
         below = self.levels.child(level, first, group, index)
         begin = (first + index) * self.levels.arity_of(level - 1)
@@ -84,8 +85,6 @@ class SegmentedWindow(LevelPages, Aggregator):
     # --- searches -------------------------------------------------------------------------------
 
     def first_after(self, time: int) -> int:
-        """Return the position of the oldest event later than ``time``; one page read per level."""
-
         def search(segment: Segment) -> int | None:
             _, _, group, start, stop = segment
             assert group.times is not None
@@ -95,10 +94,11 @@ class SegmentedWindow(LevelPages, Aggregator):
         return self.descend(search)
 
     def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        """Return where the longest prefix ends whose result is accepted (Algorithm 2).
+        """Return the end of the longest prefix whose result is accepted (Algorithm 2).
 
-        The head events are tried one by one first, as many as there are levels; then the search
-        takes O(arity * log n) combines, O(log n) calls of ``accepts`` and one page read per level.
+        First tries about as many of the oldest events as there are levels, one at a time. Then the
+        search takes O(arity * log n) combines, O(log n) calls of ``accepts`` and one page read per
+        level.
         """
         monoid, pick = lens
         prefix = monoid.identity
@@ -130,7 +130,6 @@ class SegmentedWindow(LevelPages, Aggregator):
         return self.descend(search)
 
     def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        """Return where the longest suffix starts whose result is accepted."""
         monoid, pick = lens
         if accepts(monoid.lower(pick(self.query()))):
             return self.front
@@ -152,14 +151,15 @@ class SegmentedWindow(LevelPages, Aggregator):
                     break
                 if level == 0 or index == 0:
                     return (first + start + index) * self.levels.span(level)
-                # It may start inside the element before the first accepted boundary.
+                # The suffix may start inside the element before the first accepted boundary.
                 segment, right = self._below(segment, start + index - 1), at(scan, index)
         return self.back
 
     def descend(self, search: Callable[[Segment], int | None]) -> int:
-        """Return the position that ``search`` finds, one element per level; else the back.
+        """Return the position of the cut, or the back if there is none.
 
-        ``search`` returns the index of the element with the cut, None to continue.
+        ``search`` returns the index of the element with the cut, or None to continue. It is called
+        for each segment, and then once per level below.
         """
         for segment in self.segments():
             index = search(segment)

@@ -297,7 +297,7 @@ def test_a_product_joins_column_by_column() -> None:
     Product({"peak": ("x", Max()), "sum": ("x", Sum())}), Product({"mean": ("x", Mean())}),
 ], ids=repr)  # fmt: skip
 def test_what_cannot_be_one_value(monoid: Any) -> None:
-    with pytest.raises(UnsuitableMonoid, match="cannot make one value of two"):
+    with pytest.raises(UnsuitableMonoid, match="cannot combine two values"):
         Window(monoid, TimeWindow(60), aggregator=FiBA, on_duplicate="combine")
 
 
