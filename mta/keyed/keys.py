@@ -23,7 +23,7 @@ import xxhash
 from mta.columns.reading import NEVER_MISSING, is_missing
 from mta.errors import UnsuitableKey
 from mta.kernels.ranges import bytes_of
-from mta.kernels.segments import bounds_of, inverse
+from mta.kernels.segments import bounds_of, group, inverse
 from mta.keyed.key_types import (
     ALLOWED,
     MAX_KEY_BYTES,
@@ -43,6 +43,8 @@ from mta.keyed.key_types import (
 hash_of: Callable[[bytes], int] = xxhash.xxh3_64_intdigest
 #: The bounds of a single integer key, and a mask of its bits.
 _WORD, _WORD_BITS = np.array([0, 8]), (1 << 64) - 1
+#: Fewer hashes than this are sorted at once.
+_FEW = 1 << 12
 
 
 @dataclass(slots=True)
@@ -258,12 +260,23 @@ def _in_order(kind: str, packed: Any) -> tuple[Keys, np.ndarray]:
     if kind in WHOLE:
         blob = np.asarray(packed, "<i8")
         hashes = mixed(blob.view("<u8"))
-        order = np.argsort(hashes)
+        order = _order_of(hashes)
         bounds = _bounds_of_whole(len(blob))
         return Keys(kind, hashes[order], blob[order].view("u1"), bounds), order
     lengths = np.fromiter(map(len, packed), np.int64, len(packed))
     every = _hashed(kind, np.frombuffer(b"".join(packed), "u1"), bounds_of(lengths))
-    return distinct_of(every, np.argsort(every.hashes))[:2]
+    return distinct_of(every, _order_of(every.hashes))[:2]
+
+
+def _order_of(hashes: np.ndarray) -> np.ndarray:
+    """Return the order of hashes: by their first halves, then of the few that share one."""
+    if len(hashes) < _FEW:
+        return np.argsort(hashes)
+    order = group(hashes >> np.uint64(32), (1 << 32) - 1)
+    lined = hashes[order]
+    if (lined[1:] < lined[:-1]).any():
+        order = order[np.argsort(lined, kind="stable")]
+    return order
 
 
 def _one(kind: str, packed: Any) -> Keys:
@@ -599,7 +612,11 @@ def _of_whole(kind: str | None, column: np.ndarray) -> Distinct:
     if span == 1:
         return Distinct(kind, wide[:1], np.zeros(len(column), np.int64))
     if span > 4 * len(column) + 1024:
-        return Distinct(kind, *np.unique(wide, return_inverse=True))
+        hashes = mixed(wide.view("<u8"))  # no two integers have the same
+        order = _order_of(hashes)
+        lined = hashes[order]
+        first = np.append(True, lined[1:] != lined[:-1])
+        return Distinct(kind, wide[order[first]], (np.cumsum(first) - 1)[inverse(order)])
     seen = np.zeros(span, bool)
     seen[wide - least] = True
     ranks = np.cumsum(seen) - 1
