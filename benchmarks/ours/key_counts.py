@@ -33,7 +33,7 @@ LARGEST, BATCH, IN_WINDOW = 10**7, 100_000, 20
 #: The bytes of an event (an eight-byte key, a time and a value), and the most of a snapshot.
 EVENT_BYTES, ROOT = 24, 1 << 16
 #: The most rows per batch while windows are filled.
-_FILLED = 1 << 23
+_FILLED = 1 << 22
 #: The fewest timed batches, which include merges of four runs of three sizes; and the most, which
 #: replace all events of a million keys once.
 _FEWEST, _MOST = 64, 200
