@@ -499,7 +499,7 @@ DIGESTS = {
     10: "7f2dbae2fe6a2a1e",
     11: "ee5a40a810913656",
     12: "fa46f7e6bcc2d0fb",
-    13: "84d65bee869c32b2",
+    13: "60e28391aae303dd",
 }
 
 
