@@ -44,8 +44,8 @@ from mta.monoids.product import (
 )
 from mta.publishing.batches import Part
 from spark_integration.interpreter import check_workers, context_of
+from spark_integration.runners.bucket import check_encoding, check_session
 from spark_integration.runners.state_pages import is_state_url
-from spark_integration.runners.streaming import check_encoding, check_session
 from spark_integration.step.columns import EXACT_DIGITS
 from spark_integration.step.starts import read_start, require_suitable
 from spark_integration.step.windows import vectorizes

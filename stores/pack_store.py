@@ -18,9 +18,15 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from .base import Capabilities, PageStore, check_keys, check_pages, in_batches
+from .base import (
+    Capabilities,
+    PageStore,
+    check_keys,
+    check_pages,
+    in_batches,
+    start_over_in_children,
+)
 from .errors import WindowStoreError
-from .forks import start_over_in_children
 from .pack_folder import PACK_BYTES, FolderSettings, Objects, PackFolder, Shelf
 
 LIMITS = Capabilities(

@@ -1,7 +1,7 @@
 """Pages in Spark's own state store, ``spark://state``, without a server.
 
 The pages of a bucket of keys are a map in the state of that bucket, next to the snapshot that names
-them (``streaming.py``). Spark commits both together and rolls both back together: a failed batch
+them (``bucket.py``). Spark commits both together and rolls both back together: a failed batch
 leaves no page behind, and an older state has the pages that its snapshot names.
 
     state of a bucket    state      one value, see ``step/states.py``

@@ -39,9 +39,8 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from stores.base import PageStore, WrapperStore, check_keys, check_pages
+from stores.base import PageStore, WrapperStore, check_keys, check_pages, start_over_in_children
 from stores.errors import StoreUnavailable
-from stores.forks import start_over_in_children
 
 OPERATIONS = ("get", "put", "delete", "keys", "flush")
 """The calls that are counted and can fail; ``prefetch`` is a hint and never fails."""

@@ -23,8 +23,7 @@ from functools import partial
 from random import Random
 from typing import Any, Protocol
 
-from stores.base import Capabilities, PageStore, WrapperStore
-from stores.forks import start_over_in_children
+from stores.base import Capabilities, PageStore, WrapperStore, start_over_in_children
 
 
 class Delay(Protocol):
