@@ -17,8 +17,7 @@
 """
 
 from stores.testing.counting import CountingStore
-from stores.testing.faults import FaultyStore
-from stores.testing.latency import Constant, Jittered, LatencyStore, OneSlow
+from stores.testing.faults import Constant, FaultyStore, Jittered, LatencyStore, OneSlow
 
 from .base import Capabilities, PageStore, WrapperStore
 from .errors import (

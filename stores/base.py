@@ -14,7 +14,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 from weakref import WeakSet
 
 from .errors import InvalidKey, PageTooLarge, StoreClosed
@@ -295,18 +295,14 @@ def in_batches(
         yield batch
 
 
-class Forkable(Protocol):
-    """An object with locks, threads or pending work that belong to its process."""
-
-    def start_over(self) -> None:
-        """Start again with new locks, no thread and no pending work."""
+_alive: WeakSet[Any] = WeakSet()
 
 
-_alive: WeakSet[Forkable] = WeakSet()
+def start_over_in_children(thing: Any) -> None:
+    """Call ``thing.start_over()`` in every forked child, before it does anything else.
 
-
-def start_over_in_children(thing: Forkable) -> None:
-    """Call ``thing.start_over()`` in every forked child, before it does anything else."""
+    The method makes new locks, and starts without threads and pending work.
+    """
     _alive.add(thing)
 
 

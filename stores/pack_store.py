@@ -16,7 +16,6 @@ import logging
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
 
 from .base import (
     Capabilities,
@@ -26,8 +25,9 @@ from .base import (
     in_batches,
     start_over_in_children,
 )
+from .disk_cache import DiskCache
 from .errors import WindowStoreError
-from .pack_folder import PACK_BYTES, FolderSettings, Objects, PackFolder, Shelf
+from .pack_folder import PACK_BYTES, FolderSettings, Objects, PackFolder
 
 LIMITS = Capabilities(
     durable=True,
@@ -46,22 +46,6 @@ _FOLDER = re.compile(r"[^/:]{0,100}")
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]")
 
 
-class Cache(Shelf, Protocol):
-    """A cache of pages and indexes of packs on this machine's disk."""
-
-    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """Return the cached pages, None for others."""
-
-    def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Add pages; the oldest are dropped if there is no room."""
-
-    def delete_many(self, keys: Iterable[str]) -> None:
-        """Drop pages."""
-
-    def close(self) -> None:
-        """Close the cache."""
-
-
 class PackStore(PageStore):
     """Pages in packs.
 
@@ -74,7 +58,7 @@ class PackStore(PageStore):
         objects: Objects,
         *,
         list_delay: float = 0.0,
-        cache: Cache | None = None,
+        cache: DiskCache | None = None,
         pack_cache: int = PACK_CACHE,
     ) -> None:
         self.url = objects.url

@@ -40,6 +40,7 @@ from stores.errors import WindowStoreError, pip_install
 
 Floats = npt.NDArray[np.float64]
 DAY = 86_400.0
+SEED = 1
 START = np.datetime64("2025-06-02T00:00:00", "us")  # a Monday
 AGGREGATIONS = ("peak=max({0})", "mean=mean({0})", "spread=stddev({0})")
 MARK = "made-by-mta-demo"
@@ -167,7 +168,6 @@ class Meters:
 
     days: float
     interval: float
-    seed: int
     size: Floats
     rhythm: Floats
     evening: Floats
@@ -177,14 +177,13 @@ class Meters:
     down_until: Floats
 
     @classmethod
-    def make(cls, events: int, keys: int, days: float = 30.0, seed: int = 1) -> Meters:
+    def make(cls, events: int, keys: int, days: float = 30.0) -> Meters:
         """Return ``keys`` meters that make about ``events`` reports in total."""
-        random = np.random.default_rng(seed)
+        random = np.random.default_rng(SEED)
         down_from = random.uniform(0, days * DAY, (keys, 2))
         return cls(
             days=days,
             interval=days * DAY * keys / events,
-            seed=seed,
             size=random.lognormal(6.3, 0.6, keys),
             rhythm=random.uniform(0.3, 0.7, keys),
             evening=random.normal(19.0, 1.5, keys),
@@ -201,7 +200,7 @@ class Meters:
     def events(self, first: int, last: int) -> pa.Table:
         """Return the reports of all meters in the slots ``first`` to ``last``, in order of time."""
         keys = len(self.size)
-        random = np.random.default_rng([self.seed, first])
+        random = np.random.default_rng([SEED, first])
         shape = (keys, last - first)
         seconds = (np.arange(first, last) + random.random(shape)) * self.interval
         up = np.ones(shape, bool)

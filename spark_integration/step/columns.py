@@ -23,12 +23,12 @@ from mta.dataframes.of_arrow import read
 from mta.errors import ResultOutOfRange
 from mta.times import TimeUnit
 from mta.windows.settings import Nan, Nulls
+from stores.durations import UNITS
 
 Results = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-MICROS = 1_000_000
-DAY = 86400 * MICROS
+DAY = UNITS["day"]
 #: Times are closer to 1970 than this: the windows' limit, 146,000 years.
 TIME_LIMIT = 1 << 62
 #: The number for a value that is not a valid time.

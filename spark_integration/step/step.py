@@ -22,10 +22,10 @@ types of the input.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -87,17 +87,8 @@ class Advanced(NamedTuple):
     """The number of runs of pages that were merged into others."""
 
 
-class Step(Protocol):
-    """The type of ``step``, and of its substitutes in tests and benchmarks."""
-
-    def __call__(
-        self,
-        state: bytes | None,
-        rows: pa.Table,
-        plan: Plan,
-        store: PageStore,
-        watermark: int | None = None,
-    ) -> Advanced: ...
+Step = Callable[[bytes | None, pa.Table, Plan, PageStore, int | None], Advanced]
+"""The type of ``step``, and of its substitutes in tests and benchmarks."""
 
 
 def step(
