@@ -27,7 +27,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 from uuid import uuid4
 
 from .base import in_batches
@@ -102,22 +102,23 @@ class Objects(Protocol):
         """Return the folders that have objects; one request per thousand."""
 
 
-class FolderSettings(NamedTuple):
-    """The settings of a folder."""
-
-    list_delay: float
-    """How many seconds listings may lag behind."""
-    cache: DiskCache | None
-    pack_cache: int
-    """How many bytes of recently used packs are cached in memory."""
-
-
 class PackFolder:
-    """One folder. Thread-safe: any number of readers, one writer at a time."""
+    """One folder. Thread-safe: any number of readers, one writer at a time.
 
-    def __init__(self, objects: Objects, path: str, how: FolderSettings) -> None:
+    ``list_delay`` is how many seconds listings may lag behind, and ``pack_cache`` how many bytes of
+    recently used packs are cached in memory.
+    """
+
+    def __init__(
+        self,
+        objects: Objects,
+        path: str,
+        list_delay: float,
+        cache: DiskCache | None,
+        pack_cache: int,
+    ) -> None:
         self._objects, self._path = objects, path
-        self._list_delay, self._cache, self._most_recent = how
+        self._list_delay, self._cache, self._most_recent = list_delay, cache, pack_cache
         self._lock = threading.Lock()  # for the catalog; not locked during requests
         self._writing = threading.Lock()
         self._loading = threading.Lock()

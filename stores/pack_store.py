@@ -27,7 +27,7 @@ from .base import (
 )
 from .disk_cache import DiskCache
 from .errors import WindowStoreError
-from .pack_folder import PACK_BYTES, FolderSettings, Objects, PackFolder
+from .pack_folder import PACK_BYTES, Objects, PackFolder
 
 LIMITS = Capabilities(
     durable=True,
@@ -63,7 +63,7 @@ class PackStore(PageStore):
     ) -> None:
         self.url = objects.url
         self._objects, self._cache = objects, cache
-        self._how = FolderSettings(list_delay, cache, pack_cache)
+        self._how = list_delay, cache, pack_cache
         self.start_over()
         start_over_in_children(self)
 
@@ -177,7 +177,7 @@ class PackStore(PageStore):
     def _folder(self, name: str) -> PackFolder:
         with self._lock:
             if name not in self._folders:
-                self._folders[name] = PackFolder(self._objects, _escaped(name), self._how)
+                self._folders[name] = PackFolder(self._objects, _escaped(name), *self._how)
             return self._folders[name]
 
     def _open_folders(self) -> list[PackFolder]:

@@ -131,24 +131,13 @@ def _decimals(column: pa.ChunkedArray, name: str) -> Column:
     value): Arrow's own cast rounds twice, and returns another double for one decimal in eight.
     """
     kind, nulls = column.type, column.is_null().to_numpy() if column.null_count else None
-    column = filled(column)
+    column = pc.fill_null(column, pa.scalar(Decimal(), kind)) if column.null_count else column
     digits, fit = _digits(column)
     if kind.scale >= 0 and fit.all():
         values: Any = Scaled(digits, kind.scale)
     else:
         values = column.cast(pa.string()).cast(pa.float64()).to_numpy()
     return Column(name, str(kind), Decimals(kind.scale), values, pa.array, nulls=nulls)
-
-
-def filled(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Replace the nulls of a column by zeros, empty text or false, which are never read."""
-    kind = column.type
-    if not column.null_count:
-        return column
-    zero = pa.scalar(0, pa.int32() if pa.types.is_date32(kind) else pa.int64())
-    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_boolean(kind):
-        zero = pa.scalar(False if pa.types.is_boolean(kind) else "")
-    return pc.fill_null(column, zero.cast(kind))
 
 
 def _digits(column: pa.ChunkedArray) -> tuple[Ints, Flags]:

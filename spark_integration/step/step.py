@@ -114,7 +114,9 @@ def step(
     if NOW in rows.column_names:
         now = int(rows.column(NOW)[0].as_py()) if read else None
         rows = rows.drop_columns([NOW])
-    if options.idle == "emit" or options.by_boundaries:  # rows without an event have these types
+    if (
+        options.idle == "emit" or options.period is not None
+    ):  # rows without an event have these types
         rows = rows.cast(plan.row_schema)
     known = complete(rows, plan)
     later = after_cutover(known, plan)
@@ -168,7 +170,7 @@ def results_of(plan: Plan, group: Sorted, done: Advance, gone: Expired | None) -
     last = options.emit == "last"
     if last and options.trigger is not None:
         found = found.take(monoid, found.lasts)
-    if last and gone is not None and (options.by_boundaries or options.idle == "emit"):
+    if last and gone is not None and (options.period is not None or options.idle == "emit"):
         of_gone = done.keys.find(gone.table.keys)  # keys with later events
         found = found.take(monoid, np.flatnonzero(~np.isin(found.of, of_gone[of_gone >= 0])))
     masks = {LATE: None if done.late is None else done.late.mask, AHEAD: done.ahead}
@@ -176,7 +178,7 @@ def results_of(plan: Plan, group: Sorted, done: Advance, gone: Expired | None) -
         mark: group.rows.filter(pa.array(mask)) for mark, mask in masks.items() if mask is not None
     }
     gone_out = group.rows.take(pa.array(done.retracted)) if len(done.retracted) else None
-    if options.by_boundaries:
+    if options.period is not None:
         parts = [_at_boundaries(plan, done.keys, found)]
         if gone is not None and gone.due is not None:
             due = gone.due.take(monoid, gone.due.lasts) if last else gone.due
