@@ -117,6 +117,10 @@ def to_values(column: pa.ChunkedArray, name: str, nulls: Nulls, nan: Nan) -> Any
     """Return a value column for windows, with its nulls. Raises InvalidValue.
 
     With ``nulls="accept"``, nulls become NaN, which only columns of doubles can have.
+
+    >>> prices = pa.chunked_array([pa.array([Decimal("1.25"), None], pa.decimal128(10, 2))])
+    >>> to_values(prices, "price", "skip", "raise").tolist()
+    [1.25, None]
     """
     found = read(column, name) if not pa.types.is_decimal(column.type) else _decimals(column, name)
     if nulls == "accept":
