@@ -163,6 +163,9 @@ class PageStore(ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
 
 class WrapperStore(PageStore):
     """A base class for stores that pass every call on to another store.

@@ -188,9 +188,6 @@ class PackStore(PageStore):
         with self._lock:
             return set(self._folders)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.url!r})"
-
 
 def folder_of(key: str) -> str:
     """Return the folder of a key: the part before ``/`` or ``:``. Pages of a folder share packs.

@@ -231,8 +231,5 @@ class ServerStore(PageStore):
             raise
         raise named from None
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.url!r})"
-
     def __reduce__(self) -> tuple[type[Self], tuple[StoreAddress]]:
         return type(self), (self._address,)

@@ -193,8 +193,5 @@ class StatePages(PageStore):
                     "and Spark runs it again; see the executor's log for the cause"
                 ) from error
 
-    def __repr__(self) -> str:
-        return f"StatePages({self._pages!r})"
-
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         raise UnsupportedOperation(f"{self.url} belongs to one task: each opens its own")
