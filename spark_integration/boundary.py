@@ -64,7 +64,7 @@ def boundary_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     Args:
         df: A stream or a batch.
         by: The key column or columns.
-        on: The time column.
+        on: The time column: timestamps, dates, or numbers of seconds.
         values: The value column or columns.
         monoid: The aggregation.
         range: The number of values in a window.
