@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from spark_integration.java import ensure_java
 from spark_integration.sliding import recommended_conf
-from stores.files import open_no_link
+from stores.local_disk import open_no_link
 
 #: Over TCP, each small task of a Python worker waits 40 ms: Spark leaves Nagle's algorithm on, and
 #: Linux delays the acknowledgement. Spark 4.1 and later can use Unix sockets instead.
