@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mta.errors import CorruptSnapshot
 from mta.logs.levels.log import LevelLog, check_tails
-from mta.pages.snapshot import Snapshot
+from mta.pages import Snapshot
 from mta.windows.shared_snapshot import WindowState, shared_snapshot
 
 

@@ -39,7 +39,7 @@ from mta.keyed.lsm import LSMTree, Run
 from mta.keyed.pages import LIST, Entry, Index, digests
 from mta.keyed.snapshot import KeyedSnapshot, UnreadSnapshot
 from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table
-from mta.pages.page import key_of
+from mta.pages import key_of
 from mta.windows.opaque import Opaque, restore_opaque
 from stores import PageStore, open_store
 

@@ -34,8 +34,7 @@ import numpy as np
 
 from mta.errors import CorruptPage, MissingPage, NotPageable
 from mta.logs.base import Named
-from mta.pages import page
-from mta.pages.page import NO_NAME, Group
+from mta.pages import NO_NAME, Group, decode, key_of, name_of
 from mta.windows.engine import Engine
 from mta.windows.window import Window
 from stores import PageStore
@@ -137,7 +136,7 @@ def live_keys(window: Window | Sharing, own: bool = False) -> Iterator[str]:
         named = waiting.pop()
         if named.name == NO_NAME or (own and not named.needed):
             continue
-        yield page.key_of(engine.name, named.level, named.number, named.name)
+        yield key_of(engine.name, named.level, named.number, named.name)
         if named.level:
             try:
                 group = tree.read(named)
@@ -188,7 +187,7 @@ class _Auditor:
                     self.walk(self._tree.pages_below(named, group))
 
     def _key(self, named: Named) -> str:
-        return page.key_of(self._name, named.level, named.number, named.name)
+        return key_of(self._name, named.level, named.number, named.name)
 
     def _verify(self, named: Named, data: bytes | None) -> Group | None:
         """Return the page as a group, repaired if necessary; None if it is unreadable."""
@@ -217,11 +216,11 @@ class _Auditor:
         level, number, name = named.level, named.number, named.name
         if data is None:
             return None, "it is not in the store"
-        if page.name_of(data) != name:
+        if name_of(data) != name:
             return None, "its bytes do not match its name"
         layout = self._tree.layout_of(level)
         try:
-            group = page.decode(data, self._name, level, number, name, layout)
+            group = decode(data, self._name, level, number, name, layout)
         except CorruptPage as error:
             return None, str(error.__cause__ or error)
         return group, self._tree.difference(named, group)

@@ -62,8 +62,7 @@ from mta.logs.levels.log import LeafReader
 from mta.logs.levels.read_ahead import ReadAhead
 from mta.logs.levels.search import Segment, SegmentedWindow
 from mta.monoids.base import Partial, Refold
-from mta.pages.page import Layout, read_columns
-from mta.pages.snapshot import Snapshot, corrupt
+from mta.pages import Layout, Snapshot, corrupt, read_columns
 
 #: A chunk of a batch has at most this many bytes of values, or this many events if that is more.
 _BYTES, _EVENTS = 1 << 21, 1 << 16

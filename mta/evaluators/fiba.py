@@ -42,7 +42,7 @@ from mta.logs.finger_tree.log import LEFT_BEHIND, FingerTreeLog
 from mta.logs.finger_tree.node import Kind
 from mta.logs.leaves import Chunk
 from mta.monoids.base import Partial
-from mta.pages.snapshot import Snapshot
+from mta.pages import Snapshot
 
 
 class Revised(NamedTuple):

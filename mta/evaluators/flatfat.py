@@ -55,8 +55,7 @@ from mta.logs.levels.queues import TOGETHER
 from mta.logs.levels.read_ahead import ReadAhead
 from mta.logs.levels.search import Segment, SegmentedWindow
 from mta.monoids.base import Partial, Refold
-from mta.pages.page import Layout, read_columns
-from mta.pages.snapshot import Snapshot, corrupt
+from mta.pages import Layout, Snapshot, corrupt, read_columns
 
 #: The most changed blocks of a level that may wait to be written.
 _MOST_DIRTY = 4

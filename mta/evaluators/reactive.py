@@ -50,8 +50,7 @@ from mta.logs.base import Aggregator, Batch, Lens, Named, Rebuild, Setting
 from mta.logs.levels.queues import BEFORE_ALL
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.equality import Scale
-from mta.pages.page import Group, Layout
-from mta.pages.snapshot import Snapshot, corrupt
+from mta.pages import Group, Layout, Snapshot, corrupt
 
 if TYPE_CHECKING:
     from mta.logs.levels.queues import Levels

@@ -19,7 +19,7 @@
         times        numbers: microseconds since 1970; none if the windows store no times
         snapshot ends  numbers: where each key's snapshot starts, and where the last one ends
         snapshots      the bytes of all snapshots
-        values ...   the columns of the values, as in a page of events (``mta.pages.page``); a
+        values ...   the columns of the values, as in a page of events (``mta.pages``); a
                      column of bits says which values of the previous column are not null, and is
                      empty if no value is null
 

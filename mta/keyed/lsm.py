@@ -53,7 +53,7 @@ from mta.keyed.pages import (
 )
 from mta.keyed.table import EXPIRED, Table, join
 from mta.monoids.base import same_value
-from mta.pages.page import key_of, keys_of, name_of
+from mta.pages import key_of, keys_of, name_of
 from stores import PageStore
 
 #: The number of runs of one order that are merged, as a power of 2, and the weight in bytes of

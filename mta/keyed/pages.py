@@ -45,7 +45,7 @@ from mta.keyed import leaves
 from mta.keyed.keys import range_of
 from mta.keyed.leaves import Leaves, TableLayout
 from mta.keyed.table import Table
-from mta.pages.page import NAME_BYTES, damage, key_of, name_of
+from mta.pages import NAME_BYTES, damage, key_of, name_of
 
 MAGIC = "mta-keys"
 VERSION = 1

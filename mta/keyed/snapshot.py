@@ -1,6 +1,6 @@
 """The format of a snapshot of keyed windows: everything that is not in pages, at most 64 KiB.
 
-snapshot = body digest                              (as for a window: ``mta.pages.snapshot``)
+snapshot = body digest                              (as for a window: ``mta.pages``)
 body     = msgpack array [magic, version, window, kind, monoid, policies, timed, lateness,
            number, counts, expired, runs, memtable, pending, changed]
 magic    = "mta-keyed"
@@ -50,7 +50,7 @@ from mta.keyed.lsm import LSMTree, PageSize, PendingDeletions, Run, RunPages
 from mta.keyed.pages import MAX_HEIGHT, Index
 from mta.keyed.table import Table
 from mta.monoids.base import same_value
-from mta.pages.snapshot import NAME, corrupt, seal, unseal
+from mta.pages import NAME, corrupt, seal, unseal
 from stores import PageStore
 
 MAGIC = "mta-keyed"

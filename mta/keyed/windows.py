@@ -52,7 +52,7 @@ from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import require_joins
 from mta.monoids.base import AbstractMonoid, any_of
 from mta.monoids.product import reader_of, require_distinct, result_columns
-from mta.pages.snapshot import NAME
+from mta.pages import NAME
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What, what_of
 from mta.times import Duration, TimeUnit, are_many, in_unit, to_time, to_times

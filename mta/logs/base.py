@@ -28,8 +28,7 @@ from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy
 from mta.logs.leaves import Leaf
 from mta.monoids.base import AbstractMonoid, Partial
-from mta.pages.page import Group, Layout
-from mta.pages.snapshot import Snapshot
+from mta.pages import Group, Layout, Snapshot
 from stores import PageStore
 
 #: What to do with an event that has the time of an existing event, in structures ordered by time.

@@ -27,9 +27,17 @@ from typing import Any, Protocol
 from mta.columns.schemas import Schema
 from mta.errors import InvariantViolation
 from mta.logs.base import Named
-from mta.pages.page import Group, Layout, encode, is_name, part_rows
-from mta.pages.pager import Pager, Place, RetiredPages
-from mta.pages.snapshot import corrupt
+from mta.pages import (
+    Group,
+    Layout,
+    Pager,
+    Place,
+    RetiredPages,
+    corrupt,
+    encode,
+    is_name,
+    part_rows,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 - ``base``, ``columnar``, ``summary``: base classes for plain functions, numpy columns and summaries
 - ``ranges``, ``holistic``: results computed from ranges of events, or from all values of a window
-- ``typed``: what a column's type determines for a monoid
 - ``basic``, ``text``: counts, sums, extremes, first and last values, lists
 - ``deviations``, ``shape``, ``regression``: statistics from central moments
 - ``logical``, ``positional``: truth values, bits and products; values by their position

@@ -29,9 +29,9 @@ from mta.columns.schemas import DIGITS, Array, Decimals, Row, Rows
 from mta.errors import InvalidValue
 from mta.kernels import wavelets
 from mta.monoids.base import AbstractMonoid, any_of
+from mta.monoids.columnar import addable, empty_of, outputs_of
 from mta.monoids.holistic import SortedRuns, ValueMonoid
 from mta.monoids.ranges import RangeFolds, slide
-from mta.monoids.typed import addable, empty_of, outputs_of
 
 #: Every double is a multiple of 2^-1074.
 _SMALLEST = 1074

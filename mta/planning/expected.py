@@ -20,7 +20,7 @@ from math import ceil, exp, log
 from mta.frames import CountWindow
 from mta.keyed.lsm import FANOUT, TOP, count_to_merge, pages_at_once
 from mta.keyed.windows import INLINE_BYTES
-from mta.pages.page import NAME_BYTES
+from mta.pages import NAME_BYTES
 from mta.planning.workload import NUMBER_BYTES, Groups, Workload
 
 #: The most batches that are followed one by one; a longer cycle is extrapolated from them.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from mta.errors import CorruptPage
-from mta.pages.page import require_named
+from mta.pages import require_named
 from stores import PageStore, UnsupportedOperation, WrapperStore
 
 T = TypeVar("T")

@@ -36,7 +36,7 @@ from mta.keyed.lsm import PageSize, Place, Run, RunPages
 from mta.keyed.pages import Index
 from mta.keyed.table import ALL, MORE, Table
 from mta.monoids.base import AbstractMonoid, empties
-from mta.pages.page import NAME_BYTES, key_of, keys_of
+from mta.pages import NAME_BYTES, key_of, keys_of
 from mta.published.lookups import Steps
 from mta.published.pages import ReadOnlyPages
 

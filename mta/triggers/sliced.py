@@ -32,7 +32,7 @@ from mta.frames.base import NEWEST, AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Aggregator
 from mta.monoids.base import AbstractMonoid, Out, Partial, same_value
-from mta.pages.snapshot import Snapshot
+from mta.pages import Snapshot
 from mta.times import Duration, is_duration
 from mta.triggers.rules import EveryCount, EveryPeriod, Plan, Trigger
 from mta.triggers.snapshot import TriggeredSnapshot, read_rows

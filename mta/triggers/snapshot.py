@@ -25,7 +25,7 @@ from typing import Any
 
 from mta.columns.schemas import Payload, Rows, Schema
 from mta.errors import CorruptPage
-from mta.pages.snapshot import Snapshot, corrupt, seal, unseal
+from mta.pages import Snapshot, corrupt, seal, unseal
 from mta.triggers.rules import Progress
 
 MAGIC = "mta-triggered"

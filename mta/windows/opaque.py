@@ -34,7 +34,7 @@ from mta.logs.leaves import Leaf
 from mta.logs.levels.log import KeepAll, LeafReader, LevelLog
 from mta.logs.ranges import leaves_from
 from mta.monoids.base import Monoid, Partial
-from mta.pages.snapshot import MAX_ARITY, Snapshot, corrupt
+from mta.pages import MAX_ARITY, Snapshot, corrupt
 from mta.windows.engine import Engine
 from mta.windows.settings import Settings
 from mta.windows.shared_snapshot import shared_snapshot

@@ -43,7 +43,7 @@ from mta.errors import (
     SnapshotMismatch,
     StoreUnavailable,
 )
-from mta.pages.snapshot import Snapshot
+from mta.pages import Snapshot
 from mta.triggers.snapshot import TriggeredSnapshot
 from mta.triggers.triggered import ResultsWhenDue
 from stores import MemoryStore

@@ -27,7 +27,7 @@ from mta.logs.finger_tree.pages import TreePages
 from mta.logs.leaves import Chunk
 from mta.logs.ranges import Positions
 from mta.monoids.base import AbstractMonoid
-from mta.pages.snapshot import Snapshot
+from mta.pages import Snapshot
 from mta.times import clock
 
 #: The most events of a batch to add together: this many, or as many as this many leaves contain.

@@ -5,7 +5,7 @@ In a snapshot, after the common fields:
     state    = [kept, serial, retired, left, spine, newest, parts]
     kept     = position of the oldest event in the tree, which late events may need
     serial   = number of the next page
-    retired  = see ``pages.pager``
+    retired  = see ``pages``
     left     = [columns of one partial, count]: the aggregate of the root's first subtree, and its
                number of events, as in the root's columns; unused if the root is a leaf
     spine    = for each node from the root to the last leaf, [count, columns], columns as in a page;
@@ -35,9 +35,17 @@ from mta.logs.finger_tree.node_cache import NodeCache, PagedNodeCache
 from mta.logs.leaves import JoinedLeaf, Leaf
 from mta.logs.parts import LeafParts, Part
 from mta.monoids.base import Partial, Refold
-from mta.pages.page import NO_NAME, Group, Layout, read_columns, write_columns
-from mta.pages.pager import Note
-from mta.pages.snapshot import MAX_LEVELS, Snapshot, corrupt
+from mta.pages import (
+    MAX_LEVELS,
+    NO_NAME,
+    Group,
+    Layout,
+    Note,
+    Snapshot,
+    corrupt,
+    read_columns,
+    write_columns,
+)
 
 _MAX_POSITION = 1 << 62
 #: How many leaves stay in memory: a few windows each need the leaf with their front.

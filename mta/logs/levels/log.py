@@ -26,7 +26,7 @@ In a snapshot, after the common fields (other structures over level queues add f
     kept     = fronts of the earlier snapshots that may still be restored
     tails    = from level 0 up, [group, count, columns], columns as in a page; the tail of the
                leaves also has ``parts`` and ``retired`` if either is not empty, and its columns
-               leave out the events in ``parts`` (see ``logs.parts`` and ``pages.pager``)
+               leave out the events in ``parts`` (see ``logs.parts`` and ``pages``)
 """
 
 from __future__ import annotations
@@ -49,9 +49,7 @@ from mta.logs.levels.rebuilding import Rebuilder
 from mta.logs.parts import LeafParts, Part
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.product import Columns
-from mta.pages.page import OBJECT_BYTES, Group, Layout
-from mta.pages.pager import RetiredPages
-from mta.pages.snapshot import MAX_LEVELS, Snapshot, corrupt
+from mta.pages import MAX_LEVELS, OBJECT_BYTES, Group, Layout, RetiredPages, Snapshot, corrupt
 from mta.times import are_in_order
 
 #: After how many evicted leaf groups their pages are deleted, if no snapshot needs them.

@@ -33,8 +33,17 @@ from mta.columns.schemas import Payload, Row, Rows
 from mta.errors import CorruptPage, CorruptSnapshot, InvariantViolation, MissingPage
 from mta.logs.base import Setting
 from mta.monoids.base import Partial, Refold
-from mta.pages.page import NO_NAME, Group, Layout, read_columns, write_columns
-from mta.pages.pager import Pager, Place, ResidentPager, StorePager
+from mta.pages import (
+    NO_NAME,
+    Group,
+    Layout,
+    Pager,
+    Place,
+    ResidentPager,
+    StorePager,
+    read_columns,
+    write_columns,
+)
 
 BEFORE_ALL = np.iinfo(np.int64).min
 #: The most pages to write in one store call when many events arrive together.

@@ -20,8 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mta.logs.levels.queues import Levels
-from mta.pages.page import Group
-from mta.pages.pager import Place
+from mta.pages import Group, Place
 
 #: Groups by level and number.
 Groups = Mapping[tuple[int, int], Group]

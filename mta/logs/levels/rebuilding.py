@@ -20,8 +20,7 @@ import numpy as np
 from mta.errors import CorruptPage
 from mta.logs.levels.queues import BEFORE_ALL, Levels
 from mta.monoids.base import Partial
-from mta.pages import page
-from mta.pages.page import NAME_BYTES, NO_NAME, Group
+from mta.pages import NAME_BYTES, NO_NAME, Group, decode, encode, key_of, name_of
 from stores import PageStore
 
 #: The largest number of combinations to try: failed writers leave few pages.
@@ -84,12 +83,12 @@ class Rebuilder:
         """Return the undamaged stored pages of each of these groups. One store call."""
         names = self._names(level)
         places = [(level, number, name) for number in numbers for name in names[number]]
-        keys = [page.key_of(self._window, *place) for place in places]
+        keys = [key_of(self._window, *place) for place in places]
         found: dict[int, list[_Candidate]] = {number: [] for number in numbers}
         for (_, number, name), data in zip(places, self._store.get_many(keys), strict=True):
             layout = self._levels.layout_of(level)
             try:
-                group = page.decode(data or b"", self._window, level, number, name, layout)
+                group = decode(data or b"", self._window, level, number, name, layout)
             except CorruptPage:
                 continue
             if group.count == self._levels.arity_of(level):
@@ -120,8 +119,8 @@ class Rebuilder:
         lasts = [candidate.last_time for candidate in chosen]
         times = np.array(lasts, "<i8") if levels.timed else None
         group = Group(rows, times, [candidate.name for candidate in chosen], len(chosen))
-        data = page.encode(self._window, level, number, group, levels.layout_of(level))
-        name = page.name_of(data)
+        data = encode(self._window, level, number, group, levels.layout_of(level))
+        name = name_of(data)
         pages = {key: new for candidate in chosen for key, new in candidate.pages.items()}
-        pages[page.key_of(self._window, level, number, name)] = data
+        pages[key_of(self._window, level, number, name)] = data
         return self._of(level, group, name, pages)
