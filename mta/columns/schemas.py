@@ -26,7 +26,7 @@ import numpy as np
 
 from mta.columns import codec
 from mta.errors import CorruptPage
-from mta.kernels.ranges import rows_of
+from mta.kernels.native import rows_of
 from mta.times import TimeUnit, require_unit
 
 Rows = Any

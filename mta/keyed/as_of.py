@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mta.frames.base import require_answerable
-from mta.kernels.segments import bounds_of, group, inverse
+from mta.kernels.native import bounds_of, group, inverse
 from mta.keyed.moments import in_lanes
 from mta.keyed.table import Table
 from mta.keyed.windows import KeyedWindows

@@ -20,7 +20,7 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.errors import LateEvent, NoSuchEvent
-from mta.kernels.segments import bounds_of, group, running_max, sort_within
+from mta.kernels.native import bounds_of, group, running_max, sort_within
 from mta.keyed.corrections import Retractions, existing_in, receding, resolve
 from mta.keyed.keys import Keys, of_packed
 from mta.keyed.kind import Kind

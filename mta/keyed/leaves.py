@@ -30,7 +30,7 @@
 
 A batch of random keys touches nearly all pages of a run, but only a few keys of each page. So the
 Python code runs once for all pages together. It reads the hashes of all keys. From the other
-columns it extracts only the parts of wanted keys, directly from the pages (``mta.kernels.ranges``).
+columns it extracts only the parts of wanted keys, directly from the pages (``mta.kernels.native``).
 """
 
 from __future__ import annotations
@@ -44,8 +44,18 @@ import numpy as np
 from mta.columns.schemas import Nullable, Payload, Rows, Schema, unpacked
 from mta.errors import CorruptPage
 from mta.kernels import native
-from mta.kernels.ranges import Buffer, bytes_of, items_of, numbers_of, rows_of, shortened
-from mta.kernels.segments import bounds_of, group, sort_within, spread
+from mta.kernels.native import (
+    Buffer,
+    bounds_of,
+    bytes_of,
+    group,
+    items_of,
+    numbers_of,
+    rows_of,
+    shortened,
+    sort_within,
+    spread,
+)
 from mta.keyed.key_types import WHOLE
 from mta.keyed.keys import Keys, distinct_of, ints_of_hashes, range_of
 from mta.keyed.table import EXPIRED, STANDALONE, Table
@@ -136,7 +146,7 @@ class Leaves:
         if (ends[-1] != lengths).any() or (words[:, 2:4] < 0).any():
             raise CorruptPage("the lengths of its columns differ from those in its head")
         items = self._items()
-        #: Each column in the form that ``mta.kernels.ranges`` expects.
+        #: Each column in the form that ``mta.kernels.native`` expects.
         self._columns = np.stack((ends - self._sizes, *items, bases, units), axis=1)
 
     def _heads(self, lengths: np.ndarray) -> tuple[int, np.ndarray]:

@@ -36,8 +36,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from mta.errors import CorruptPage, MissingPage
-from mta.kernels.ranges import Buffer
-from mta.kernels.segments import bounds_of
+from mta.kernels.native import Buffer, bounds_of
 from mta.keyed import pages
 from mta.keyed.keys import Keys
 from mta.keyed.leaves import Leaves, TableLayout

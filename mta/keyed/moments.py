@@ -21,7 +21,7 @@ from mta.columns.schemas import Rows
 from mta.errors import EventsGone, InvalidTime
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.windows import CountWindow, TimeFrame
-from mta.kernels.segments import first_later, order_by
+from mta.kernels.native import first_later, order_by
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Kind
 from mta.keyed.standalone import AnyWindow, put_answer

@@ -40,7 +40,7 @@ import numpy as np
 
 from mta.columns.schemas import Array, Payload, next_payload
 from mta.errors import CorruptPage
-from mta.kernels.ranges import Buffer
+from mta.kernels.native import Buffer
 from mta.keyed import leaves
 from mta.keyed.keys import range_of
 from mta.keyed.leaves import Leaves, TableLayout

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.kernels.segments import first_later, order_by
+from mta.kernels.native import first_later, order_by
 from mta.keyed.kind import Kind
 from mta.keyed.moments import in_lanes
 from mta.keyed.standalone import StandaloneWindows, put_answer

@@ -25,7 +25,7 @@ from mta.dataframes.sql_types import is_known
 from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
 from mta.frames.base import AbstractPolicy, by_rows
 from mta.frames.windows import CountWindow, TimeWindow
-from mta.kernels.segments import inverse, order_by
+from mta.kernels.native import inverse, order_by
 from mta.keyed.as_of import Events, answered, joined, taken
 from mta.keyed.keys import codes_of, common_codes
 from mta.keyed.windows import KeyedWindows

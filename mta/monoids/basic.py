@@ -35,8 +35,7 @@ import numpy as np
 from mta.columns.reading import objects, plain
 from mta.columns.schemas import Array, Decimals, Objects, Row, Rows
 from mta.errors import ResultOutOfRange
-from mta.kernels.native import Kernel
-from mta.kernels.scans import ones
+from mta.kernels.native import Kernel, ones
 from mta.monoids.base import AbstractMonoid, Monoid, Out, Partial, any_of
 from mta.monoids.columnar import (
     ColumnarMonoid,

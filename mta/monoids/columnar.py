@@ -15,8 +15,7 @@ from mta.columns.reading import plain, read_column, read_value
 from mta.columns.schemas import Array, Decimals, Objects, Record, Row, Rows, Schema
 from mta.errors import InvalidValue
 from mta.kernels import native
-from mta.kernels.native import Kernel
-from mta.kernels.scans import accumulate, reduce
+from mta.kernels.native import Kernel, accumulate, reduce
 from mta.monoids.base import AbstractMonoid, Out, Partial, any_of, same_value
 from mta.monoids.equality import ROUNDING, Scale, same
 

@@ -299,7 +299,7 @@ def _touched(pages: float, keys: float) -> float:
 
 
 def _width(most: float) -> int:
-    """Return how many bytes an integer up to ``most`` takes (``mta.kernels.ranges``)."""
+    """Return how many bytes an integer up to ``most`` takes (``mta.kernels.native``)."""
     return next(width for width in (1, 2, 4, 8) if most < 1 << 8 * width or width == 8)
 
 

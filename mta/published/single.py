@@ -28,7 +28,7 @@ from mta.folds.blocks import fold_ranges
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.windows import CountWindow, TimeFrame
 from mta.kernels import native
-from mta.kernels.ranges import Buffer
+from mta.kernels.native import Buffer
 from mta.keyed import pages
 from mta.keyed.key_types import WHOLE
 from mta.keyed.leaves import MAGIC, VERSION, TableLayout
