@@ -33,8 +33,7 @@ from typing import Protocol
 import numpy as np
 
 from mta.errors import CorruptPage, MissingPage, NotPageable
-from mta.logs.base import Named
-from mta.pages import NO_NAME, Group, decode, key_of, name_of
+from mta.pages import NO_NAME, Group, Named, decode, key_of, name_of
 from mta.windows.engine import Engine
 from mta.windows.window import Window
 from stores import PageStore

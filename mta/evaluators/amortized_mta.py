@@ -56,8 +56,7 @@ from mta.evaluators.cursor import Cursor
 from mta.evaluators.ends import EarlyCursor, cursor_of
 from mta.folds.sliding import Events, has_kernel
 from mta.frames.windows import CountWindow, TimeWindow
-from mta.logs.base import Batch, OrderedEvents, Prefetched, Setting
-from mta.logs.leaves import Chunk
+from mta.logs.base import Batch, Chunk, OrderedEvents, Prefetched, Setting
 from mta.logs.levels.log import LeafReader
 from mta.logs.levels.read_ahead import ReadAhead
 from mta.logs.levels.search import Segment, SegmentedWindow

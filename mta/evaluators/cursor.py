@@ -61,8 +61,18 @@ from mta.folds.sliding import (
 )
 from mta.frames.base import AbstractPolicy
 from mta.kernels.native import Sweep
-from mta.logs.base import Batch, Lens, OrderedEvents, PathGroup, Prefetched, Recent
-from mta.logs.leaves import Chunk, Leaf, SearchedTimes, suffixes_of
+from mta.logs.base import (
+    Batch,
+    Chunk,
+    Leaf,
+    Lens,
+    OrderedEvents,
+    PathGroup,
+    Prefetched,
+    Recent,
+    SearchedTimes,
+    suffixes_of,
+)
 from mta.logs.ranges import Positions
 from mta.monoids.base import AbstractMonoid, Partial
 

@@ -57,8 +57,7 @@ from mta.keyed.pages import Entry
 from mta.keyed.snapshot import KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, given_back, table_of
 from mta.keyed.table import ALL, STANDALONE, Lanes, Table, join
-from mta.logs.base import OnDuplicate
-from mta.logs.leaves import Leaf
+from mta.logs.base import Leaf, OnDuplicate
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.missing_columns import MARKS, mark_of, with_missing
 from mta.monoids.product import Product, column_names

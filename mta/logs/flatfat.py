@@ -29,7 +29,7 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.in_order.flat_fat import FlatFAT
-from mta.logs.leaves import Leaf
+from mta.logs.base import Leaf
 from mta.logs.levels.log import LeafReader, LevelPages
 from mta.logs.levels.queues import Levels
 from mta.monoids.base import Partial

@@ -28,9 +28,8 @@ from mta.evaluators.fiba import FiBA
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.log_mta import LogMTA
 from mta.evaluators.reactive import PagedReactiveAggregator
-from mta.logs.base import EventLog, OrderedEvents
+from mta.logs.base import EventLog, Leaf, OrderedEvents
 from mta.logs.finger_tree.log import FingerTreeLog
-from mta.logs.leaves import Leaf
 from mta.logs.levels.log import KeepAll, LeafReader, LevelLog
 from mta.logs.ranges import leaves_from
 from mta.monoids.base import Monoid, Partial

@@ -11,7 +11,7 @@ In a snapshot, after the common fields:
     spine    = for each node from the root to the last leaf, [count, columns], columns as in a page;
                the last subtree of a node is the next node of the spine, and has no page name
     newest   = microseconds since 1970 of the newest event evicted for good; nil if ``kept`` is 0
-    parts    = see ``logs.parts``; ``spine`` has the events after the parts
+    parts    = see ``pages``; ``spine`` has the events after the parts
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ import numpy as np
 from mta.columns.schemas import Rows
 from mta.errors import CorruptPage, InvariantViolation
 from mta.folds.sliding import Events
-from mta.logs.base import EventLog, Named, Setting
+from mta.logs.base import EventLog, JoinedLeaf, Leaf, Setting
 from mta.logs.finger_tree.btree import require_same
 from mta.logs.finger_tree.fingers import FingerTree, after_time
 from mta.logs.finger_tree.node import Kind, Node, RowBuffer, parent_of
 from mta.logs.finger_tree.node_cache import NodeCache, PagedNodeCache
-from mta.logs.leaves import JoinedLeaf, Leaf
-from mta.logs.parts import LeafParts, Part
 from mta.monoids.base import Partial, Refold
 from mta.pages import (
     MAX_LEVELS,
     NO_NAME,
     Group,
     Layout,
+    LeafParts,
+    Named,
     Note,
+    Part,
     Snapshot,
     corrupt,
     read_columns,

@@ -6,7 +6,7 @@ descending from the tails, and caches:
 
 - *recent* leaves, which were sealed last, so that a window of a few leaves reads no pages;
 - *fetched* leaves, which were read for a front or a range, and the inner groups above them;
-- the last *chunks* of the current batch (``logs.leaves``), with the values computed from them.
+- the last *chunks* of the current batch (``logs.base``), with the values computed from them.
 
 The size of the first two is limited in bytes, independent of the arity. A range consists of whole
 elements in the middle and, at each end, of at most one partly covered group per level, which is
@@ -26,7 +26,7 @@ In a snapshot, after the common fields (other structures over level queues add f
     kept     = fronts of the earlier snapshots that may still be restored
     tails    = from level 0 up, [group, count, columns], columns as in a page; the tail of the
                leaves also has ``parts`` and ``retired`` if either is not empty, and its columns
-               leave out the events in ``parts`` (see ``logs.parts`` and ``pages``)
+               leave out the events in ``parts`` (see ``pages``)
 """
 
 from __future__ import annotations
@@ -42,14 +42,23 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy, View
-from mta.logs.base import EventLog, Named, PathGroup, Rebuild, Setting
-from mta.logs.leaves import Chunk, Leaf
+from mta.logs.base import Chunk, EventLog, Leaf, PathGroup, Rebuild, Setting
 from mta.logs.levels.queues import BEFORE_ALL, Levels, RestoredTail
 from mta.logs.levels.rebuilding import Rebuilder
-from mta.logs.parts import LeafParts, Part
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.product import Columns
-from mta.pages import MAX_LEVELS, OBJECT_BYTES, Group, Layout, RetiredPages, Snapshot, corrupt
+from mta.pages import (
+    MAX_LEVELS,
+    OBJECT_BYTES,
+    Group,
+    Layout,
+    LeafParts,
+    Named,
+    Part,
+    RetiredPages,
+    Snapshot,
+    corrupt,
+)
 from mta.times import are_in_order
 
 #: After how many evicted leaf groups their pages are deleted, if no snapshot needs them.
