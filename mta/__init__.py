@@ -30,11 +30,10 @@ from mta import errors as errors
 # isort: split
 from mta import frames, monoids
 from mta.audit.description import SnapshotSummary, SubWindow, describe_snapshot
-from mta.evaluators.amortized_mta import AmortizedMTA
+from mta.evaluators.amortized_mta import AmortizedMTA, LogMTA
 from mta.evaluators.coverage import Coverage, Incomplete
 from mta.evaluators.fiba import FiBA
 from mta.evaluators.flatfat import PagedFlatFAT
-from mta.evaluators.log_mta import LogMTA
 from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.evaluators.steady_mta import SteadyMTA
 from mta.frames import *  # noqa: F403

@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 
 from mta.errors import CorruptSnapshot, InvalidTime, SnapshotMismatch, UnsupportedOperation
-from mta.evaluators.amortized_mta import AmortizedMTA
+from mta.evaluators.amortized_mta import AmortizedMTA, LogMTA
 from mta.evaluators.coverage import Incomplete
 from mta.evaluators.fiba import FiBA
 from mta.evaluators.flatfat import PagedFlatFAT
-from mta.evaluators.log_mta import LogMTA
 from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.evaluators.steady_mta import SteadyMTA
 from mta.frames.base import AbstractPolicy

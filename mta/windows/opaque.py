@@ -23,10 +23,9 @@ from typing import Any
 
 from mta.columns.schemas import Objects, Payload, Record, Rows, Schema, next_payload
 from mta.errors import CorruptPage, SnapshotMismatch, UnsupportedOperation
-from mta.evaluators.amortized_mta import AmortizedMTA
+from mta.evaluators.amortized_mta import AmortizedMTA, LogMTA
 from mta.evaluators.fiba import FiBA
 from mta.evaluators.flatfat import PagedFlatFAT
-from mta.evaluators.log_mta import LogMTA
 from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.logs.base import EventLog, Leaf, OrderedEvents
 from mta.logs.finger_tree.log import FingerTreeLog
