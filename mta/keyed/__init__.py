@@ -11,13 +11,11 @@
 - ``corrections``: retractions, and events that replace or combine with others
 - ``work``: combines a batch with the stored events of its keys, and computes results
 - ``standalone``: keys with a standalone window
-- ``questions``: rows of a batch that are questions and never become events
-- ``moments``: windows as of any moment, for many keys and moments together
+- ``moments``: windows as of any moment, for many keys together, and questions in batches
 - ``bucket``: adds batches, returns results, and expires idle keys
 - ``changes``: restores snapshots with other windows or aggregations
 - ``coverage``: which results are incomplete after such a change, and until when
 - ``windows``: the public class
 - ``repartitioning``: redistributes keys over other snapshots
-- ``as_of``: windows as of the times of the rows of another table
-- ``rolling``: windows over a data frame
+- ``rolling``: windows over a data frame, also as of the times of another table
 """

@@ -26,8 +26,8 @@ from mta.keyed.keys import Keys, of_packed
 from mta.keyed.kind import Kind
 from mta.keyed.leaves import TableLayout
 from mta.keyed.lsm import LSMTree, PageSize, RunPages
+from mta.keyed.moments import Questions, answer, questions_among
 from mta.keyed.pages import LIST, Entry
-from mta.keyed.questions import Questions, answer, questions_among
 from mta.keyed.snapshot import Counts
 from mta.keyed.standalone import AnyWindow, StandaloneWindows
 from mta.keyed.table import ALL, EXPIRED, STANDALONE, Table
@@ -67,7 +67,7 @@ class Batch:
     ahead: np.ndarray | None = None
     """Which events are dropped because they are ahead of the clock; None if none is."""
     asks: np.ndarray | None = None
-    """Which rows are questions (``mta.keyed.questions``), not events; None if none is."""
+    """Which rows are questions (``mta.keyed.moments``), not events; None if none is."""
 
     def __len__(self) -> int:
         return len(self.codes)
