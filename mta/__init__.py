@@ -3,7 +3,7 @@
 Start with ``Window``, a monoid and a policy from this module. Each package imports only packages
 that are listed before it:
 
-- ``errors``, ``times``, ``zones``: errors; times as whole microseconds; time zones
+- ``errors``, ``times``: errors; times as whole microseconds, and time zones
 - ``kernels``, ``columns``: numeric code without monoids; values and partials as columns
 - ``recipes``: how monoids and frames were constructed, as plain data
 - ``dataframes``: data frames of pandas, polars and Arrow

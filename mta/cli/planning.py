@@ -8,8 +8,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from dataclasses import asdict
 from typing import Any
 
-from mta.cli.console import InvalidCommand, at_least_one, say, seconds
-from mta.cli.output import note
+from mta.cli.console import InvalidCommand, at_least_one, note, say, seconds
 from mta.frames import CountWindow, TimeWindow
 from mta.keyed.bucket import LOCAL_PAGE, REMOTE_PAGE
 from mta.planning.expected import Workload

@@ -75,7 +75,7 @@ from mta.folds.sliding import Events, has_kernel
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Batch, Chunk, OrderedEvents, Prefetched, Setting
 from mta.logs.levels.log import LeafReader
-from mta.logs.levels.read_ahead import ReadAhead
+from mta.logs.levels.queues import ReadAhead
 from mta.logs.levels.search import Segment, SegmentedWindow
 from mta.monoids.base import Partial, Refold
 from mta.pages import Layout, Snapshot, corrupt, read_columns

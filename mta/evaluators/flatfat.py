@@ -50,8 +50,7 @@ from mta.folds.sliding import Events
 from mta.in_order.flat_fat import join
 from mta.logs.base import Batch, Chunk, Setting
 from mta.logs.flatfat import Block, BlockPager, BlockReader
-from mta.logs.levels.queues import TOGETHER
-from mta.logs.levels.read_ahead import ReadAhead
+from mta.logs.levels.queues import TOGETHER, ReadAhead
 from mta.logs.levels.search import Segment, SegmentedWindow
 from mta.monoids.base import Partial, Refold
 from mta.pages import Layout, Named, Snapshot, corrupt, read_columns

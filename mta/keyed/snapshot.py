@@ -26,7 +26,7 @@ changed  = [columns, changes, starts]
 columns  = array of [name, kind]: the stored columns of an event, in the order of pages; the name is
            "" if events are not mappings. A name that begins with a zero byte belongs to a column of
            marks, which say whether an event has a value in another column
-           (``mta.monoids.missing_columns``)
+           (``mta.monoids.product``)
 kind     = text, such as "Array('<f8')"
 changes  = how often the windows or the aggregations have been changed
 starts   = array of [name, moment, known]: a window or a column of marks that misses events since a

@@ -7,13 +7,12 @@
 - ``logical``, ``positional``: truth values, bits and products; values by their position
 - ``quantiles``, ``distinct``: exact quantiles, ranks and distinct counts
 - ``timeseries``: aggregations that read the times of events
-- ``parts``, ``product``: several aggregations in one structure
+- ``parts``, ``product``: several aggregations in one structure; columns that were added later
 - ``catalogue``: aggregations by name
 - ``nulls``: null values and filters
-- ``missing_columns``: aggregations of columns that were added later
 - ``moments``, ``bloom``, ``sketches``: approximate results in bounded space
 - ``increasing_run``: the longest run of increasing values
-- ``equality``, ``naming``: comparing partials; naming functions
+- ``equality``: comparing partials
 """
 
 from mta.columns.schemas import Decimals

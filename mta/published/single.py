@@ -37,8 +37,7 @@ from mta.keyed.pages import Index
 from mta.keyed.table import ALL, MORE, Table
 from mta.monoids.base import AbstractMonoid, empties
 from mta.pages import NAME_BYTES, key_of, keys_of
-from mta.published.lookups import Steps
-from mta.published.pages import ReadOnlyPages
+from mta.published.pages import ReadOnlyPages, Steps
 
 _HEAD = Struct("<8s6q")
 #: The types of offsets by their bytes.

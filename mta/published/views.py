@@ -39,8 +39,7 @@ from mta.logs.ranges import events_in, leaves_from
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Observed
 from mta.pages import Snapshot
-from mta.published.lookups import Steps
-from mta.published.pages import ReadOnlyPages
+from mta.published.pages import ReadOnlyPages, Steps
 from mta.published.single import IndexedPages, Indexes, NotSimple, Results, SingleKeys
 from mta.publishing.records import What
 from mta.windows.moments import result_at

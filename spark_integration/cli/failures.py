@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from pyspark.errors import PySparkException
 
-from mta.cli.exits import FULL_DISK
+from mta.cli.console import FULL_DISK
 from stores.errors import WindowStoreError
 
 MAKE_ROOM = (

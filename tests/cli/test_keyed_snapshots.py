@@ -11,7 +11,7 @@ import pytest
 from mta import CountWindow, KeyedWindows, Max, TimeWindow
 from mta.audit.keyed import OpaqueKeys
 from mta.cli.commands import CommandLine
-from mta.cli.exits import Exit
+from mta.cli.console import Exit
 from mta.keyed.snapshot import MAGIC, VERSION
 from mta.pages import seal, unseal
 from stores import open_store

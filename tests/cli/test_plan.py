@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from mta.cli.commands import CommandLine
-from mta.cli.exits import Exit
+from mta.cli.console import Exit
 
 ASKED = ["plan", "--keys", "1M", "--events-per-second", "20k", "--window", "24 hours"]
 
