@@ -4,8 +4,7 @@
 - ``keys``: reads key columns of all libraries as distinct keys, sorted by hash
 - ``table``: keys and their events as columns; where windows start, and their results
 - ``kind``: the settings that all windows share, and which events a key retains
-- ``leaves``: tables as pages, from which the keys of a batch are read
-- ``pages``: the pages above the tables: indexes, and lists of pages to delete
+- ``leaves``: tables as pages, from which the keys of a batch are read; indexes and lists of pages
 - ``lsm``: the LSM tree: when tables are merged, and which pages are deleted
 - ``snapshot``: the part of the state that is not in pages
 - ``corrections``: retractions, and events that replace or combine with others

@@ -24,10 +24,9 @@ from mta.kernels.native import bounds_of, group, running_max, sort_within
 from mta.keyed.corrections import Retractions, existing_in, receding, resolve
 from mta.keyed.keys import Keys, of_packed
 from mta.keyed.kind import Kind
-from mta.keyed.leaves import TableLayout
+from mta.keyed.leaves import LIST, Entry, TableLayout
 from mta.keyed.lsm import LSMTree, PageSize, RunPages
 from mta.keyed.moments import Questions, answer, questions_among
-from mta.keyed.pages import LIST, Entry
 from mta.keyed.snapshot import Counts
 from mta.keyed.standalone import AnyWindow, StandaloneWindows
 from mta.keyed.table import ALL, EXPIRED, STANDALONE, Table

@@ -53,7 +53,7 @@ from mta.keyed.bucket import Bucket
 from mta.keyed.coverage import Losses
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Columns, Retention, columns_of
-from mta.keyed.pages import Entry
+from mta.keyed.leaves import Entry
 from mta.keyed.snapshot import KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, given_back, table_of
 from mta.keyed.table import ALL, STANDALONE, Lanes, Table, join

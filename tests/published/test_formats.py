@@ -48,7 +48,7 @@ from mta import (
 )
 from mta.errors import CorruptSnapshot, SnapshotMismatch
 from mta.frames.base import AbstractPolicy
-from mta.keyed import pages as keyed_pages
+from mta.keyed import leaves as keyed_pages
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.nulls import SkipNulls
 from mta.pages import name_of

@@ -5,13 +5,13 @@ In a snapshot, after the common fields:
     state    = [kept, serial, retired, left, spine, newest, parts]
     kept     = position of the oldest event in the tree, which late events may need
     serial   = number of the next page
-    retired  = see ``pages``
+    retired  = see ``mta.pages``
     left     = [columns of one partial, count]: the aggregate of the root's first subtree, and its
                number of events, as in the root's columns; unused if the root is a leaf
     spine    = for each node from the root to the last leaf, [count, columns], columns as in a page;
                the last subtree of a node is the next node of the spine, and has no page name
     newest   = microseconds since 1970 of the newest event evicted for good; nil if ``kept`` is 0
-    parts    = see ``pages``; ``spine`` has the events after the parts
+    parts    = see ``mta.pages``; ``spine`` has the events after the parts
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ In a snapshot, after the common fields (other structures over level queues add f
     kept     = fronts of the earlier snapshots that may still be restored
     tails    = from level 0 up, [group, count, columns], columns as in a page; the tail of the
                leaves also has ``parts`` and ``retired`` if either is not empty, and its columns
-               leave out the events in ``parts`` (see ``pages``)
+               leave out the events in ``parts`` (see ``mta.pages``)
 """
 
 from __future__ import annotations
