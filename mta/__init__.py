@@ -29,7 +29,7 @@ from mta import errors as errors
 
 # isort: split
 from mta import frames, monoids
-from mta.audit.description import SnapshotSummary, SubWindow, describe_snapshot
+from mta.audit.walk import SnapshotSummary, SubWindow, describe_snapshot
 from mta.evaluators.amortized_mta import AmortizedMTA, LogMTA
 from mta.evaluators.coverage import Coverage, Incomplete
 from mta.evaluators.fiba import FiBA

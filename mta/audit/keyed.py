@@ -25,8 +25,16 @@ from typing import Any
 
 import numpy as np
 
-from mta.audit.description import SnapshotSummary, SubWindow, describe_snapshot
-from mta.audit.walk import Audit, Damage, audit, is_garbage, live_keys
+from mta.audit.walk import (
+    Audit,
+    Damage,
+    SnapshotSummary,
+    SubWindow,
+    audit,
+    describe_snapshot,
+    is_garbage,
+    live_keys,
+)
 from mta.columns.schemas import Payload, Row, Rows, Schema
 from mta.errors import CorruptPage, MissingPage, UnsuitableKey
 from mta.evaluators.coverage import Incomplete

@@ -26,10 +26,17 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from mta.audit.description import SnapshotSummary, describe_snapshot
 from mta.audit.keyed import OpaqueKeys
 from mta.audit.published import needed_by_published
-from mta.audit.walk import Audit, Sharing, audit, is_garbage, live_keys
+from mta.audit.walk import (
+    Audit,
+    Sharing,
+    SnapshotSummary,
+    audit,
+    describe_snapshot,
+    is_garbage,
+    live_keys,
+)
 from mta.cli.console import (
     Exit,
     InvalidCommand,

@@ -17,7 +17,7 @@ The format of the snapshot of a window with a trigger:
     body     = msgpack array [magic, version, window, trigger, events, newest, given, held, open]
     magic    = "mta-triggered"
     version  = 1
-    window   = bytes, the snapshot of the window itself (``snapshot``)
+    window   = bytes, the snapshot of the window itself (``mta.pages``)
     trigger  = text, the trigger and its parameters
     events   = number of events accepted since the beginning
     newest   = microseconds since 1970 of the newest event, or nil
