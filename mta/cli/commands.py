@@ -23,8 +23,7 @@ from mta.cli import planning, serving, snapshots
 from mta.cli.console import MEANINGS, Exit, as_options, at_least_one, exit_code, printing, say
 from mta.kernels import native
 from stores import installed_stores
-from stores.errors import MissingDependency
-from stores.installing import pip_install
+from stores.errors import MissingDependency, pip_install
 
 PACKAGE = "mta-windows"
 #: The extra of the package that installs each optional library.

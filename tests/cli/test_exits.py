@@ -23,10 +23,9 @@ from mta.cli.console import _BY_CLASS, MEANINGS, Exit, exit_code, note, note_ite
 from spark_integration.cli import main
 from spark_integration.cli.commands import command_line
 from spark_integration.cli.demo import DemoFailed
-from spark_integration.cli.failures import RunFailed, explain
+from spark_integration.cli.progress import RunFailed, explain
 from stores import open_store
-from stores.errors import WindowStoreError
-from stores.installing import pip_install
+from stores.errors import WindowStoreError, pip_install
 from tests.support.documents import DOCS
 
 PAGE = (DOCS / "commands.md").read_text()

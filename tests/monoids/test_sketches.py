@@ -35,7 +35,7 @@ from mta.columns.schemas import Objects
 from mta.errors import CorruptPage, CorruptSnapshot, InvalidValue, MissingDependency
 from mta.monoids.summary import SummaryMonoid
 from mta.pages import Group, Layout, Snapshot
-from stores.installing import pip_install
+from stores.errors import pip_install
 from tests.support.catalogue import NUMBERS, WORDS
 
 pytest.importorskip("datasketches")
