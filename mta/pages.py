@@ -574,7 +574,7 @@ class RetiredPages:
         """Add pages that the structure no longer references."""
         self.newest.extend([*place, gone] for place in places)
 
-    def hold(self) -> None:
+    def retain_snapshot(self) -> None:
         """Start a new list, because a snapshot was taken."""
         self._lists.append([])
 

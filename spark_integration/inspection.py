@@ -250,7 +250,7 @@ def _by_column(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 def _parts(window: AnyWindow) -> Iterator[tuple[Any, np.ndarray | None, int]]:
     """Yield a window's events, leaf by leaf: input rows, times, and count."""
-    structure: Any = window.engine.structure
+    structure: Any = window.engine.structure()
     inputs = window.engine.monoid.inputs
     if isinstance(structure, SegmentedWindow):
         for group, start, stop in structure.leaves():

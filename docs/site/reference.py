@@ -39,7 +39,7 @@ WITH_INHERITED = ("Windows", "Published windows")
 #: What other packages of the project call on windows, and nobody else.
 INTERNAL = {
     "engine", "structure", "read", "batch", "answers", "as_columns", "as_stored", "reader",
-    "snapshot", "hold", "take_over",
+    "snapshot", "take_over",
 }  # fmt: skip
 ERRORS = ("stores.errors", "mta.errors", "spark_integration.errors")
 _NAME = re.compile(r"(?<![`\[])`((?:(?:mta|stores|spark_integration)\.)?(\w+))(?:\(\))?`(?![`\]])")
@@ -102,7 +102,9 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
                 member for member in shown if f'.{member}" class="doc doc-heading"' not in html
             ]
             if missing:
-                raise PluginError(f"the page of {name} lacks {', '.join(sorted(missing))}")
+                raise PluginError(
+                    f"the page of {name} does not describe {', '.join(sorted(missing))}"
+                )
     return html
 
 

@@ -204,7 +204,7 @@ class OpaqueKeys:
         """Yield the pages of an entry pending deletion; some may already be deleted."""
         if isinstance(entry, bytes):
             held = restore_opaque(entry, self.store)
-            held.engine.structure.evict_to(held.engine.structure.back)
+            held.engine.structure().evict_to(held.engine.structure().back)
             yield from _reached(held, left_out)
             return
         if entry.level == LIST:

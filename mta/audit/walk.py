@@ -120,7 +120,7 @@ def audit(window: Window | Sharing, repair: bool = False) -> Audit:
     """
     with np.errstate(all="ignore"):
         auditor = _Auditor(window, repair)
-        auditor.walk(window.engine.structure.pages())
+        auditor.walk(window.engine.structure().pages())
         return auditor.found
 
 
@@ -133,7 +133,7 @@ def live_keys(window: Window | Sharing, own: bool = False) -> Iterator[str]:
     """
     engine = window.engine
     _store_of(engine)
-    tree = engine.structure
+    tree = engine.structure()
     waiting = list(tree.pages())
     while waiting:
         named = waiting.pop()
@@ -161,7 +161,7 @@ def is_garbage(window: Window | Sharing, key: str) -> bool:
     numbers = place.split("/")
     if name != engine.name or len(numbers) != 2 or not all(map(str.isdecimal, numbers)):
         return False
-    return engine.structure.is_past(int(numbers[0]), int(numbers[1]))
+    return engine.structure().is_past(int(numbers[0]), int(numbers[1]))
 
 
 def _store_of(engine: Engine) -> PageStore:
@@ -176,9 +176,9 @@ class _Auditor:
     def __init__(self, shared: Window | Sharing, repair: bool) -> None:
         engine = shared.engine
         self._fronts = None if isinstance(shared, Window) else shared.fronts
-        self._name, self._tree, self._store = engine.name, engine.structure, _store_of(engine)
+        self._name, self._tree, self._store = engine.name, engine.structure(), _store_of(engine)
         self._repairs = repair
-        self._rebuild = engine.structure.rebuilder() if repair else None
+        self._rebuild = engine.structure().rebuilder() if repair else None
         self.found = Audit()
 
     def walk(self, pages: Iterator[Named]) -> None:

@@ -239,7 +239,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
             return None
         if isinstance(cursor, EarlyCursor):
             return cursor.frame_ahead(most, room, self.setting.timed)
-        cursor.hold()
+        cursor.compute_folds()
         found = cursor.prefetched(most)
         if self.setting.timed and not len(found.leaving):
             if found.size == 1:

@@ -276,7 +276,7 @@ class Cursor(ObservedEvents):
                 self._pop()
             if stack[-1].knows(front) if stack else self.events.path(front):
                 return self._behind(front, self.back)  # a leaf starts here: it need not be read
-            self.hold()
+            self.compute_folds()
         return self._at(self._stack[-1], front)
 
     def _at(self, folds: Folds, position: int) -> Partial:
@@ -394,7 +394,7 @@ class Cursor(ObservedEvents):
         for fronts in entering.fronts:
             stored, done = count_below(fronts, 0), 0
             while done < stored:
-                end = self._hold(fronts, done, stored, back)
+                end = self._compute_folds(fronts, done, stored, back)
                 yield at + done, fronts[done:end], True
                 done = end
             if stored < len(fronts):
@@ -549,7 +549,7 @@ class Cursor(ObservedEvents):
         self._leaf = None if isinstance(leaf, Chunk) else leaf
         return leaf
 
-    def _hold(self, fronts: EachFront, start: int, stop: int, back: int) -> int:
+    def _compute_folds(self, fronts: EachFront, start: int, stop: int, back: int) -> int:
         """Compute S to ``back`` for fronts from index ``start`` on; return the index where it ends.
 
         Covers as many fronts, counted from the back, as are in consecutive leaves. Existing folds
@@ -619,7 +619,7 @@ class Cursor(ObservedEvents):
 
     # --- single events --------------------------------------------------------------------------
 
-    def hold(self) -> None:
+    def compute_folds(self) -> None:
         """Compute the folds S from the front on; one page read per level for another leaf.
 
         S extends only over settled events. The events that late ones may precede are part of G.
@@ -631,7 +631,7 @@ class Cursor(ObservedEvents):
         if reach < back:
             self.place(front, reach)
         try:
-            self._hold(range(front - reach, front - reach + 1), 0, 1, reach)
+            self._compute_folds(range(front - reach, front - reach + 1), 0, 1, reach)
             since = self.events.fold(reach, back) if reach < back else None
         except Exception:
             self.place(front, back)
@@ -644,7 +644,7 @@ class Cursor(ObservedEvents):
         self._fresh()
         if not self.is_held or self._stack[-1].reach > self.events.settled(self.front):
             self.place(self.front, self.back)
-            self.hold()
+            self.compute_folds()
         self.look_at_leaf()
 
     def look_at_leaf(self) -> Leaf:

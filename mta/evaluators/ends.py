@@ -185,7 +185,7 @@ class EarlyCursor(Cursor):
         stop = min(events.back, self.back + max(most // 2, 1))
         leaves = leaves_from(events, self.back, monoid.inputs, stop)
         waiting = events_in(leaves, monoid.inputs, timed)
-        self.hold()
+        self.compute_folds()
         found = self.prefetched(most)
         if timed:
             if not len(found.leaving):

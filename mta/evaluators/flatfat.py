@@ -115,7 +115,7 @@ class PagedFlatFAT(SegmentedWindow):
         if front >= leaf.first:
             inside = leaf.between(front - leaf.first, leaf.group.count)
         aggregate = levels.seal()[0][1]
-        self.blocks.hold_sealed(sealed)
+        self.blocks.retain_sealed(sealed)
         if inside is not None:
             self.left, self.left_at = inside, front
             self._rest, self._rest_at = self.monoid.identity, leaf.number
@@ -155,14 +155,14 @@ class PagedFlatFAT(SegmentedWindow):
 
     def move_front(self, position: int, path: list[Block]) -> None:
         self.front = position
-        self.blocks.hold(path)
+        self.blocks.retain(path)
 
     def front_block(self) -> Block:
         """Return the leaf block with the front, and retain its path in memory."""
         if self.front >= self.levels.tails[0].first:
             return self.blocks.tail(0)
         if not self.blocks.is_on_path(self.front):
-            self.blocks.hold(self.path_to(self.front))
+            self.blocks.retain(self.path_to(self.front))
         block = self.blocks.at(0, self.front // self.levels.leaf_arity)
         assert block is not None
         return block
@@ -238,7 +238,7 @@ class PagedFlatFAT(SegmentedWindow):
                 del tail.names[count:]
             levels.tails, levels.back = [tail for tail, _ in tails], back
             self.blocks.drop_tails()
-            self.blocks.hold(path)
+            self.blocks.retain(path)
             self.drop_folds()
             raise
 
@@ -301,7 +301,7 @@ class PagedFlatFAT(SegmentedWindow):
             cursor.place(self.front, self.back)
             raise
         self.move_front(cursor.front, path)
-        self.blocks.hold_sealed(sealed)
+        self.blocks.retain_sealed(sealed)
         return new.size
 
     def _store(self, new: Events, front: int) -> list[Block]:

@@ -227,7 +227,7 @@ class PagedReactiveAggregator(Aggregator):
             events = self.remembered()
             newest = events.time_before(position) if self.setting.timed else None
             slot = events.slot(position)
-            events.hold()  # keep the pages of the new front
+            events.retain()  # keep the pages of the new front
         self.fat.evict_to(slot)
         self._newest_left, self._count = newest, self._back - position
 
@@ -349,8 +349,8 @@ class PagedReactiveAggregator(Aggregator):
     def prepare(self) -> None:
         self.fat.prepare()
 
-    def hold(self, retain: int) -> None:
-        self.fat.hold(retain)
+    def retain_snapshot(self, retain: int) -> None:
+        self.fat.retain_snapshot(retain)
 
     def delete_pages(self) -> None:
         self.fat.delete_pages()
@@ -458,9 +458,9 @@ class PlacedEvents:
             return self._tree.newest_left()
         return self._slots.time_before(self.slot(position - 1) + 1)
 
-    def hold(self) -> None:
+    def retain(self) -> None:
         """Keep the pages that were read in memory until the next range query."""
-        self._slots.hold()
+        self._slots.retain()
 
     def slot(self, position: int) -> int:
         tree, levels, after = self._tree, self._tree.levels, self.back - position

@@ -297,7 +297,7 @@ class Bucket:
 
     def _existing(self, window: AnyWindow, clock: int, time: int) -> int:
         """Return how many events at a time can be retracted from a standalone window."""
-        events = by_time(window.engine.structure, FingerTreeLog)
+        events = by_time(window.engine.structure(), FingerTreeLog)
         if not all(policy.positional for policy in self.kind.policies.values()):
             return events.count_at(time)
         start, stop = events.first_after(time - 1), events.first_after(time)
@@ -432,7 +432,7 @@ class Bucket:
         first = int(known.times[known.bounds[place]])
         if known.marks[place] != STANDALONE:
             return first
-        events = by_time(self.standalone.opened(known, place).engine.structure, FingerTreeLog)
+        events = by_time(self.standalone.opened(known, place).engine.structure(), FingerTreeLog)
         if events.kept_from:
             return NEVER
         return events.time_at(0) if events.back else first

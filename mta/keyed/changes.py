@@ -233,7 +233,7 @@ class Source:
         events = restore_opaque(snapshot, self.store, self.schemas)
         clocks = None if last is None else np.array([last])
         leaves = self._needed([*events.events()], clocks)
-        before = left + (leaves[0].first if leaves else events.engine.structure.back)
+        before = left + (leaves[0].first if leaves else events.engine.structure().back)
         if before:
             self.losses.note(_lane(leaves), clocks)
         return before, leaves

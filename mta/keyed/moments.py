@@ -165,7 +165,7 @@ def _expired(
     for row in np.flatnonzero(found & (places >= 0)).tolist():
         place = int(places[row])
         if table.marks[place] == STANDALONE:
-            events = window_of(table, place).engine.structure.remembered()
+            events = window_of(table, place).engine.structure().remembered()
             is_whole = not events.kept_from and events.first_after(expired - 1) == 0
         elif table.times is not None and table.counts[place]:
             is_whole = bool(table.times[table.bounds[place]] >= expired)

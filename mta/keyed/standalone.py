@@ -176,7 +176,7 @@ class StandaloneWindows:
         if self.kind.store is not None:
             # A retry of this call writes the same pages, so none may be deleted before the next
             # snapshot.
-            window.engine.hold()
+            window.engine.retain_snapshot()
         return window
 
     # --- a batch --------------------------------------------------------------------------------
@@ -215,9 +215,9 @@ class StandaloneWindows:
                     start, stop = work.known.bounds[at : at + 2].tolist()
                     if start < stop:
                         _extend(self.kind, window, *events_of(work.known, start, stop))
-                length = window.engine.taken
+                length = window.engine.taken()
                 left = int(left_of(work.known, work.at[place : place + 1])[0])
-                work.before[place] = left + window.engine.structure.back
+                work.before[place] = left + window.engine.structure().back
                 _KeyBatch(work, place, window).extend()
                 table = self._shrunk(work, place, window, left)
                 if table is not None:
@@ -246,7 +246,7 @@ class StandaloneWindows:
             return None
         if isinstance(window, SharedWindows):
             window.engine.evict()
-        events, few = engine.structure.remembered(), kind.settings.promote_at // _SHRUNK
+        events, few = engine.structure().remembered(), kind.settings.promote_at // _SHRUNK
         assert isinstance(events, LeafReader | LevelLog | FingerTreeLog)  # as in ``open_window``
         if isinstance(events, FingerTreeLog) and events.newest_time() != engine.intake.last_time:
             return None  # the newest event was retracted, and only the window knows its time
@@ -264,7 +264,7 @@ class StandaloneWindows:
         these events are lost, and later calls raise PartialBatch.
         """
         failed = next(reversed(touched), None)
-        if failed is not None and touched[failed].engine.taken == length:
+        if failed is not None and touched[failed].engine.taken() == length:
             del touched[failed]  # it has not received anything
         for packed in touched:
             self.open.pop(packed, None)
@@ -281,7 +281,7 @@ class StandaloneWindows:
     def retain(self) -> None:
         """Note that a snapshot was taken: retain its pages, and close windows if many are open."""
         for packed in self.changed:
-            self.open[packed].hold()
+            self.open[packed].retain_snapshot()
         self.changed.clear()
         if len(self.open) > _OPEN:
             self.open.clear()
@@ -299,7 +299,7 @@ class StandaloneWindows:
         """Return the snapshots of discarded windows with pages, including those in ``more``."""
         left, self.left = [*self.left, *more], []
         restored = ((each, self.pattern.restore_like(each)) for each in left if each)
-        return [each for each, window in restored if window.engine.structure.page_count > 0]
+        return [each for each, window in restored if window.engine.structure().page_count > 0]
 
     def delete(self, snapshot: bytes) -> None:
         """Delete the pages of a window."""
@@ -307,7 +307,7 @@ class StandaloneWindows:
             self.pattern.restore_like(snapshot).delete_pages()
         except (SnapshotMismatch, CorruptSnapshot):  # written before a change of the windows
             assert self.kind.store is not None
-            restore_opaque(snapshot, self.kind.store).engine.structure.delete_pages()
+            restore_opaque(snapshot, self.kind.store).engine.structure().delete_pages()
 
     def due(self, expired: Table, of: np.ndarray, moments: np.ndarray) -> Found:
         """Return the results of expired keys at moments, by key and moment."""
@@ -469,7 +469,7 @@ class _KeyBatch:
 
     def _again(self, time: int, until: int | None, own: _OwnEvents) -> None:
         """Collect results of earlier batches' events from ``time`` on, and before ``until``."""
-        again = by_time(self.window.engine.structure, FiBA).again(time, until)
+        again = by_time(self.window.engine.structure(), FiBA).again(time, until)
         if again is None:
             return
         monoid, old = self.kind.monoid, own.others(again.times)

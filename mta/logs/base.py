@@ -339,7 +339,7 @@ class EventLog(ABC):
         """Prepare a snapshot: write the pages that it names, and delete unneeded pages."""
 
     @abstractmethod
-    def hold(self, retain: int) -> None:
+    def retain_snapshot(self, retain: int) -> None:
         """Record that a snapshot of the current state was taken.
 
         Its pages stay until ``retain`` newer snapshots exist and the next one is started.

@@ -215,7 +215,7 @@ class BlockPager(Pager):
     def path_to(self, position: int) -> list[Block]:
         """Return the sealed blocks from an event up to the open block above it, the leaf first.
 
-        At most one page read per level. Call ``hold`` to retain the blocks.
+        At most one page read per level. Call ``retain`` to retain the blocks.
         """
         levels, found, path = self._levels, dict[Where, Block](), list[Block]()
         level, number = 0, position // levels.leaf_arity
@@ -224,14 +224,14 @@ class BlockPager(Pager):
             level, number = level + 1, number // levels.arity
         return path
 
-    def hold(self, path: Iterable[Block]) -> None:
+    def retain(self, path: Iterable[Block]) -> None:
         """Retain the blocks of the front path, and release all others that are not dirty."""
         keep = {(block.level, block.number): block for block in path}
         self._path = frozenset(keep)
         dirty = {where: block for where, block in self._held.items() if block.dirty}
         self._held = {**dirty, **keep}
 
-    def hold_sealed(self, blocks: Iterable[Block]) -> None:
+    def retain_sealed(self, blocks: Iterable[Block]) -> None:
         """Retain blocks of the front path that were open and have just been sealed."""
         for block in blocks:
             self._held[block.level, block.number] = block
@@ -253,7 +253,7 @@ class BlockPager(Pager):
         found[where] = block
         return block
 
-    def hold_ends(self, found: dict[Where, Block]) -> None:
+    def retain_ends(self, found: dict[Where, Block]) -> None:
         """Retain the blocks found for a range, if any, instead of the previous ones."""
         self._ends = found or self._ends
 
@@ -316,7 +316,7 @@ class BlockPager(Pager):
                 block.dirty = False
                 if self._keeps_old and old not in (name, NO_NAME):
                     self.retired.add([(level, block.number, old)])
-        self.hold([self._held[where] for where in self._path if where in self._held])
+        self.retain([self._held[where] for where in self._path if where in self._held])
 
 
 class BlockReader(LeafReader):
@@ -338,13 +338,13 @@ class BlockReader(LeafReader):
         block that is read. At most two page reads per level.
         """
         fold = super().fold(start, stop)
-        self.hold()
+        self.retain()
         return fold
 
-    def hold(self) -> None:
+    def retain(self) -> None:
         """Keep the blocks that were read in memory until the next range."""
         if self._holds:
-            self._blocks.hold_ends(self._found)
+            self._blocks.retain_ends(self._found)
 
     def group(self, level: int, number: int) -> Group:
         """Return the group of a block. One page read for it and for each missing ancestor."""

@@ -208,7 +208,7 @@ class WindowView:
 
     def counts(self) -> Counts:
         with self._lock:
-            intake, structure = self._window.engine.intake, self._window.engine.structure
+            intake, structure = self._window.engine.intake, self._window.engine.structure()
             return Counts(
                 1, structure.back, intake.late_count, intake.invalid_count, intake.last_time
             )
@@ -268,7 +268,7 @@ def events_of(window: AnyWindow, newest: int | None) -> tuple[Any, np.ndarray | 
     Raises UnsupportedOperation if the aggregator does not keep the order of events (FlatFAT,
     Reactive Aggregator).
     """
-    structure: Any = window.engine.structure
+    structure: Any = window.engine.structure()
     events: Any = structure.remembered()
     monoid = window.engine.monoid
     if not hasattr(events, "leaf"):

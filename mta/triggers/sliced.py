@@ -211,16 +211,16 @@ class SlicedWindow(ResultsWhenDue[Out]):
         outputs, events = monoid.outputs, int(ends[-1]) - start
         lifted = monoid.lift_rows(monoid.inputs.cut(rows, start, start + events), events)
         partials, results = fold_slices(monoid, lifted, ends - start), outputs.new(len(ends))
-        before, given = engine.taken, 0
+        before, given = engine.taken(), 0
         try:
             engine.slide(partials, self._kept(moments), len(ends), results)
             given = len(ends)
         except Exception:
             # The result of the last inserted slice may be missing; then it is overdue.
-            given = max(engine.taken - before - 1, 0)
+            given = max(engine.taken() - before - 1, 0)
             raise
         finally:
-            if closed := engine.taken - before:
+            if closed := engine.taken() - before:
                 end = int(ends[closed - 1])
                 self._went(None if micros is None else int(micros[end - 1]), end - start)
             if given:
@@ -239,7 +239,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
 
     def _put_open(self, moment: int, out: Rows) -> None:
         """Write the fold of the open slice and the slices before it in the window."""
-        engine, structure, monoid = self.engine, self.engine.structure, self.monoid
+        engine, structure, monoid = self.engine, self.engine.structure(), self.monoid
         if self.trigger.needs_times:
             engine.pass_to(moment)
         elif isinstance(engine.policy, CountWindow):

@@ -236,11 +236,11 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         """Add events of a batch, and record how many were added."""
         if start == stop:
             return
-        before = self.engine.taken
+        before = self.engine.taken()
         try:
             self.engine.ingest(rows, self._kept(micros), start, stop)
         finally:
-            if done := self.engine.taken - before:
+            if done := self.engine.taken() - before:
                 self._went(None if micros is None else int(micros[start + done - 1]), done)
 
     @abstractmethod
@@ -291,7 +291,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
     def __repr__(self) -> str:
         engine = self.engine
         what = f"{self.monoid!r} over {engine.policy!r}, {self.trigger!r}"
-        held = f"{len(engine.structure)} rows in {engine.where()}"
+        held = f"{len(engine.structure())} rows in {engine.where()}"
         return f"<{type(self).__name__} {engine.name!r}: {what}, {held}>"
 
 

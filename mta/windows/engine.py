@@ -81,7 +81,7 @@ class PublicWindow:
     @alone
     def check(self) -> None:
         """Assert every invariant of the structure, reading all pages. Raises InvariantViolation."""
-        self.engine.structure.check()
+        self.engine.structure().check()
 
     def close(self) -> None:
         """Close the store if this window opened it. Pages stay in the store."""
@@ -171,7 +171,7 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
                 "these events have no times: query by position, or set retain_for= "
                 "(for SharedWindows timed=True)"
             )
-        events = engine.structure.remembered()
+        events = engine.structure().remembered()
         return engine.lowered(*fold_between(events, to_time(after), to_time(until), partial))
 
     @alone
@@ -188,7 +188,9 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
         """
         start, stop = to_count(start, "a position"), to_count(stop, "a position")
         engine = self.engine
-        return engine.lowered(*fold_positions(engine.structure.remembered(), start, stop, partial))
+        return engine.lowered(
+            *fold_positions(engine.structure().remembered(), start, stop, partial)
+        )
 
     @alone
     def checkpoint(self, wait: bool = True) -> bytes:
@@ -213,18 +215,18 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
     def snapshot(self) -> bytes:
         """Return a snapshot as ``checkpoint`` does, for callers that save several together.
 
-        Call ``hold`` after you save them and before the next event.
+        Call ``retain_snapshot`` after you save them and before the next event.
         """
         return self.engine.snapshot()
 
-    def hold(self) -> None:
+    def retain_snapshot(self) -> None:
         """Retain the pages of the snapshot that was just saved, as set by ``retain``."""
-        self.engine.hold()
+        self.engine.retain_snapshot()
 
     @alone
     def delete_pages(self) -> None:
         """Delete every page. Do not use the window or its snapshots afterwards."""
-        self.engine.structure.delete_pages()
+        self.engine.structure().delete_pages()
 
 
 class Engine(Generic[Out]):
@@ -280,12 +282,10 @@ class Engine(Generic[Out]):
         paged: Literal["events"] | None = None if self.store is None else "events"
         return Intake(self.monoid, self.policy, self.main.name, self.settings, paged)
 
-    @property
     def structure(self) -> EventLog:
-        """The structure, after all pending insertions and evictions."""
+        """Return the structure, after all pending insertions and evictions."""
         return self._structure
 
-    @property
     def taken(self) -> int:
         """A number that grows with every accepted event. No store call."""
         return self._structure.taken
@@ -316,11 +316,11 @@ class Engine(Generic[Out]):
     @contextmanager
     def counting(self, count: int) -> Iterator[None]:
         """Add a note to an error, with the number of accepted events of a batch."""
-        before = self.taken
+        before = self.taken()
         try:
             yield
         except Exception as error:
-            done = self.taken - before
+            done = self.taken() - before
             error.add_note(f"{done} of {count} events of the batch were accepted")
             raise
 
@@ -331,14 +331,14 @@ class Engine(Generic[Out]):
         data = self.snapshot()
         if wait and self.store is not None:
             self.store.flush()
-        self.hold()
+        self.retain_snapshot()
         return data
 
     def snapshot(self) -> bytes:
         """Return the snapshot, which the caller may still discard: no page is released."""
         if self.store is None:
             raise NotPageable("this window is only in memory (store=None); pass a store")
-        structure, intake = self.structure, self.intake
+        structure, intake = self.structure(), self.intake
         structure.prepare()
         setting = structure.setting
         return Snapshot(
@@ -359,16 +359,16 @@ class Engine(Generic[Out]):
             state=structure.write_state(),
         ).encode()
 
-    def hold(self) -> None:
+    def retain_snapshot(self) -> None:
         """Retain all current pages, as is necessary after a snapshot."""
-        self.structure.hold(self.settings.retain)
+        self.structure().retain_snapshot(self.settings.retain)
 
     def restore(self, snapshot: Snapshot, others: bool = False) -> None:
         """Load a snapshot into an engine without events. Raises SnapshotMismatch, CorruptSnapshot.
 
         With ``others``, another policy on counts and times may replace the policy in the snapshot.
         """
-        monoid, policy, structure = self.monoid, self.policy, self.structure
+        monoid, policy, structure = self.monoid, self.policy, self.structure()
         if snapshot.monoid[1] != monoid.fingerprint:
             raise _mismatch("monoid", snapshot.monoid[0], monoid.name)
         changed = snapshot.policy[1] != policy.fingerprint
@@ -389,20 +389,20 @@ class Engine(Generic[Out]):
             raise corrupt(str(error)) from error
         self.intake.newest = snapshot.last_time
         self.intake.counts = snapshot.counts
-        self.hold()
+        self.retain_snapshot()
 
     def restore_like(self, snapshot: Snapshot) -> Self:
         """Return the engine of another snapshot, with the settings and the store of this engine."""
         engine = copy(self)
         engine.owns_store = False
-        engine._begin(snapshot.window, snapshot.leaf_arity, snapshot.arity, self.structure)
+        engine._begin(snapshot.window, snapshot.leaf_arity, snapshot.arity, self.structure())
         engine.restore(snapshot)
         return engine
 
     def what(self, shape: Shape, policies: Mapping[str, AbstractPolicy]) -> tuple[What, int]:
         """Return the facts that readers of published windows need, and the number of snapshots."""
         settings = self.settings
-        late, name = settings.allowed_lateness, self.structure.name
+        late, name = settings.allowed_lateness, self.structure().name
         what = what_of(shape, self.main, policies, settings.on_duplicate, late, name)
         return what, settings.retain
 
@@ -462,7 +462,7 @@ class WindowEngine(Engine[Out]):
 
     def _placed(self) -> tuple[Aggregator, int]:
         """Return the structure, and the current number of events in its window."""
-        structure, time = self.structure, self.intake.last_time
+        structure, time = self.structure(), self.intake.last_time
         if time is not None and self._moment is not None:
             time = max(time, self._moment)
         return structure, structure.end_at(time) - structure.front
@@ -486,13 +486,12 @@ class WindowEngine(Engine[Out]):
 
         def stays() -> Any:
             """Return the value for which nothing is evicted, after updating the window."""
-            return view.kept_total(policy) if len(self.structure) else None
+            return view.kept_total(policy) if len(self.structure()) else None
 
         return Asked(size, total, stays)
 
-    @property
     def structure(self) -> Aggregator:
-        """The structure, after all pending insertions and evictions.
+        """Return the structure, after all pending insertions and evictions.
 
         If an earlier call failed between an insertion and its eviction, this repeats the eviction.
         So every caller finds the window as its policy says, or gets the error of the store.
@@ -507,7 +506,6 @@ class WindowEngine(Engine[Out]):
             self._structure.slide_to(self.policy.cut(self._view, self.intake.last_time))
             self._is_behind = False
 
-    @property
     def taken(self) -> int:
         self.single.write_back()
         return self._structure.taken
@@ -535,7 +533,7 @@ class WindowEngine(Engine[Out]):
 
     def coverage(self) -> Coverage:
         """Return the coverage of the window; see ``Window.coverage``."""
-        structure, time = self.structure, self.intake.last_time if self.timed else None
+        structure, time = self.structure(), self.intake.last_time if self.timed else None
         late = self.settings.allowed_lateness or 0
         found = coverage_of(
             "", structure.remembered(), self.policy, structure.front, structure.back, time, late
@@ -551,7 +549,7 @@ class WindowEngine(Engine[Out]):
 
     def accept(self, row: Any, micros: int | None) -> None:
         """Add an event that was already read, and evict events as the policy says."""
-        self._moment, structure, newest = None, self.structure, micros
+        self._moment, structure, newest = None, self.structure(), micros
         if self._size is not None:
             structure.slide(row, micros, self._size)
         else:
@@ -583,7 +581,7 @@ class WindowEngine(Engine[Out]):
         batch, done = Batch(self.monoid, rows, micros, count, out), 0
         try:
             while done < count:
-                step = self.structure.run(batch, done)
+                step = self.structure().run(batch, done)
                 if step == 0:
                     time = None if micros is None else int(micros[done])
                     self.accept(self.monoid.inputs.at(rows, done), time)
@@ -605,7 +603,7 @@ class WindowEngine(Engine[Out]):
 
     def ingest(self, rows: Rows, micros: np.ndarray | None, start: int, stop: int) -> None:
         """Insert events without results. A policy on positions evicts once, by its last cut."""
-        done, structure = start, self.structure
+        done, structure = start, self.structure()
         self._moment = None
         try:
             while done < stop:
@@ -624,8 +622,8 @@ class WindowEngine(Engine[Out]):
     def pass_to(self, micros: int | None) -> None:
         """Apply a policy on times or positions at a moment without an event."""
         self._moment = micros
-        if (self.policy.positional or self.policy.needs_times) and len(self.structure):
-            self.structure.slide_to(self.policy.cut(self._view, micros))
+        if (self.policy.positional or self.policy.needs_times) and len(self.structure()):
+            self.structure().slide_to(self.policy.cut(self._view, micros))
 
     # --- results --------------------------------------------------------------------------------
 
@@ -654,12 +652,12 @@ class WindowEngine(Engine[Out]):
 
     def evict(self, count: Any) -> None:
         number = to_count(count, "the number of events to evict")
-        structure = self.structure
+        structure = self.structure()
         structure.evict_to(structure.front + number)
 
     def retract(self, time: Any) -> None:
         """Remove an event by its time; see ``Window.retract``."""
-        structure, micros = by_time(self.structure, FiBA), to_time(time)
+        structure, micros = by_time(self.structure(), FiBA), to_time(time)
         row = structure.retract(micros)
         try:
             if len(structure):

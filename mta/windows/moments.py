@@ -42,9 +42,8 @@ class Engine(Protocol[Out]):
     monoid: AbstractMonoid[Out]
     timed: bool
 
-    @property
     def structure(self) -> Structure:
-        """The structure, after all pending changes."""
+        """Return the structure, after all pending changes."""
 
     def lowered(self, fold: Partial, count: int) -> Out:
         """Return the result of a fold of ``count`` events."""
@@ -90,7 +89,7 @@ def result_at(
     """
     if not policy.positional:
         return _newest_result(engine, policy, moment, current), False
-    events, newest = engine.structure.remembered(), engine.intake.last_time
+    events, newest = engine.structure().remembered(), engine.intake.last_time
     stop, front = events.first_after(moment), events.kept_from
     start = max(policy.cut(Positions(lambda: stop, events.first_after), moment), front)
     misses = (left or front > 0) and newest is not None and moment < min(newest, horizon)

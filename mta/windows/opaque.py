@@ -57,7 +57,7 @@ class Opaque:
         Raises UnsupportedOperation for FlatFAT and the Reactive Aggregator; MissingPage and
         CorruptPage.
         """
-        structure, monoid = self.engine.structure, self.engine.monoid
+        structure, monoid = self.engine.structure(), self.engine.monoid
         events: OrderedEvents
         if isinstance(structure, LeafReader | FingerTreeLog):
             events = structure

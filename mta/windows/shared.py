@@ -136,10 +136,9 @@ class SharedWindows(EventsWindow[Out]):
         self.engine, self.name, self.store = engine, engine.name, engine.store
         self.monoid, self._single = engine.main, engine.single
 
-    @property
     def structure(self) -> LevelLog | FingerTreeLog:
-        """The structure that stores the events."""
-        return self.engine.structure
+        """Return the structure that stores the events, after all pending changes."""
+        return self.engine.structure()
 
     # --- events and results -----------------------------------------------------------------------
 
@@ -272,7 +271,7 @@ class SharedWindows(EventsWindow[Out]):
         engine, late = self.engine, self.engine.settings.allowed_lateness or 0
         names = list(engine.cursors) if name is None else [name]
         cursors = [engine.window(each) for each in names]
-        with self.structure.preserving_state():
+        with self.structure().preserving_state():
             found = [
                 engine.coverage(each, engine.looked_at(cursor), late)
                 for each, cursor in zip(names, cursors, strict=True)
@@ -349,14 +348,14 @@ class SharedWindows(EventsWindow[Out]):
     @property
     def fronts(self) -> dict[str, int]:
         """The position of each window's oldest event, as far as known without a read."""
-        oldest, back = self.structure.front, self.structure.back
+        oldest, back = self.structure().front, self.structure().back
         cursors = self.engine.cursors.items()
         return {n: c.front if c.taken == back else oldest for n, c in cursors}
 
     @alone
     def stats(self) -> SharedStats:
         """Return sizes and counts. One page per level for each window whose front is unknown."""
-        engine, structure, intake = self.engine, self.structure, self.engine.intake
+        engine, structure, intake = self.engine, self.structure(), self.engine.intake
         with structure.preserving_state():
             sizes = {name: len(engine.looked_at(c)) for name, c in engine.cursors.items()}
         return SharedStats(
@@ -383,14 +382,14 @@ class SharedWindows(EventsWindow[Out]):
 
         Reads all pages. Raises InvariantViolation.
         """
-        self.structure.check()
-        with self.structure.preserving_state():
+        self.structure().check()
+        with self.structure().preserving_state():
             for name, cursor in self.engine.cursors.items():
                 self._check_window(name, self.engine.looked_at(cursor))
 
     def _check_window(self, name: str, cursor: Cursor) -> None:
         found = cursor.query()
-        if not self.structure.front <= cursor.front <= cursor.back:
+        if not self.structure().front <= cursor.front <= cursor.back:
             raise InvariantViolation(f"window {name!r} begins before its retained events")
         fold = Refold(self.engine.monoid, cursor.partials())
         if not fold.agrees(found):
@@ -398,7 +397,7 @@ class SharedWindows(EventsWindow[Out]):
 
     def __repr__(self) -> str:
         what, where = f"{self.monoid!r} over {self.windows!r}", self.engine.where()
-        return f"<SharedWindows {self.name!r}: {what}, {self.structure.back} events in {where}>"
+        return f"<SharedWindows {self.name!r}: {what}, {self.structure().back} events in {where}>"
 
 
 def _read(arguments: dict[str, Any]) -> tuple[Settings, AbstractPolicy | None]:

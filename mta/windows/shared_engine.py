@@ -77,13 +77,11 @@ class SharedEngine(Engine[Out]):
         usual = self.monoid is self.main and self.settings.max_ahead is None
         self.single = SingleEvents(self, usual, self.store is not None)
 
-    @property
     def structure(self) -> LevelLog | FingerTreeLog:
-        """The structure, after all pending insertions."""
+        """Return the structure, after all pending insertions."""
         self.single.write_back()
         return self._structure
 
-    @property
     def taken(self) -> int:
         self.single.write_back()
         return self._structure.taken
@@ -101,11 +99,11 @@ class SharedEngine(Engine[Out]):
     def place(self, windows: Mapping[str, AbstractPolicy], fronts: Mapping[str, int]) -> None:
         """Set the windows; those with a front are up to date with the newest event."""
         self._windows = {name: self.cursor(policy) for name, policy in windows.items()}
-        self._trimmed = self.structure.back
+        self._trimmed = self.structure().back
         for name, front in fronts.items():
             if not (cursor := self.cursors[name]).ends_early:
-                cursor.place(front, self.structure.back)
-        structure = self.structure
+                cursor.place(front, self.structure().back)
+        structure = self.structure()
         if (
             isinstance(structure, FingerTreeLog)
             and structure.newest_time() != self.intake.last_time
@@ -123,7 +121,7 @@ class SharedEngine(Engine[Out]):
                 raise ValueError(f"{policy!r} looks at {observer[2].name}, which is not kept here")
             lenses[id(observer[0])] = part_of(self.monoid, known.index(key) + 1)
         kind = Cursor if policy.end == NEWEST else EarlyCursor
-        return kind(self.monoid, policy, self.structure, lenses)
+        return kind(self.monoid, policy, self.structure(), lenses)
 
     def require_observed(self, policies: Iterable[AbstractPolicy]) -> None:
         """Raise ValueError unless the policies observe all aggregates stored with the events."""
@@ -137,7 +135,7 @@ class SharedEngine(Engine[Out]):
 
     def ready(self, cursor: Cursor) -> Cursor:
         """Update a window with every event, and return it. At most one page read per level."""
-        if cursor.taken != self.structure.back:
+        if cursor.taken != self.structure().back:
             cursor.settle(self.intake.last_time)
         return cursor
 
@@ -156,7 +154,7 @@ class SharedEngine(Engine[Out]):
     def coverage(self, name: str, cursor: Cursor, lateness: int) -> Coverage:
         time = self.intake.last_time if self.timed else None
         found = coverage_of(
-            name, self.structure, cursor.policy, cursor.front, cursor.taken, time, lateness
+            name, self.structure(), cursor.policy, cursor.front, cursor.taken, time, lateness
         )
         return replace(found, events=len(cursor))
 
@@ -220,7 +218,7 @@ class SharedEngine(Engine[Out]):
         Prefetches for the windows that are up to date, and for frames that end before the newest
         event if their results were requested. Other windows are updated on their next access.
         """
-        structure = self.structure
+        structure = self.structure()
         windows = {n: c for n, c in self._windows.items() if self._is_prefetched(c)}
         if not structure.spare or not all(type(c.policy) in _USUAL for c in windows.values()):
             return None
@@ -250,7 +248,7 @@ class SharedEngine(Engine[Out]):
 
         At most one page read per level for each window whose results are requested, usually none.
         """
-        structure = self.structure
+        structure = self.structure()
         if not isinstance(structure, FingerTreeLog):
             return None
         held = [cursor for cursor in cursors if cursor.is_held]
@@ -278,7 +276,7 @@ class SharedEngine(Engine[Out]):
 
     def _accept(self, row: Any, micros: int | None, cursors: Iterable[Cursor]) -> None:
         """Store an event, and move the windows that are up to date; all or nothing."""
-        tree, stamp, newest = self.structure, self.structure.stamp, micros
+        tree, stamp, newest = self.structure(), self.structure().stamp, micros
         if micros is not None and self.intake.last_time is not None:
             newest = max(micros, self.intake.last_time)  # the newest event may have been retracted
         tree.insert(row, micros)
@@ -319,18 +317,18 @@ class SharedEngine(Engine[Out]):
         outs: dict[str, Rows] | None = None,
     ) -> None:
         """Insert events of a batch chunk by chunk; write the results of each window to ``outs``."""
-        started, first, newest = self.structure.taken, start, self.intake.last_time
+        started, first, newest = self.structure().taken, start, self.intake.last_time
         if micros is not None and start < stop and newest is not None and micros[start] < newest:
-            place = by_time(self.structure, FingerTreeLog).place_of(int(micros[start]))
+            place = by_time(self.structure(), FingerTreeLog).place_of(int(micros[start]))
             for cursor in self.cursors.values():
                 cursor.recede(place)  # results are as of these events
         try:
             while first < stop:
                 self._trim()
-                end = self.structure.run_end(micros, first, min(first + _CHUNK, stop))
+                end = self.structure().run_end(micros, first, min(first + _CHUNK, stop))
                 chunk = self._ingest_chunk(rows, micros, first, end, outs or {})
                 if chunk is not None and end < stop:
-                    self.structure.keep(chunk)
+                    self.structure().keep(chunk)
                 if micros is not None:  # the newest time determines what is released next
                     self.intake.advance(int(micros[end - 1]))
                 first = end
@@ -338,8 +336,8 @@ class SharedEngine(Engine[Out]):
             self._fall_behind(ahead=True)
             raise
         finally:
-            self.structure.release()
-            done = self.structure.taken - started
+            self.structure().release()
+            done = self.structure().taken - started
             if micros is not None and done:
                 last = int(micros[start + done - 1])
                 self.intake.advance(last)
@@ -352,15 +350,15 @@ class SharedEngine(Engine[Out]):
         Marks all windows, or with ``ahead`` only those ahead of the stored events.
         """
         for cursor in self.cursors.values():
-            if not ahead or cursor.taken > self.structure.back:
-                cursor.place(self.structure.front, self.structure.front)
+            if not ahead or cursor.taken > self.structure().back:
+                cursor.place(self.structure().front, self.structure().front)
 
     def _recede(self, stamp: int, chunk: Chunk | None = None) -> bool:
         """Move windows back if stored events have moved since a stamp; return whether they have.
 
         The next access updates these windows. Those that processed all of a ``chunk`` stay.
         """
-        structure = self.structure
+        structure = self.structure()
         if structure.stamp == stamp or not isinstance(structure, FingerTreeLog):
             return False
         for cursor in self.cursors.values():
@@ -377,7 +375,7 @@ class SharedEngine(Engine[Out]):
 
         Windows whose fronts depend on values run one event at a time, with their results.
         """
-        monoid, structure, chunk = self.monoid, self.structure, None
+        monoid, structure, chunk = self.monoid, self.structure(), None
         if outs:
             times = None if micros is None else micros[start:stop]
             new = monoid.inputs.cut(rows, start, stop)
@@ -423,13 +421,13 @@ class SharedEngine(Engine[Out]):
 
     def retract(self, time: Any) -> None:
         """Remove the newest event with the given time; the next access updates the windows."""
-        stamp = self.structure.stamp
-        by_time(self.structure, FingerTreeLog).retract(to_time(time))
+        stamp = self.structure().stamp
+        by_time(self.structure(), FingerTreeLog).retract(to_time(time))
         self._recede(stamp)
 
     def _trim(self) -> None:
         """Periodically release events that no window needs, if no snapshot releases them."""
-        structure = self.structure
+        structure = self.structure()
         behind = structure.back - self._trimmed
         if structure.discards and behind >= _TRIM_GROUPS * structure.setting.leaf_arity:
             self.evict()
@@ -439,7 +437,7 @@ class SharedEngine(Engine[Out]):
         cursors = list(self.cursors.values())
         if self._keep is not None:
             cursors.append(self.cursor(self._keep))
-        events, leaf = self.structure, self.structure.setting.leaf_arity
+        events, leaf = self.structure(), self.structure().setting.leaf_arity
         fronts = [events.needed_from(c, self.ready(c).front) for c in cursors]
         events.evict_to(min(fronts or [events.back]) // leaf * leaf)
         self._trimmed = events.back

@@ -152,10 +152,9 @@ class Window(EventsWindow[Out]):
         self.monoid, self.policy = engine.main, engine.policy
         self._single = engine.single
 
-    @property
     def structure(self) -> Aggregator:
-        """The structure that stores the events."""
-        return self.engine.structure
+        """Return the structure that stores the events, after all pending changes."""
+        return self.engine.structure()
 
     # --- one event at a time --------------------------------------------------------------------
 
@@ -352,7 +351,7 @@ class Window(EventsWindow[Out]):
 
     def stats(self) -> Stats:
         """Return sizes and counts. No store call."""
-        structure, intake = self.structure, self.engine.intake
+        structure, intake = self.structure(), self.engine.intake
         return Stats(
             len(structure),
             structure.back,
@@ -378,7 +377,7 @@ class Window(EventsWindow[Out]):
 
 def _revised(engine: WindowEngine, values: Any, times: Any) -> Revision:
     """Add a batch; return every result that is new or may have changed (``Window.revise``)."""
-    structure = engine.structure
+    structure = engine.structure()
     if not isinstance(structure, FiBA):
         raise NotRevisable(
             f"{structure.name} takes events in order, so that no result ever changes"

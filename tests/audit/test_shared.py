@@ -45,7 +45,7 @@ def begin(store: MemoryStore, lateness: int | None, retain: int = 2) -> SharedWi
 def go_on(windows: SharedWindows, count: int, mark: str = "") -> None:
     """Add so many events, ten at a time, some of them late where they may be."""
     start = windows.stats().inserted
-    late = 5 if windows.engine.structure.by_time else 0
+    late = 5 if windows.engine.structure().by_time else 0
     for back in range(start, start + count, 10):
         new = range(back, back + 10)
         times = [position - late * (position % 3 == 0) for position in new]
@@ -206,7 +206,7 @@ def test_garbage_never_becomes_alive(beginning: Begin, seed: int) -> None:
     for snapshot in saved:
         assert not [d for d in audit(windows.restore_like(snapshot)).damaged if d.needed]
     windows.check()
-    assert bool(garbage) != (windows.engine.structure.name in WRITTEN_AGAIN)
+    assert bool(garbage) != (windows.engine.structure().name in WRITTEN_AGAIN)
 
 
 def add(windows: Window | SharedWindows, count: int, mark: str, random: Random) -> None:
@@ -217,7 +217,7 @@ def add(windows: Window | SharedWindows, count: int, mark: str, random: Random) 
     if not events.timed:
         windows.extend(values)
         return
-    late = 3 if events.structure.by_time else 0
+    late = 3 if events.structure().by_time else 0
     windows.extend(values, [at - random.randint(0, late) for at in range(back, back + count)])
 
 

@@ -247,7 +247,7 @@ def test_a_lookup_is_a_list(store: str | None, leaf_arity: int, arity: int) -> N
     shared = SharedWindows(
         joined(), {"all": time_rule(SECOND).policy()}, store, leaf_arity=leaf_arity, arity=arity
     )
-    tree = shared.engine.structure
+    tree = shared.engine.structure()
     assert isinstance(tree, LevelLog)
     lookup = LeafReader(tree)
     for start in range(0, 90, 15):

@@ -52,7 +52,7 @@ def window_of(
 
 def drawn(window: Window) -> list[list[tuple[Any, ...]]]:
     """Every level as the paper draws it, from the leaves: groups, with None for no element."""
-    levels, front, found = window.structure.levels, window.structure.front, []
+    levels, front, found = window.structure().levels, window.structure().front, []
     for level in range(levels.top(front) + 1):
         arity, span = levels.arity_of(level), levels.span(level)
         groups = []
@@ -69,16 +69,16 @@ def drawn(window: Window) -> list[list[tuple[Any, ...]]]:
 
 def pair_of(window: Window) -> tuple[Any, Any]:
     """The result pair: the fold at the front as the stack has it, and what has come since."""
-    cursor = window.structure.cursor
+    cursor = window.structure().cursor
     assert cursor.query() == window.query()
-    cursor.hold()
+    cursor.compute_folds()
     found = cursor.prefetched(0)
     return window.monoid.partials.at(found.folds, 0) if found.size else None, found.right
 
 
 def stack_of(window: Window) -> list[list[Any]]:
     """The folds of the stack from the outermost group in, each group's from the left."""
-    cursor = window.structure.cursor
+    cursor = window.structure().cursor
     cursor.query()
     at = window.monoid.partials.at
     return [

@@ -54,7 +54,7 @@ def test_ranges_that_begin_before_the_window(
             window = Window.restore(
                 window.checkpoint(), joined(), policy, window.store, aggregator=aggregator
             )
-    structure = window.structure
+    structure = window.structure()
     front, newest = structure.front, times[-1]
     for after in range(BEGIN - 2, newest + 3, 1 + len(times) // 20):
         first = bisect_right(times, after)
@@ -90,7 +90,7 @@ def test_what_a_time_window_holds_is_the_range_of_its_size(aggregator: type[Aggr
         window.checkpoint()
         window.insert("y", 1001.0)
         window.checkpoint()
-        events = window.structure.remembered()
+        events = window.structure().remembered()
         newest = 1_001_000_000
         held, size = fold_between(events, newest - 10_000_000, newest, partial=False)
         assert (held, size) == ("xy", 2)
@@ -104,7 +104,7 @@ def test_a_count_window_knows_when_the_last_event_left(aggregator: type[Aggregat
     for _, time in pairwise([0.0, *times]):
         window.insert("v", time)
         window.checkpoint()
-        structure = window.structure
+        structure = window.structure()
         before = structure.remembered().time_before(structure.front)
         if time >= 3:
             assert before == int(time - 3) * 1_000_000

@@ -175,7 +175,7 @@ def test_a_batch_longer_than_the_window_writes_the_last_window_alone(
     assert back.query() == window.query()
     window.extend(values[: 5 * LEAF], times[: 5 * LEAF] + len(times))
     window.check()
-    window.structure.delete_pages()
+    window.structure().delete_pages()
     assert not list(window.store.keys())
 
 
@@ -189,7 +189,7 @@ def test_a_long_batch_after_all_before_it_was_swept(monkeypatch: pytest.MonkeyPa
         window.evict(len(window))
         found = window.extend(-np.arange(100.0))
         assert found.tolist() == [min(0.0, 19.0 - at) for at in range(100)]
-        assert window.structure.levels.swept == before
+        assert window.structure().levels.swept == before
         window.check()
         window.delete_pages()
         assert not list(window.store.keys())
@@ -249,7 +249,7 @@ def test_what_comes_and_leaves_before_the_last_result_is_not_written(
     line = np.concatenate((values, more))[-size:]
     np.testing.assert_allclose(found[-1], line.sum(), rtol=1e-9)
     window.check()
-    window.structure.delete_pages()
+    window.structure().delete_pages()
     assert not list(window.store.keys())
 
 

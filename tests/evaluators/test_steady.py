@@ -37,7 +37,7 @@ class Counted:
 
 def bound(window: Window) -> float:
     """What the module says."""
-    levels, height = window.structure.levels, window.structure.height  # type: ignore[attr-defined]
+    levels, height = window.structure().levels, window.structure().height  # type: ignore[attr-defined]
     c = 1 + levels.arity * height / levels.leaf_arity
     return float(2 * levels.arity + 8 * (c + 3) + 6 * height)
 
@@ -141,7 +141,7 @@ def test_a_store_that_fails_ahead_of_the_front_keeps_no_event_out(
     )
     for at in range(128):  # the front is at the end of a leaf group
         window.insert(f"{at}.")
-    pager: Any = window.structure.levels.pager  # type: ignore[attr-defined]
+    pager: Any = window.structure().levels.pager  # type: ignore[attr-defined]
     window.insert("128.")  # and in the next one
     window.insert("129.")
 

@@ -388,7 +388,7 @@ def test_the_cut_of_a_session_needs_no_search() -> None:
     """It is known from the window's own aggregate: about two combines per event, long or short."""
     calls = {"prefix": 0, "suffix": 0}
     window = Window(Count(), SessionWindow(10), arity=4)
-    structure = window.structure
+    structure = window.structure()
     for name in calls:
         inner = getattr(structure, f"longest_{name}")
 
@@ -494,7 +494,7 @@ def test_sessions_that_no_late_event_can_reach_leave_the_tree(evict: bool) -> No
             )
     window.checkpoint()
     assert len(window) == 1
-    assert window.structure.back - window.structure.kept_from < 30
+    assert window.structure().back - window.structure().kept_from < 30
 
 
 def test_an_insertion_that_fails_after_a_merge_is_taken_back() -> None:

@@ -111,7 +111,7 @@ def one_life(seed: int) -> None:
             seen.append(Near(window.extend(given(monoid, values), times), values))
             seen.append(Near(window.query(), values))
             if isinstance(window, Window):
-                structure = window.structure
+                structure = window.structure()
                 with np.errstate(all="ignore"):
                     seen.append((structure.front, len(window)))
         return seen

@@ -245,7 +245,7 @@ class Life:
 
     def length(self, key: int) -> int:
         """How many events of a key were ever accepted."""
-        return int(self.single[key].engine.structure.back)
+        return int(self.single[key].engine.structure().back)
 
     def feed(self, key: int, given: Any, times: list[int] | None) -> tuple[Any, Any]:
         """One key's events into its own window: results, and which were accepted if not all."""

@@ -322,12 +322,12 @@ def test_a_window_that_begins_with_many_events_has_larger_groups(
             first = len(kept) - events
             assert found[0] == kept[max(first - 29_999, 0) : first + 1].max()
             assert found[-1] == kept[-30_000:].max()
-        structure = windows.window(0).engine.structure
+        structure = windows.window(0).engine.structure()
         assert structure.setting.leaf_arity == leaf
     for given in ({"leaf_arity": 64}, {"arity": 16}, {"leaf_arity": 64, "arity": 16}):
         windows = KeyedWindows(Max(), policy, Tally(), **late, **given)
         windows.extend(np.zeros(40_000, int), np.ones(40_000), np.arange(40_000))
-        setting = windows.window(0).engine.structure.setting
+        setting = windows.window(0).engine.structure().setting
         assert given.items() <= {"leaf_arity": setting.leaf_arity, "arity": setting.arity}.items()
 
 

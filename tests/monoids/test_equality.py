@@ -182,7 +182,7 @@ def test_real_damage_is_found(
         for value in values:
             window.insert(value)
         window.check()
-        structure: Any = window.structure
+        structure: Any = window.structure()
         if isinstance(structure, LogMTA):
             structure.cursor.have(monoid.partials.one(Refold(monoid, lifted[1:]).partial))
             with pytest.raises(InvariantViolation):

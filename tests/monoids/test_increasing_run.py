@@ -94,13 +94,13 @@ class Asked:
 
     def watch(self, window: Window) -> None:
         """Count the searches of a window."""
-        search = window.structure.longest_prefix
+        search = window.structure().longest_prefix
 
         def counted(*args: Any) -> int:
             self.searches += 1
             return search(*args)
 
-        window.structure.longest_prefix = counted  # type: ignore[method-assign]
+        window.structure().longest_prefix = counted  # type: ignore[method-assign]
 
 
 @BOTH
@@ -116,9 +116,9 @@ def test_nothing_is_searched_while_nothing_can_have_changed(aggregator: Any) -> 
         asked.watch(window)
         changes, top = 0, -math.inf
         for value in values:
-            front = window.structure.front
+            front = window.structure().front
             window.insert(value)
-            changes += top != window.query() or front != window.structure.front
+            changes += top != window.query() or front != window.structure().front
             top = window.query()
         assert changes < 600 and asked.searches <= 2 * changes
 

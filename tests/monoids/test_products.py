@@ -108,7 +108,7 @@ def test_a_product_of_plain_and_columnar_parts() -> None:
 def test_leaf_pages_have_as_many_rows_of_many_columns_as_of_few() -> None:
     def rows(columns: int, aggregator: type[Any] = AmortizedMTA) -> int:
         sums = Product({f"sum {i}": (f"column {i}", Sum()) for i in range(columns)})
-        return Window(sums, CountWindow(9), aggregator=aggregator).structure.setting.leaf_arity
+        return Window(sums, CountWindow(9), aggregator=aggregator).structure().setting.leaf_arity
 
     assert rows(1) == rows(2) == rows(10) == 32512
     assert all((1 << 21) < 8 * columns * rows(columns) <= 1 << 22 for columns in (50, 2000))

@@ -73,8 +73,8 @@ def test_a_window_makes_a_sketch_a_group_and_not_one_an_event() -> None:
 
 def test_the_stack_of_heavy_partials_is_bounded() -> None:
     for monoid, most in [(DistinctCount(14), 255), (KLLQuantiles(), 776), (BloomFilter(10**6), 64)]:
-        assert Window(monoid, CountWindow(10)).structure.setting.leaf_arity <= most
-    assert Window(Max(), CountWindow(10)).structure.setting.leaf_arity == 32512
+        assert Window(monoid, CountWindow(10)).structure().setting.leaf_arity <= most
+    assert Window(Max(), CountWindow(10)).structure().setting.leaf_arity == 32512
 
 
 def test_distinct_counts_are_within_their_error() -> None:

@@ -97,7 +97,7 @@ def holes(store: MemoryStore) -> Window:
         Max(), CountWindow(30), store=store, name="holes", leaf_arity=3, arity=2,
         aggregator=PagedReactiveAggregator,
     )  # fmt: skip
-    tree = window.structure
+    tree = window.structure()
     assert isinstance(tree, PagedReactiveAggregator)
     window.extend([0.5 * (7 * i % 23) for i in range(29)])
     window.checkpoint()
@@ -140,7 +140,7 @@ def golden_snapshot(name: str) -> bytes:
 
 
 def monoid_and_policy(window: Window) -> tuple[Any, Any, Any]:
-    return window.monoid, window.policy, type(window.structure)
+    return window.monoid, window.policy, type(window.structure())
 
 
 @EACH

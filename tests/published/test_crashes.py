@@ -73,7 +73,7 @@ class Single:
         self.windows.publish("p")
 
     def step(self, step: int) -> None:
-        done = self.windows.structure.back - step * KEYS  # where a call failed amid the batch
+        done = self.windows.structure().back - step * KEYS  # where a call failed amid the batch
         self.windows.extend(values(step)[done:], emit="last")
 
     @classmethod

@@ -136,7 +136,7 @@ class Kept:
         looks: list[Callable[[], Any]] = [
             lambda: _same(window.query(), listed.text),
             lambda: _same(len(window), len(listed.held)),
-            lambda: _same(list(window.structure.events()), listed.held),
+            lambda: _same(list(window.structure().events()), listed.held),
             range_is,
             again,
             insert_another,

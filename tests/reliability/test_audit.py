@@ -56,7 +56,7 @@ def holes(store: MemoryStore) -> Window:
         aggregator=PagedReactiveAggregator,
     )  # fmt: skip
     window.extend([f"{i}." for i in range(110)])
-    window.structure.evict_at([window.structure.front + i for i in range(3, 55, 7)])  # type: ignore[attr-defined]
+    window.structure().evict_at([window.structure().front + i for i in range(3, 55, 7)])  # type: ignore[attr-defined]
     return window
 
 
@@ -101,7 +101,11 @@ def test_every_missing_or_damaged_page_is_found_and_inner_ones_are_repaired(
             assert found.pages + found.gone + len(found.damaged) <= len(whole)
             assert found.pages < len(whole), "a damaged page counted as whole"
             assert pages_of(store) == before, "an audit without repair wrote something"
-            if level and found.damaged and found.damaged[0].first >= window.structure.levels.swept:
+            if (
+                level
+                and found.damaged
+                and found.damaged[0].first >= window.structure().levels.swept
+            ):
                 found = audit(window, repair=True)
                 assert [d.key for d in found.repaired] == [key]
                 assert not found.left
@@ -129,7 +133,7 @@ def test_all_inner_pages_are_rebuilt_from_the_leaves_beside_leftovers(make: Make
     with pytest.raises(MissingPage):
         list(live_keys(window))
     found = audit(window, repair=True)
-    assert all(damage.first < window.structure.levels.swept for damage in found.left)
+    assert all(damage.first < window.structure().levels.swept for damage in found.left)
     assert audit(window).damaged == [replace(d, outcome="not repaired") for d in found.left]
     repaired = {damage.key: whole[damage.key] for damage in found.repaired}
     assert repaired
@@ -150,14 +154,14 @@ def test_a_page_of_another_window_or_place_is_found() -> None:
 def test_a_parent_that_disagrees_is_found() -> None:
     store = MemoryStore()
     window = reopened(timed(store))
-    tail = window.structure.levels.tails[-1]
+    tail = window.structure().levels.tails[-1]
     monoid = window.engine.monoid
     monoid.partials.put(tail.rows, tail.count - 1, (1e9, monoid.identity[1]))
     assert [d.what for d in audit(window).damaged] == [
         "its fold is not the aggregate that its parent has"
     ]
     window = reopened(timed(MemoryStore()))
-    tail = window.structure.levels.tails[-1]
+    tail = window.structure().levels.tails[-1]
     assert tail.times is not None
     tail.times[tail.count - 1] += 1
     assert "its parent says" in audit(window).damaged[0].what

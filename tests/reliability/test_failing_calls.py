@@ -37,30 +37,30 @@ class Program:
         if self.snapshot is None:
             return oracle.begin(self.store, SIZE, ARITY, LEAF, aggregator=self.structure)
         window = oracle.reopen(self.snapshot, self.store, SIZE, aggregator=self.structure)
-        assert window.structure.back == self.saved
+        assert window.structure().back == self.saved
         return window
 
     def step(self, window: Window) -> None:
         """One event, or a batch; then, often, a snapshot."""
-        back = window.structure.back
+        back = window.structure().back
         if back % 4:
             window.insert(oracle.event(back))
             assert window.query() == oracle.text(back + 1, SIZE)
         else:
             results = window.extend(oracle.events(back, back + 9))
             assert results[-1] == oracle.text(back + 9, SIZE)
-        if window.structure.back % 3 == 0:
+        if window.structure().back % 3 == 0:
             self.save(window)
 
     def save(self, window: Window) -> None:
         """Take a snapshot, and only then forget the one before."""
         self.snapshot = window.checkpoint()
-        self.saved = window.structure.back
+        self.saved = window.structure().back
 
     def run(self) -> None:
         """From the newest snapshot to the end, everything read at the end."""
         window = self.start()
-        while window.structure.back < EVENTS:
+        while window.structure().back < EVENTS:
             self.step(window)
         self.save(window)
         oracle.assert_whole(window, SIZE)
@@ -106,11 +106,11 @@ def test_each_call_fails_once_and_the_program_repeats_it(
         program = Program(store, tree)
         window = program.start()
         store.fail(nth, applied=applied)
-        while window.structure.back < EVENTS:
+        while window.structure().back < EVENTS:
             try:
                 program.step(window)
             except StoreUnavailable:
-                back = window.structure.back
+                back = window.structure().back
                 window.query()
                 assert window.query() == oracle.text(back, SIZE) or back == 0
         fired = store.fired

@@ -120,7 +120,7 @@ class Sliced(Kind):
         return SlicedWindow.restore(snapshot, oracle.joined(), CountWindow(SIZE), 2, store)
 
     def assert_is(self, window: Any, back: int) -> None:
-        whole = "".join(window.engine.structure.events())
+        whole = "".join(window.engine.structure().events())
         assert whole == oracle.text(back // 2 * 2, SIZE)
         window.check()
 

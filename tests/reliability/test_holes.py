@@ -40,11 +40,11 @@ class HoledSoak(Soak):
             self.take()
 
     def extend(self) -> None:
-        back, count = self.window.structure.back, self.random.choice((2, 20, 200))
+        back, count = self.window.structure().back, self.random.choice((2, 20, 200))
         try:
             results = self.window.extend(oracle.events(back, back + count))
         except EXPECTED:
-            self._audit(self.window.structure.back)
+            self._audit(self.window.structure().back)
             raise
         self._audit(back + count)
         assert results[-1] == "".join(self.events)
@@ -55,7 +55,7 @@ class HoledSoak(Soak):
         places = sorted(self.random.sample(range(len(self.events)), count))
         oldest = next((i for i, place in enumerate(places) if place != i), len(places))
         order = places[oldest:] + places[:oldest]
-        tree = self.window.structure
+        tree = self.window.structure()
         assert isinstance(tree, PagedReactiveAggregator)
         try:
             tree.evict_at([tree.front + place for place in places])
@@ -94,7 +94,7 @@ class HoledSoak(Soak):
 
     def _audit(self, back: int) -> None:
         """The window is the list, with what has come in since the last time."""
-        assert self.window.structure.back == back
+        assert self.window.structure().back == back
         self.events = (self.events + oracle.events(self.seen, back))[-self.size :]
         self.seen = back
         assert self.window.query() == "".join(self.events)

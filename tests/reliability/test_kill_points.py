@@ -105,7 +105,7 @@ def write(life: Life, point: str, nth: int, buffered: bool, passed: str | None =
         return life.open_on(WriteBuffer(cache, 4096) if buffered else cache)
 
     window = reopened()
-    while (back := window.structure.back) < END:
+    while (back := window.structure().back) < END:
         window.extend(oracle.events(back, back + 70))
         pointed.reloading = life.snapshot.exists() and not counts["during reload"]
         save(life, window, at)

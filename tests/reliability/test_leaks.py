@@ -32,7 +32,7 @@ def test_no_page_of_a_retained_snapshot_is_deleted_and_no_other_stays(
     window = oracle.begin(memory, size, 3, 2, retain=retain, aggregator=tree)
     snapshots: deque[bytes] = deque(maxlen=retain)
     for _ in range(50):
-        back = window.structure.back
+        back = window.structure().back
         window.extend(oracle.events(back, back + random.choice((1, 5, 30, 300))))
         snapshots.append(window.checkpoint())
         if random.random() < 0.3:
@@ -69,7 +69,7 @@ def test_many_checkpoints_leave_everything_flat(
     with open_store(url) as store:
         window = oracle.begin(store, 100, 4, 4, name="leaks")
         for number in range(checkpoints):
-            back = window.structure.back
+            back = window.structure().back
             window.extend(oracle.events(back, back + 7))
             snapshot = window.checkpoint()
             if number % 3 == 0:

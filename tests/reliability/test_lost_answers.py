@@ -24,13 +24,13 @@ def write(store: PageStore, seed: int) -> tuple[bytes, int]:
     window = oracle.begin(store, SIZE, *sizes, aggregator=tree)
     snapshot = window.checkpoint()
     for _ in range(30):
-        back = window.structure.back
+        back = window.structure().back
         window.extend(oracle.events(back, back + random.randint(1, 30)))
         if random.random() < 0.5:
             snapshot = window.checkpoint()
         if random.random() < 0.2:
             window = oracle.reopen(snapshot, store, SIZE, aggregator=tree)
-    return window.checkpoint(), window.structure.back
+    return window.checkpoint(), window.structure().back
 
 
 def tree_of(seed: int) -> type[Aggregator]:

@@ -34,10 +34,10 @@ def written(
     """Snapshots of a window, and at the end events after the last one."""
     window = oracle.begin(store, SIZE, 3, 2, aggregator=tree, retain=retain)
     for _ in range(random.randint(3, 12)):
-        back = window.structure.back
+        back = window.structure().back
         window.extend(oracle.events(back, back + random.randint(1, 40)))
         snapshots.append(window.checkpoint())
-    back = window.structure.back
+    back = window.structure().back
     window.extend(oracle.events(back, back + random.randint(0, 60)))
 
 

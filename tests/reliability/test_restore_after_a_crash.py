@@ -32,7 +32,7 @@ def write_until_killed(folder: str, n: int, arity: int | None, leaf_arity: int |
     draft.write_bytes(window.checkpoint())
     draft.rename(Path(folder, "snapshot"))
     while True:
-        window.extend(values(window.structure.back, window.structure.back + 10_000))
+        window.extend(values(window.structure().back, window.structure().back + 10_000))
 
 
 @pytest.mark.parametrize(
@@ -56,13 +56,13 @@ def test_at_most_a_page_a_level_and_one_is_read(
     address = f"file://{tmp_path}/pages?map_size=1GiB&write_buffer=0"
     with CountingStore(open_store(address)) as store:
         window = Window.restore(snapshot.read_bytes(), Max(), CountWindow(n), store=store)
-        levels, back = window.structure.levels, n + n // 3
+        levels, back = window.structure().levels, n + n // 3
         assert window.query() == values(back - n, back).max()
         assert store.counts.get.pages == 0  # the snapshot is enough for the result
         log_n = 1 + math.log(n / levels.leaf_arity, levels.arity)
         # The first insertion needs what is of the open group in parts, the first eviction the
         # front's pages.
-        parts = len(window.structure.parts)
+        parts = len(window.structure().parts)
         window.insert(0.0)
         assert window.query() == values(back + 1 - n, back).max()
         assert 1 <= store.reset().get.pages <= log_n + 1 + parts

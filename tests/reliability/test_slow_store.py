@@ -79,7 +79,7 @@ def filled(store: PageStore) -> Window:
 
 
 def insert(window: Window) -> None:
-    window.insert(oracle.event(window.structure.back))
+    window.insert(oracle.event(window.structure().back))
 
 
 def is_busy(cache: HeadCache) -> bool:

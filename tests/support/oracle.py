@@ -69,11 +69,11 @@ def reopen(snapshot: bytes, store: str | PageStore, size: int, **options: object
 
 def assert_whole(window: Window, size: int, deep: bool = True) -> int:
     """Assert that a window is exactly the events up to its back, every page read; return that."""
-    back = window.structure.back
+    back = window.structure().back
     assert len(window) == min(size, back), f"{len(window)} events at position {back}"
     assert window.query() == text(back, size), f"a wrong result at position {back}"
     if deep:
-        assert list(window.structure.events()) == events(max(0, back - size), back), "holes"
+        assert list(window.structure().events()) == events(max(0, back - size), back), "holes"
         found = audit(window)
         assert not [damage for damage in found.damaged if damage.needed], found.damaged
     return back

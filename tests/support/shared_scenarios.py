@@ -81,7 +81,7 @@ class SharedLife(Noted):
 
     def assert_whole(self, window: AnyWindow) -> int:
         assert isinstance(window, SharedWindows)
-        back = window.engine.structure.back
+        back = window.engine.structure().back
         self._assert_answers(window, back)
         window.check()
         found = audit(window)

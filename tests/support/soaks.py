@@ -56,7 +56,7 @@ class Soak:
                 self.heal()
 
     def insert(self) -> None:
-        back = self.window.structure.back
+        back = self.window.structure().back
         try:
             self.window.insert(oracle.event(back))
         except EXPECTED:
@@ -65,11 +65,11 @@ class Soak:
         self._audit(back + 1)
 
     def extend(self) -> None:
-        back, count = self.window.structure.back, self.random.choice((2, 20, 200))
+        back, count = self.window.structure().back, self.random.choice((2, 20, 200))
         try:
             results = self.window.extend(oracle.events(back, back + count))
         except EXPECTED:
-            self._audit(self.window.structure.back)
+            self._audit(self.window.structure().back)
             raise
         for i in range(0, count, 7):
             assert results[i] == oracle.text(back + i + 1, self.size)
@@ -77,7 +77,7 @@ class Soak:
 
     def save(self) -> None:
         self.snapshot = self.window.checkpoint()
-        self.saved = self.window.structure.back
+        self.saved = self.window.structure().back
 
     def restart(self) -> None:
         """The process dies: what was buffered or held back is lost, and others serve from here."""
@@ -137,7 +137,7 @@ class Soak:
         assert not audit(self.window).damaged
 
     def _audit(self, back: int) -> None:
-        assert self.window.structure.back == back
+        assert self.window.structure().back == back
         assert self.window.query() == oracle.text(back, self.size)
         self.answers += 1
 

@@ -127,7 +127,7 @@ def nothing(point: str) -> None:
 def save(life: Noted, window: AnyWindow, at: Callable[[str], None] = nothing) -> None:
     """Take a snapshot and save it, with marks before and after."""
     snapshot = window.checkpoint()
-    back = window.engine.structure.back
+    back = window.engine.structure().back
     at("between pages and snapshot")
     _note(life, f"pending {back}")
     draft = life.snapshot.with_suffix(".draft")
@@ -150,7 +150,7 @@ def write_for_ever(
     random = Random(seed)
     window = life.open(options, retain)
     while True:
-        back = window.engine.structure.back
+        back = window.engine.structure().back
         if random.random() < 0.3:
             life.insert(window, back)
         else:

@@ -503,7 +503,7 @@ def test_slices_write_and_combine_by_the_slide_not_by_the_event(by_count: bool) 
     assert pages[0] >= n // arity
     assert pages[1] * slide <= 1.2 * pages[0]
     assert stores[1].counts.get.pages <= 2 * n // slide // arity
-    assert len(sliced.engine.structure) <= size // slide
+    assert len(sliced.engine.structure()) <= size // slide
     assert parts.combines < whole.combines
 
 
@@ -527,7 +527,7 @@ def test_tumbling_windows_need_no_page() -> None:
     assert due.results[:3].tolist() == [1.0, 60.0, 60.0]
     assert set(due.results[1:].tolist()) == {60.0}
     window.checkpoint()
-    assert len(window.engine.structure) == 1
+    assert len(window.engine.structure()) == 1
     assert len(list(store.keys())) <= 4
 
 

@@ -558,7 +558,7 @@ def test_pages_truncated_and_changed_at_every_byte(aggregator: type) -> None:
                 level, number = map(int, key.split("/")[1:3])
                 named = Named(level, number, bytes.fromhex(key.split("/")[3]), None, None, 0, 1)
                 with pytest.raises(CorruptPage, match=key):
-                    window.structure.read(named)
+                    window.structure().read(named)
         store._pages[key] = page
     window.check()
 

@@ -146,9 +146,9 @@ def test_amortized_mta_takes_what_its_head_says(leaf_arity: int, arity: int, at_
     insert = 1 + 1 + 1 / leaf_arity
     evict = (1 + 1 / (leaf_arity * (arity - 1))) * (at_most < steps)
     more = counted.of(lambda: [window.insert(value) for value in values(steps).tolist()])
-    levels, height = window.structure.levels, window.structure.height
+    levels, height = window.structure().levels, window.structure().height
     path = leaf_arity + arity * height
-    grow = path / levels.span(levels.top(window.structure.front))
+    grow = path / levels.span(levels.top(window.structure().front))
     refold = min(1, height / leaf_arity)
     assert insert + evict - 1 <= more / steps <= insert + refold + grow + evict + 0.05
     if (leaf_arity, arity) == (2, 2):
@@ -222,7 +222,7 @@ def test_a_policy_that_evicts_half_the_window_takes_log_n(
     done, rising = 0, [float(i) for i in range(n)]
     times = np.zeros(n, "<i8") if aggregator.by_time else None
     while done < n:  # past the policy, which would keep all of these
-        done += window.structure.extend(rising, times, done, n)
+        done += window.structure().extend(rising, times, done, n)
     cost = counted.of(lambda: window.insert(1.5 * n))
     assert len(window) == n // 2  # of 0, 1, ... those up to n / 2 have left
     height = levels(n // leaf_arity, arity) + 1
@@ -258,7 +258,7 @@ def test_bulk_eviction_reads_at_most_a_page_a_level(
     height = by_time if aggregator.by_time else height
     assert window.stats().levels == height
     most = height - 1
-    if window.structure.by_time:
+    if window.structure().by_time:
         window.checkpoint()  # whatever was to be written is
     for count in (n // 2 + 1, n // 4 - 5, n // 85):
         store.reset()
@@ -391,12 +391,12 @@ def test_a_snapshot_takes_at_most_128_kib_at_the_defaults(n: int) -> None:
         times = np.arange(n + n // 3).astype("M8[s]").astype("M8[us]")
         sizes = []
         # The tail of events, the largest part, is fullest just before it is sealed.
-        nearly = window.structure.levels.leaf_arity - 1
+        nearly = window.structure().levels.leaf_arity - 1
         for end in (n, n + n // 3 - nearly, n + n // 3):
             start = window.stats().inserted
             window.extend(values(end - start), times[start:end], emit="last")
             sizes.append(len(window.checkpoint()))
-        room = window.structure.room() - 1
+        room = window.structure().room() - 1
         more = times[-1] + np.arange(1, room + 1).astype("m8[s]")
         window.extend(values(room), more, emit="last")
         sizes.append(len(window.checkpoint()))
@@ -498,7 +498,7 @@ def test_leaves_of_many_columns_have_as_many_rows_as_pay() -> None:
     batch = {f"c{i}": np.ones(8192) for i in range(50)}
     for aggregator, least in ((AmortizedMTA, 8128), (FiBA, 4064)):
         window = Window(sums, TimeWindow(4096), name="w", aggregator=aggregator)
-        assert window.structure.setting.leaf_arity >= least
+        assert window.structure().setting.leaf_arity >= least
         results = window.extend(batch, np.arange(8192.0))
         assert results["s49"][-1] == 4096.0
-    assert Window(Sum(), CountWindow(9), name="w").structure.setting.leaf_arity == 32512
+    assert Window(Sum(), CountWindow(9), name="w").structure().setting.leaf_arity == 32512

@@ -93,5 +93,5 @@ def test_coverage_knows_that_a_late_event_may_merge_a_session_with_one_that_left
         window = Window(Sum(), gap, store, "w", allowed_lateness=6, arity=2, leaf_arity=3)
         window.extend([1.0] * 40, range(0, 120, 3))
         window = Window.restore(window.checkpoint(), Sum(), gap, store, allowed_lateness=lateness)
-        assert window.structure.kept_from > 0
+        assert window.structure().kept_from > 0
         assert (lateness, window.coverage().complete) == (lateness, complete)

@@ -77,7 +77,7 @@ def test_a_window_goes_on_under_other_policies(
             assert coverage.events == len(window) == len(events) - front
             assert coverage.missing_at_least <= missing <= coverage.missing_at_most
             said[coverage.complete] += 1
-            window.structure.check()
+            window.structure().check()
     assert min(said.values()) > 3
 
 
@@ -109,7 +109,7 @@ def test_shared_windows_go_on_as_others(lateness: int | None) -> None:
                 time, value = step(events, rng)
                 windows.insert(value, time)
             snapshot = windows.checkpoint()
-            kept = windows.structure.kept_from
+            kept = windows.structure().kept_from
             policies = {name: rng.choice(every) for name in rng.sample("abc", 2)}
             windows = SharedWindows.restore(
                 snapshot, Sum(), policies, store, arity=2, allowed_lateness=lateness

@@ -131,7 +131,7 @@ def test_what_a_long_first_batch_leaves_behind_is_let_go_of(
         windows.extend(letters[start : start + 400], range(start, start + 400), emit)
         last = letters[start : start + 400]
         assert windows.query() == {"day": "".join(last[-24:]), "few": "".join(last[-5:])}
-        assert windows.structure.kept_from > 100 + start // 2
+        assert windows.structure().kept_from > 100 + start // 2
     windows.check()
 
 
@@ -200,7 +200,7 @@ def test_every_call_fails_once(
                     windows.checkpoint()
             except StoreUnavailable:
                 pass
-            for event in batch[: windows.structure.back - done]:
+            for event in batch[: windows.structure().back - done]:
                 lists.add(event)
             if attempts % 3 == 0:
                 with suppress(StoreUnavailable):

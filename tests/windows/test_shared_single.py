@@ -210,7 +210,7 @@ def test_what_is_prefetched_is_written_back_for_whoever_looks() -> None:
     for at in range(50):
         windows.insert(float(at), float(at))
         assert windows.query() == {"few": float(at)}
-    assert (windows.structure.back, windows.fronts) == (50, {"few": 42})
+    assert (windows.structure().back, windows.fronts) == (50, {"few": 42})
     assert windows.range(9.0, 20.0) == 20.0
     windows.add("more", TimeWindow(20))
     windows.insert(0.0, 50.0)
@@ -255,7 +255,7 @@ def test_one_call_at_a_time() -> None:
         if at == 2:
             windows.query("y")
     assert len(refused) > 4
-    assert len(windows.structure) == 6
+    assert len(windows.structure()) == 6
 
 
 @pytest.mark.parametrize("error", [ArithmeticError, KeyboardInterrupt])

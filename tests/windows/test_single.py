@@ -200,14 +200,14 @@ def test_single_events_are_as_slow_ones_for_every_structure(
             with np.errstate(all="ignore"):
                 slow.engine.evict(1)
         found, expected = quick.query(), slow.query()
-        assert len(quick) == len(slow) == len(slow.structure)
+        assert len(quick) == len(slow) == len(slow.structure())
         assert bits(found) == bits(expected) if exact else found == pytest.approx(expected)
         if at % 97 == 96:
             quick.check()
             store = quick.store
             assert store is not None
             quick = Window.restore(quick.checkpoint(), make(), policy, store, aggregator=kind)
-    assert quick.structure.front == slow.structure.front
+    assert quick.structure().front == slow.structure().front
     quick.check()
 
 
@@ -217,7 +217,7 @@ def test_what_is_prefetched_is_written_back_for_whoever_looks(kind: Any) -> None
     for at in range(100):
         window.insert(float(at), float(at))
     assert window.stats().inserted == 100
-    assert (window.structure.front, window.structure.back) == (95, 100)
+    assert (window.structure().front, window.structure().back) == (95, 100)
     assert window.range(96.0, 98.0) == 98.0
     with pytest.raises(LateEvent):
         window.extend([1.0], [98.5])
@@ -540,14 +540,14 @@ def test_what_a_policy_need_not_be_asked_for_changes_nothing(name: str, kind: An
             slow.engine.insert(value, None)
         if at % 5 != 4:
             assert quick.query() == slow.query()
-        assert len(quick) == len(slow.structure)
+        assert len(quick) == len(slow.structure())
         if at % 29 == 28:
             quick.evict()
             with np.errstate(all="ignore"):
                 slow.engine.evict(1)
         if at % 211 == 210:
             quick.check()
-            assert quick.structure.front == slow.structure.front
+            assert quick.structure().front == slow.structure().front
             store = quick.store
             assert store is not None
             quick = Window.restore(quick.checkpoint(), monoid, policy, store, aggregator=kind)

@@ -344,8 +344,8 @@ class PagedNodeCache(NodeCache):
         self.made = 0  # so that a window restored from the snapshot writes the same pages
         self.retired.delete(self.retain)
 
-    def hold(self, retain: int) -> None:
+    def retain_snapshot(self, retain: int) -> None:
         """Record that a snapshot was taken, which needs the current pages."""
         self.retain = retain
         self._epoch += 1
-        self.retired.hold()
+        self.retired.retain_snapshot()

@@ -237,8 +237,8 @@ class TreePages(EventLog):
             leaf.saved = None
         cache.prepare()
 
-    def hold(self, retain: int) -> None:
-        self.paged.hold(retain)
+    def retain_snapshot(self, retain: int) -> None:
+        self.paged.retain_snapshot(retain)
 
     def delete_pages(self) -> None:
         if isinstance(self.cache, PagedNodeCache):

@@ -180,9 +180,9 @@ class LevelPages(EventLog):
         self.retired.delete(len(self.kept))
         self.levels.sweep(self.kept[0] if self.kept else self.front)
 
-    def hold(self, retain: int) -> None:
+    def retain_snapshot(self, retain: int) -> None:
         self.kept = [*self.kept, self.front][-retain:]
-        self.retired.hold()
+        self.retired.retain_snapshot()
         self.discards = False
 
     def delete_pages(self) -> None:

@@ -298,7 +298,7 @@ def test_what_is_near_the_newest_is_found_by_the_finger(
     )  # fmt: skip
     times = [i * GAP for i in range(size)]
     window.extend([1.0] * size, np.array(times, "M8[us]"), emit="last")
-    fiba, visits = window.structure, Visits(monkeypatch)
+    fiba, visits = window.structure(), Visits(monkeypatch)
     assert isinstance(fiba, FiBA)
     for distance in (0, 1, 2, 4, 16, 64, 256, 900):
         high = 1 + math.log(distance + 1, min_arity)
@@ -331,7 +331,7 @@ def test_a_correction_near_an_end_visits_few_nodes(
     )  # fmt: skip
     times = [i * GAP for i in range(size)]
     window.extend([1.0] * size, np.array(times, "M8[us]"), emit="last")
-    fiba, visits = window.structure, Visits(monkeypatch)
+    fiba, visits = window.structure(), Visits(monkeypatch)
     assert isinstance(fiba, FiBA)
     fiba.tree.load_left()
     ends = [(end, d) for end in (False, True) for d in (0, 1, 2, 4, 16, 64, 256)]

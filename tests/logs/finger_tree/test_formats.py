@@ -136,7 +136,7 @@ def test_what_is_left_of_a_level_may_be_a_single_subtree() -> None:
                 snapshot = window.checkpoint()
                 names.append(sorted(store.keys()))
             assert names[0] == names[1]
-            nodes = window.structure.tree.nodes()
+            nodes = window.structure().tree.nodes()
             alone += any(node.level and not node.count for node in nodes)
             restored: Any = Window.restore(
                 snapshot, monoid, CountWindow(60), store, arity=2, leaf_arity=2, aggregator=FiBA

@@ -210,8 +210,8 @@ def test_other_events_in_a_part_are_found_by_a_check() -> None:
     window = begin(store)
     window.extend(range(8), range(8))
     window.checkpoint()
-    assert isinstance(window.structure, TreePages)
-    leaf = window.structure.tree.last_leaf
+    assert isinstance(window.structure(), TreePages)
+    leaf = window.structure().tree.last_leaf
     _, rows = leaf.entries.rows
     rows[1], rows[2] = 2.0, 1.0  # with the same sum
     with pytest.raises(InvariantViolation, match="part 0 of the last leaf"):
@@ -234,7 +234,7 @@ def test_a_snapshot_stays_small_however_many_columns_there_are(
             window = Window(
                 sums, TimeWindow("1 day"), name="w", aggregator=FiBA, allowed_lateness="1 hour"
             )
-        full = 2 * window.structure.setting.leaf_arity - 2
+        full = 2 * window.structure().setting.leaf_arity - 2
         rows = {f"column {i}": np.random.default_rng(i).random(full) for i in range(columns)}
         window.extend(rows, np.arange(full), emit="last")
         assert len(window.checkpoint()) < most

@@ -21,7 +21,7 @@ SECOND = 1_000_000
 def asked(window: Window, after: int, until: int) -> str | None:
     """The result of a range in seconds, or None where it is refused."""
     try:
-        return str(fold_between(window.structure, after * SECOND, until * SECOND, False)[0])
+        return str(fold_between(window.structure(), after * SECOND, until * SECOND, False)[0])
     except EventsGone:
         return None
 
@@ -79,7 +79,7 @@ def test_a_range_is_refused_only_where_events_have_left(
         events = sorted([*events, (time, letter)], key=lambda event: event[0])
         if random.random() < 0.2:
             window = window.restore_like(window.checkpoint())
-        kept = window.structure.tree.size
+        kept = window.structure().tree.size
         gone = events[: len(events) - kept]
         for _ in range(5):
             after = random.randint(newest - 120, newest)

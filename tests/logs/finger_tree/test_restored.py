@@ -104,7 +104,7 @@ def full(counted: Counted, store: PageStore, lateness: int = 300) -> Window:
     for start in range(0, EVENTS, 550):
         window.extend([1.0] * 550, np.arange(start, start + 550), "last")
     window = window.restore_like(window.checkpoint())
-    assert window.stats().levels == 3 and not window.structure.tree.has_left
+    assert window.stats().levels == 3 and not window.structure().tree.has_left
     return window
 
 
@@ -137,8 +137,8 @@ def test_batches_in_order_write_each_event_once_and_read_what_the_window_begins_
         window = window.restore_like(snapshot)
         window.extend([1.0] * 10, np.arange(start, start + 10))
         snapshot = window.checkpoint()
-        behind = window.structure.back - 3300 - window.structure.kept_from
-        assert behind <= window.structure.tree.size / 16 + 2 * LEAF
+        behind = window.structure().back - 3300 - window.structure().kept_from
+        assert behind <= window.structure().tree.size / 16 + 2 * LEAF
     assert 10 * rounds / (2 * LEAF) <= store.counts.put.pages <= 10 * rounds / LEAF
     # For the front, and for what late events may ask for.
     assert store.counts.get.pages <= 4 * rounds
@@ -156,7 +156,7 @@ def test_a_late_event_changes_nothing_where_a_read_fails() -> None:
         try:
             results = window.extend([2.0], [EVENTS - 100])
         except StoreUnavailable:
-            assert window.structure.back == EVENTS
+            assert window.structure().back == EVENTS
             store.heal()
             results = window.extend([2.0], [EVENTS - 100])
         else:
@@ -164,7 +164,7 @@ def test_a_late_event_changes_nothing_where_a_read_fails() -> None:
         finally:
             store.heal()
         assert list(results) == [2.0] and window.query() == 2.0
-        assert window.structure.back == EVENTS + 1 and len(window) == 3001
+        assert window.structure().back == EVENTS + 1 and len(window) == 3001
     assert nth > 4
 
 
@@ -173,7 +173,7 @@ def test_a_window_out_of_a_snapshot_slides_event_by_event() -> None:
     counted = Counted()
     window = full(counted, MemoryStore(), lateness=0)
     window.insert(1.0, EVENTS)
-    assert window.structure.tree.has_left
+    assert window.structure().tree.has_left
     counted.combines = 0
     for time in range(EVENTS + 1, EVENTS + 501):
         window.insert(1.0, time)

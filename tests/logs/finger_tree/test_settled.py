@@ -40,7 +40,7 @@ def batch(number: int) -> tuple[np.ndarray, np.ndarray]:
 
 def unwritten(window: Window) -> list[Node]:
     """The leaves in memory that are no pages as they are, but for the first and the last of all."""
-    tree: Any = window.structure.tree  # type: ignore[attr-defined]
+    tree: Any = window.structure().tree  # type: ignore[attr-defined]
     leaves = [node for node in tree.resident() if not (node.level or tree.is_spine(node))]
     return [leaf for leaf in leaves if leaf.link.name == NO_NAME]
 

@@ -195,7 +195,7 @@ def test_any_steps_with_restores_between_them(  # noqa: C901, PLR0912
         elif back > front:
             start = random.randint(front, back)
             stop = random.randint(start, back)
-            assert window.structure.fold(start, stop) == ended(start, stop)
+            assert window.structure().fold(start, stop) == ended(start, stop)
         if checked:
             window.check()
         assert len(window) == back - front
@@ -238,8 +238,8 @@ def steps_of(
             snapshots = snapshots[: random.choice([1, 2])]
             window = window.restore_like(snapshots[-1])
         look(window)
-        tree = window.structure.tree
-        found.append((tree.has_left, tree.is_folded, tree.size, window.structure.resident_rows))
+        tree = window.structure().tree
+        found.append((tree.has_left, tree.is_folded, tree.size, window.structure().resident_rows))
     return found
 
 

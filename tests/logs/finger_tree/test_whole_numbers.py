@@ -79,11 +79,11 @@ def test_a_structure_takes_whole_numbers(aggregator: type[Aggregator], wrong: An
     )
     window.extend("abcdefg", range(7) if aggregator.by_time else None)
     with pytest.raises(TypeError):
-        window.structure.evict_to(wrong)
-    if isinstance(window.structure, PagedReactiveAggregator):
+        window.structure().evict_to(wrong)
+    if isinstance(window.structure(), PagedReactiveAggregator):
         with pytest.raises(TypeError):
-            window.structure.evict_at([2, wrong])
+            window.structure().evict_at([2, wrong])
     window.check()
     assert window.query() == "abcdefg"
-    window.structure.evict_to(np.int32(1))
+    window.structure().evict_to(np.int32(1))
     assert window.restore_like(window.checkpoint()).query() == "bcdefg"

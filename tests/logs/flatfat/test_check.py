@@ -45,7 +45,7 @@ def lived(
                 snapshots = snapshots[: random.choice([1, 2])]
                 window = window.restore_like(snapshots[-1])
             case _:
-                structure = window.structure
+                structure = window.structure()
                 if isinstance(structure, PagedReactiveAggregator) and len(window) > 4:
                     structure.evict_at([structure.front + 2, structure.back - 2])
         look(window)

@@ -54,13 +54,13 @@ def again(snapshot: bytes, store: PageStore, size: int = 10_000) -> Window:
 
 
 def tree_of(window: Window) -> PagedReactiveAggregator:
-    assert isinstance(window.structure, PagedReactiveAggregator)
-    return window.structure
+    assert isinstance(window.structure(), PagedReactiveAggregator)
+    return window.structure()
 
 
 def take(window: Window, text: list[str], places: list[int]) -> None:
     """Take events out of a window and out of a list; places count from the oldest event."""
-    tree_of(window).evict_at([window.structure.front + place for place in places])
+    tree_of(window).evict_at([window.structure().front + place for place in places])
     for place in sorted(set(places), reverse=True):
         del text[place]
     assert window.query() == "".join(text)
@@ -86,20 +86,20 @@ class ReactiveMachine(WindowMachine):
         self.note("evict places", places)
 
     def evict_places(self, places: list[int]) -> None:
-        front = self.window.structure.front
-        self.window.structure.evict_at([front + place for place in places])
+        front = self.window.structure().front
+        self.window.structure().evict_at([front + place for place in places])
 
     @rule()
     def evict_what_is_not_there(self) -> None:
-        for position in (self.window.structure.front - 1, self.window.structure.back):
+        for position in (self.window.structure().front - 1, self.window.structure().back):
             with pytest.raises(EmptyWindow):
-                self.window.structure.evict_at([position])
+                self.window.structure().evict_at([position])
 
     @precondition(lambda self: self.events)
     @rule()
     def compact(self) -> None:
-        self.window.structure.compact()
-        assert self.window.structure.holes == 0
+        self.window.structure().compact()
+        assert self.window.structure().holes == 0
         self.note("compact", None)
 
     def do_again(self, what: str, details: list[Any], at_once: bool) -> None:
@@ -107,7 +107,7 @@ class ReactiveMachine(WindowMachine):
             for places in details:
                 self.evict_places(places)
         elif what == "compact":
-            self.window.structure.compact()
+            self.window.structure().compact()
         else:
             super().do_again(what, details, at_once)
 
@@ -130,7 +130,7 @@ def test_columns_of_numbers_with_holes_equal_a_fold_of_what_is_left() -> None:
         window.extend({"x": [x for x, _ in new], "t": [t for _, t in new]})
         events = (events + new)[-300:]
         gone = rng.choice(len(events), min(len(events) - 1, 30), replace=False).tolist()
-        tree_of(window).evict_at([window.structure.front + place for place in gone])
+        tree_of(window).evict_at([window.structure().front + place for place in gone])
         events = [event for i, event in enumerate(events) if i not in set(gone)]
         assert window.query() == {
             "max": max(x for x, _ in events),
@@ -176,14 +176,14 @@ def test_policies_count_only_events_that_are_there() -> None:
     )
     timed.extend("abcdef", [0, 1, 2, 3, 4, 5])
     tree_of(timed).evict_at([0, 2, 3])
-    assert timed.structure.oldest_time() == 1_000_000
+    assert timed.structure().oldest_time() == 1_000_000
     timed.insert("g", 11)
     assert timed.query() == "efg"
     bound = Window(
         Sum(), BoundWindow(Sum(), at_most=10), arity=2, aggregator=PagedReactiveAggregator
     )
     bound.extend([2, 2, 3, 3])
-    tree_of(bound).evict_at([bound.structure.front + 1])
+    tree_of(bound).evict_at([bound.structure().front + 1])
     bound.insert(2)
     assert bound.query() == 10 and len(bound) == 4
 
@@ -260,7 +260,7 @@ def test_evictions_out_of_the_middle_cost_log_n(spread: str) -> None:
 def test_each_page_on_the_way_is_read_and_written_once() -> None:
     store = CountingStore(MemoryStore())
     window, _ = filled(store, Monoid(float("-inf"), max, name="max"))
-    tree, levels = tree_of(window), window.structure.height
+    tree, levels = tree_of(window), window.structure().height
     window.checkpoint()
     store.reset()
     tree.evict_at([5000])
@@ -384,9 +384,9 @@ def test_replaying_from_a_snapshot_writes_the_same_pages() -> None:
     snapshot = window.checkpoint()
 
     def go_on(window: Window) -> bytes:
-        tree_of(window).evict_at([window.structure.front + i for i in (3, 50, 51, 120)])
+        tree_of(window).evict_at([window.structure().front + i for i in (3, 50, 51, 120)])
         window.extend(letters(70))
-        tree_of(window).evict_at([window.structure.front + i for i in range(0, 200, 2)])
+        tree_of(window).evict_at([window.structure().front + i for i in range(0, 200, 2)])
         return window.checkpoint()
 
     first = go_on(window)
@@ -459,7 +459,7 @@ def test_what_fails_is_not_done_or_is_reported(checkpoints: bool, part: int) -> 
                 del new[0]
             places = sorted({rng.randrange(len(text)) for _ in range(rng.randint(0, 5))})
             while places:
-                front = window.structure.front
+                front = window.structure().front
                 try:
                     tree_of(window).evict_at([front + place for place in places])
                 except StoreUnavailable as error:
@@ -517,7 +517,7 @@ def test_a_combine_that_raises_takes_nothing_out(where: str) -> None:
             del text[32]
         calls[0] = nth
         error = error_of(
-            lambda window=window: tree_of(window).evict_at([window.structure.front + 33])
+            lambda window=window: tree_of(window).evict_at([window.structure().front + 33])
         )
         calls[0] = -1
         if error is None:
@@ -573,7 +573,7 @@ def test_a_snapshot_whose_aggregates_count_other_events_is_refused(count: int) -
     )
     window.extend([1.0] * 20)
     window.query()
-    tail = window.structure.levels.tails[2]
+    tail = window.structure().levels.tails[2]
     tail.rows[1][: tail.count] = count
     snapshot = window.checkpoint()
     with warnings.catch_warnings():

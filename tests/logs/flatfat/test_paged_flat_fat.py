@@ -28,8 +28,8 @@ def values(count: int) -> np.ndarray:
 
 
 def tree_of(window: Window) -> PagedFlatFAT:
-    assert isinstance(window.structure, PagedFlatFAT)
-    return window.structure
+    assert isinstance(window.structure(), PagedFlatFAT)
+    return window.structure()
 
 
 def filled(monoid: Monoid | ColumnarMonoid, n: int, leaf_arity: int, arity: int) -> Window:
@@ -95,7 +95,7 @@ def test_growing_and_shrinking_writes_no_page_again() -> None:
     heights = []
     for count in (3, 4, 60, 300, 5000):
         window.extend(values(count))
-        heights.append(window.structure.height)
+        heights.append(window.structure().height)
     assert heights == sorted(set(heights))
     written = store.reset().put.pages
     assert written <= 5367 / 4 * (1 + 1 / 3)
@@ -106,9 +106,9 @@ def test_growing_and_shrinking_writes_no_page_again() -> None:
     assert store.counts.put.pages == 0
     for _ in range(2):
         window.checkpoint()
-        assert window.structure.height == heights[-1]  # retained snapshots need the root
+        assert window.structure().height == heights[-1]  # retained snapshots need the root
     window.checkpoint()
-    assert window.structure.height < heights[-1]
+    assert window.structure().height < heights[-1]
     assert store.counts.put.pages == 0
 
 
@@ -177,7 +177,7 @@ def test_new_events_are_propagated_together(columnar: bool) -> None:
     window = Window(
         monoid, CountWindow(N), store=None, leaf_arity=leaf, arity=4, aggregator=PagedFlatFAT
     )
-    tree = window.structure
+    tree = window.structure()
     rows, count = monoid.rows(list(range(leaf)))
     done = tree.extend(rows, None, 0, 100)
     tree.query()
@@ -275,7 +275,7 @@ def test_a_restored_window_reads_a_page_a_level_when_its_front_moves(timed: bool
     assert store.counts.get.pages == 0
     again.insert(0.5, np.datetime64(count, "s"))
     assert again.query() == max(expected, 0.5)
-    assert store.counts.get.pages <= again.structure.height
+    assert store.counts.get.pages <= again.structure().height
     assert store.counts.put.pages == 0
     assert len(snapshot) <= 16 << 10
 

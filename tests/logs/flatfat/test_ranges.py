@@ -32,8 +32,8 @@ SIZES = pytest.mark.parametrize(
 
 
 def tree_of(window: Window) -> PagedReactiveAggregator:
-    assert isinstance(window.structure, PagedReactiveAggregator)
-    return window.structure
+    assert isinstance(window.structure(), PagedReactiveAggregator)
+    return window.structure()
 
 
 # --- against a list -----------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def test_a_range_costs_log_n(
         arity=arity, leaf_arity=leaf_arity, aggregator=aggregator,
     )  # fmt: skip
     window.extend([f"{i}:" for i in range(n + n // 3)], emit="last")
-    levels, front, back = window.structure.height, n // 3, n + n // 3
+    levels, front, back = window.structure().height, n // 3, n + n // 3
     walks = 2 * (log2(leaf_arity) + (levels - 1) * log2(arity)) + 2 * levels
     random = Random(3)
     for _ in range(30):
@@ -250,7 +250,7 @@ def test_a_range_reads_at_most_two_pages_a_level_and_the_same_one_none(
     if holes and aggregator is PagedReactiveAggregator:
         tree_of(window).evict_at(range(n // 3, n // 2, 3))
         there = np.delete(there, range(n // 3 - n // 4, n // 2 - n // 4, 3))
-    snapshot, height = window.checkpoint(), window.structure.height
+    snapshot, height = window.checkpoint(), window.structure().height
     random = Random(5)
     for _ in range(40):
         window = window.restore_like(snapshot) if random.random() < 0.5 else window
@@ -261,7 +261,7 @@ def test_a_range_reads_at_most_two_pages_a_level_and_the_same_one_none(
             assert window.range(after, until) == inside.max(initial=-1) or not len(inside)
             assert store.counts.get.pages <= most
         start, stop = sorted(random.sample(range(len(there) + 1), 2))
-        front = window.structure.front
+        front = window.structure().front
         for most in (2 * (height - 1), 0):
             store.reset()
             found = window.range_by_position(front + start, front + stop)
@@ -288,11 +288,11 @@ def test_what_a_range_has_read_stays_right_while_the_window_moves_on(
             there = [n for n in [*there, number] if number - n <= 60]
             if aggregator is PagedReactiveAggregator and len(there) > 9 and number % 7 == 0:
                 place = random.randrange(1, len(there))
-                tree_of(window).evict_at([window.structure.front + place])
+                tree_of(window).evict_at([window.structure().front + place])
                 del there[place]
             if number % 40 == 39:
                 window = window.restore_like(window.checkpoint())
-            front = window.structure.front
+            front = window.structure().front
             start = random.randrange(len(there) // 2 + 1)
             stop = random.randrange(start, len(there) + 1)
             found = window.range_by_position(front + start, front + stop)

@@ -66,7 +66,7 @@ def test_the_store_holds_what_retained_snapshots_name(
         for snapshot, expected in snapshots[-retain:]:
             earlier = again(snapshot, store, tree, retain=retain)
             assert not audit(earlier).left
-            front, back = earlier.structure.front, earlier.structure.back
+            front, back = earlier.structure().front, earlier.structure().back
             assert earlier.range_by_position(front, back) == expected  # which reads the parts
             assert earlier.query() == expected
         window.check()
@@ -215,7 +215,7 @@ def test_a_snapshot_stays_small_however_many_columns_there_are(
     for columns, most in ((1, 20_000), (50, 40_000)):
         sums = Product({f"sum {i}": (f"column {i}", Sum()) for i in range(columns)})
         window = Window(sums, TimeWindow("1 day"), name="w")
-        full = window.structure.setting.leaf_arity - 1
+        full = window.structure().setting.leaf_arity - 1
         rows = {f"column {i}": np.random.default_rng(i).random(full) for i in range(columns)}
         window.extend(rows, np.arange(full), emit="last")
         assert len(window.checkpoint()) < most

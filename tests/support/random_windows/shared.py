@@ -218,7 +218,7 @@ class SharedLife(Life):
             f"it begins at {coverage.front}, not at {cut}"
         )
         assert coverage.events == count - coverage.front
-        kept = self.shared.structure.front
+        kept = self.shared.structure().front
         missing = max(0, kept - min(cut, self._late_cut(window.rule, cut)))
         assert coverage.missing_at_least <= missing <= coverage.missing_at_most, (
             f"{missing} are missing"
