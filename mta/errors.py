@@ -79,7 +79,7 @@ class UnsuitableKey(WindowStoreError, ValueError):
 
 
 class UnsuitableMonoid(WindowStoreError, TypeError):
-    """The monoid lacks a property that the algorithm needs: declare it, or use another monoid."""
+    """The monoid misses a property that the algorithm needs: declare it, or use another one."""
 
 
 class SnapshotMismatch(WindowStoreError, ValueError):

@@ -187,7 +187,7 @@ def scotty(size: float, progress: Progress) -> Rows:
             fronts = np.searchsorted(times[:CHECKED], times[:CHECKED] - policy.size, "right")
             sums = np.concatenate(([0], whole[:CHECKED].cumsum()))
             np.testing.assert_array_equal(found[name], sums[1:] - sums[fronts])
-        name = f"{count:,} windows of 1 to 20 s, sums after every reading"
+        name = f"{count:,} window{'s' * (count > 1)} of 1 to 20 s, sums after every reading"
         taken = timed(partial(all_windows, whole, times, count))
         rows.append(row("Scotty", name, len(values), taken))
     return rows

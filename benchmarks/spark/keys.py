@@ -228,7 +228,9 @@ def run(size: float) -> list[Figure]:
         )
     )  # fmt: skip
     fixed = runs[many]["trivial"]
-    parts = f"of it commits {fixed.commit:,.0f} ms and planning {fixed.planning:,.0f} ms"
+    parts = (
+        f"including {fixed.commit:,.0f} ms for commits and {fixed.planning:,.0f} ms for planning"
+    )
     figures.append(
         Figure("a batch of the trivial step, for comparison", f"{fixed.batch:,.0f} ms", parts)
     )

@@ -159,7 +159,8 @@ def run(size: float, progress: Progress) -> Rows:
             ("ShuffleBench", "consumers by Zipf, max of a minute",
              table(shuffled.consumers, shuffled.values, shuffled.times), record,
              partial(windows, MINUTE, folder, largest=True)),
-            *(("Scotty", f"{n} windows of 1 to 20 s, sums after every reading", sensors, reading,
+            *(("Scotty", f"{n} window{'s' * (n > 1)} of 1 to 20 s, sums after every reading",
+               sensors, reading,
                partial(windows, concurrent(n), folder)) for n in WINDOWS),
         ]  # fmt: skip
         for number, (benchmark, name, events, count, query) in enumerate(

@@ -44,7 +44,7 @@ class SnapshotSummary:
     front_time: int | None
     last_time: int | None
     windows: tuple[SubWindow, ...] = ()
-    """The windows by name, if several windows share these events."""
+    """The windows by name, if multiple windows share these events."""
 
 
 def describe_snapshot(data: bytes) -> SnapshotSummary:

@@ -125,9 +125,9 @@ def audit(window: Window | Sharing, repair: bool = False) -> Audit:
 def live_keys(window: Window | Sharing, own: bool = False) -> Iterator[str]:
     """Yield the key of every page that the snapshot names, including those for earlier snapshots.
 
-    With ``own``, only the pages that the window, or one of several windows with shared events,
-    needs. Reads each inner page once, but no leaf. Raises NotPageable without a store, and
-    MissingPage or CorruptPage for an inner page, as the live pages below it are then unknown.
+    With ``own``, only the pages that the window needs, or any window that shares its events. Reads
+    each inner page once, but no leaf. Raises NotPageable without a store, and MissingPage or
+    CorruptPage for an inner page, as the live pages below it are then unknown.
     """
     engine = window.engine
     _store_of(engine)

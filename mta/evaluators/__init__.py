@@ -6,5 +6,5 @@
 - ``amortized_mta``, ``log_mta``, ``steady_mta``: the MTA paper's algorithms, cursors over levels
 - ``flatfat``, ``reactive``: FlatFAT and the Reactive Aggregator, over blocks
 - ``fiba``: FiBA, a cursor over the log of a finger tree
-- ``coverage``: which events a window lacks
+- ``coverage``: which events are missing from a window
 """

@@ -195,10 +195,10 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         return Chunk(self.monoid, self.back, rows, times, count)
 
     def _most_events(self, left: int) -> int:
-        """Return how many events are added together: all, if the window is longer than a chunk.
+        """Return how many events are added together.
 
-        Also all if the window is short compared with the batch, because then only the pages of the
-        last window are written. This takes as much memory as the batch and its results.
+        All of them if the window has at most half as many, because then only the pages of the last
+        window are written. This takes as much memory as the batch and its results.
         """
         policy, monoid = self.setting.policy, self.monoid
         values, partials, results = (
@@ -210,7 +210,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         all_at_once = (
             self.discards
             and type(policy) in (CountWindow, TimeWindow)
-            and most < size <= left // 2
+            and size <= left // 2
             and partials is not None
             and partials * stack <= left * ((values or 0) + (results or 0))
         )

@@ -20,7 +20,7 @@ from mta.logs.ranges import Positions
 
 @dataclass(frozen=True)
 class Incomplete:
-    """A result that lacks events since a change.
+    """A result without some of its events since a change.
 
     The result of an event is complete as soon as one of the given conditions is met. Without
     conditions, it is unknown when results are complete again.
@@ -85,8 +85,8 @@ def coverage_of(
 ) -> Coverage:
     """Return the coverage of the window from ``front`` to ``back``; two page reads per level.
 
-    The window lacks the events before the front that its policy includes. With a ``lateness``, it
-    also lacks events that are not retained but belong to the window of a late event.
+    Events before the front that the policy includes are missing. With a ``lateness``,
+    so are events that are not retained but belong to the window of a late event.
     """
     kept, missing = events.kept_from, [0, 0]
     if not policy.positional:

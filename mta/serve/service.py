@@ -11,7 +11,7 @@ import logging
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -74,11 +74,7 @@ class Service:
         """Return the results of one key, or of windows without keys, by their names."""
         if key is None:
             return await self.run(self.many, None, at, partial)
-        try:
-            async with asyncio.timeout(self.settings.time_limit):
-                return await self._lookups.query(key, at, partial)
-        except TimeoutError:
-            raise self._too_late() from None
+        return await self._in_time(self._lookups.query(key, at, partial))
 
     def many(self, keys: list[Any] | None, at: Any, partial: bool) -> Mapping[str, Any]:
         """Return the results of keys, or of windows without keys at some moments, as columns."""
@@ -91,16 +87,17 @@ class Service:
     async def run(self, call: Callable[..., T], *arguments: Any) -> T:
         """Return the result of a call that may wait for the store."""
         loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(self.settings.time_limit):
-                return await loop.run_in_executor(self._threads, call, *arguments)
-        except TimeoutError:
-            raise self._too_late() from None
+        return await self._in_time(loop.run_in_executor(self._threads, call, *arguments))
 
-    def _too_late(self) -> Problem:
+    async def _in_time(self, answer: Awaitable[T]) -> T:
+        """Wait for an answer. Raises Problem after the time limit."""
         limit = self.settings.time_limit
-        detail = f"There was no answer within {limit:g} seconds."
-        return Problem("TimeLimitReached", detail, retry_after="1")
+        try:
+            async with asyncio.timeout(limit):
+                return await answer
+        except TimeoutError:
+            detail = f"There was no answer within {limit:g} seconds."
+            raise Problem("TimeLimitReached", detail, retry_after="1") from None
 
     def events(self, key: Any, limit: int) -> tuple[Any, dict[str, np.ndarray]]:
         """Return the times of the newest events of a key, and their columns."""

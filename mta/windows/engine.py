@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
+from math import nan
 from sys import maxsize
 from typing import Any, Generic, Literal, Self, TypeVar
 
@@ -46,11 +47,13 @@ from mta.publishing.publisher import Publishable
 from mta.publishing.records import Shape, What, what_of
 from mta.times import TimeUnit, to_count, to_time
 from mta.windows.display import html_table
-from mta.windows.intake import Intake, alone, require_emit
+from mta.windows.intake import Intake, alone, busy, require_emit
 from mta.windows.moments import asked
 from mta.windows.native import NativeEvents, block_for
 from mta.windows.settings import Settings
 from mta.windows.single import (
+    SECOND,
+    UNIT,
     UNKNOWN,
     Ahead,
     Asked,
@@ -91,6 +94,7 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
     """The base of the public classes whose structure stores the events."""
 
     engine: Engine[Out]
+    _single: SingleEvents
 
     @classmethod
     def _of(cls, engine: Engine) -> Self:
@@ -101,6 +105,29 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
     @abstractmethod
     def _use(self, engine: Any) -> None:
         """Use an engine, for a new or restored window."""
+
+    def insert(self, value: Any, time: Any = None) -> None:
+        """Add an event, and evict events outside each frame. Amortized O(1) combines per window.
+
+        Raises InvalidValue, InvalidTime, LateEvent, or an error of the store. If it raises, nothing
+        changes.
+
+        Args:
+            value: The value. For a Product, a mapping from column to value.
+            time: Seconds, or a datetime. Required if a frame depends on times.
+        """
+        single, micros = self._single, 0.0
+        if single.owner.busy:
+            raise busy()
+        if single.timed:  # rounds half to even; NaN is not between any times
+            micros = (time * SECOND + UNIT) - UNIT if time.__class__ is float else nan
+        shown = single.event(value, micros)
+        if shown is None:
+            single.insert(value, time)
+            return
+        single.shown = shown
+        if single.timed and micros > single.intake.newest:  # type: ignore[operator]
+            single.intake.newest = micros
 
     @abstractmethod
     def stats(self) -> Any:

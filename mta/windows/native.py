@@ -25,15 +25,10 @@ from mta.kernels.native import Kernel
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import Product
-from mta.times import to_time
-from mta.windows.intake import busy
 from mta.windows.single import (
     EXACT,
-    SECOND,
-    UNIT,
     UNKNOWN,
     Ahead,
-    Evictions,
     Moved,
     Owner,
     SingleEvents,
@@ -257,52 +252,23 @@ def _block_of(monoid: AbstractMonoid) -> Block | None:
 class NativeEvents(SingleEvents):
     """The single events of one window, in a block."""
 
-    __slots__ = ("_event", "_evictions", "_pick", "_shown", "block")
+    __slots__ = ("_evictions", "_pick", "block")
 
     def __init__(self, owner: Owner, block: Block | ProductBlock, paged: bool) -> None:
         self.block = block
         #: Extracts the columns of an event for a product.
         self._pick = owner.monoid.picks_doubles if isinstance(owner.monoid, Product) else None
-        self._use_block()
-        #: The result, if known.
-        self._shown: Any = None
         super().__init__(owner, True, paged)
+        self._use_block()
 
     def _use_block(self) -> None:
-        #: Returns the result after an event with a value and a time, or None if the event needs
-        #: another path.
-        self._event: Callable[[Any, float], Any] = (
-            self.block.event if self._pick is None else self._event_of_product
-        )
+        self.event = self.block.event if self._pick is None else self._event_of_product
 
     def _reset(self) -> None:
         super()._reset()
         self.block.clear()
         #: The number of prefetched evictions.
         self._evictions = 0
-
-    def insert(self, value: Any, time: Any) -> None:
-        """Add an event, with one kernel call if it is a double."""
-        if self._owner.busy:
-            raise busy()
-        shown = None
-        if not self._timed:
-            shown = self._event(value, 0.0)
-        elif time.__class__ is float:
-            micros = (time * SECOND + UNIT) - UNIT  # rounds half to even
-            shown = self._event(value, micros)
-            if shown is not None and micros > self._intake.newest:  # type: ignore[operator]
-                self._intake.newest = micros
-        if shown is None:
-            self._take_otherwise(value, time)
-        else:
-            self._shown = shown
-
-    def result(self, window: Evictions | None = None) -> Any:
-        """Return the result, which is usually known."""
-        if self._shown is None or self._owner.busy:
-            return self.query("")
-        return self._shown if self._pick is None else self._shown.copy()
 
     def _event_of_product(self, value: Any, micros: float) -> Any:
         """Return the results after an event whose columns are all doubles, else None."""
@@ -315,51 +281,37 @@ class NativeEvents(SingleEvents):
             return None
         return None if row is None else self.block.event(row, micros)
 
-    def _take_otherwise(self, value: Any, time: Any) -> None:
-        """Add an event that is not a double, or for which no data is loaded."""
-        owner, micros = self._owner, 0.0
-        owner.busy = True
-        try:
-            row = self._reader.read(value)
-            if row is not None and self._timed:
-                micros = -inf if time is None else float(to_time(time))
-            if row is None or not (self._takes(row, micros) or self._takes_next(row, micros)):
-                self._insert_otherwise(value, time)
-        finally:
-            owner.busy = False
-
     def _takes(self, row: Row, micros: float) -> bool:
-        """Add an event if there is room, and keep its result; return whether there was room."""
         shown = self.block.event(row, micros)
+        if shown is None and self._takes_next(micros):
+            shown = self.block.event(row, micros)
         if shown is None:
             return False
-        if self._timed:
-            newest = self._intake.newest
-            self._intake.newest = micros if newest is None else max(micros, newest)
-        self._shown = shown
+        if self.timed:
+            newest = self.intake.newest
+            self.intake.newest = micros if newest is None else max(micros, newest)
+        self.shown = shown
         return True
 
-    def _takes_next(self, row: Row, micros: float) -> bool:
-        """Add an event after prefetching again; return whether the block accepted it."""
-        newest = self._intake.newest
-        is_late = self._timed and newest is not None and micros < newest
-        if is_late and not self._may_be_late(micros):
-            return False
-        return self._renew() and self._takes(row, micros)
+    def _takes_next(self, micros: float) -> bool:
+        """Prefetch again, unless the event is too late for that; return whether that worked."""
+        newest = self.intake.newest
+        is_late = self.timed and newest is not None and micros < newest
+        return not (is_late and not self._may_be_late(micros)) and self._renew()
 
     def found(self, which: Any) -> Any:
-        if self._shown is None:
+        if self.shown is UNKNOWN:
             if not self._held:
                 return UNKNOWN
             self.note(self._combine(*self.block.aggregates()))
-        return self._shown if self._pick is None else self._shown.copy()
+        return self.shown if self.show is None else self.show(self.shown)
 
     def note(self, fold: Partial) -> None:
-        self._shown = fold if self._lower is None else self._lower(fold)
+        self.shown = fold if self._lower is None else self._lower(fold)
 
     def write_back(self) -> None:
         super().write_back()
-        self._shown = None
+        self.shown = UNKNOWN
 
     def length(self) -> int | None:
         if not self._held:
@@ -375,13 +327,13 @@ class NativeEvents(SingleEvents):
 
     def _load(self, ahead: Ahead) -> None:
         (window,) = ahead.windows.values()
-        last, bound = (self._last, self._bound) if self._timed else (-EXACT, EXACT)
+        last, bound = (self._last, self._bound) if self.timed else (-EXACT, EXACT)
         by_count = window.by_count
         found, lag = window.found, window.found.lag
         loaded = Loaded(
             self._room, window.spare if by_count else inf, last, bound,
             None if by_count else window.size, ahead.late_from,
-            float(self._intake.allowed_lateness or 0),
+            float(self.intake.allowed_lateness or 0),
             *((0.0, 0, 0) if lag is None else (float(lag.delay), lag.rows, lag.waiting.size)),
         )  # fmt: skip
         self._evictions = found.size - 1
@@ -395,12 +347,12 @@ class NativeEvents(SingleEvents):
 
     def _evict(self) -> None:
         self.block.evict()
-        self._shown = None
+        self.shown = UNKNOWN
 
     def _sync(self) -> None:
         came, left, entered = self.block.stands()
         if came or left:
-            times = self.block.times().astype("<i8") if self._timed else None
+            times = self.block.times().astype("<i8") if self.timed else None
             new = Events(self.block.values(), times, came)
             moved = Moved(entered, left, self.block.aggregates()[1])
-            self._owner.write_back(new, {"": moved})
+            self.owner.write_back(new, {"": moved})

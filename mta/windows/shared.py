@@ -143,18 +143,6 @@ class SharedWindows(EventsWindow[Out]):
 
     # --- events and results -----------------------------------------------------------------------
 
-    def insert(self, value: Any, time: Any = None) -> None:
-        """Add an event to all windows. Amortized O(1) combines per window.
-
-        Raises InvalidValue, InvalidTime, LateEvent, or an error of the store. If it raises, nothing
-        changes.
-
-        Args:
-            value: The value. For a Product, a mapping from column to value.
-            time: Seconds, or a datetime. Required if a frame depends on times.
-        """
-        self._single.insert(value, time)
-
     @alone
     def retract(self, time: Any) -> None:
         """Remove the newest event with a given time from all windows, as ``Window.retract`` does.

@@ -251,27 +251,32 @@ class SingleEvents:
     # Python finds slots faster than the attributes of a large object.
     __slots__ = (
         "_append", "_append_time", "_asked", "_bound", "_combine", "_double", "_first", "_held",
-        "_intake", "_is_whole", "_kept", "_last", "_late", "_late_from", "_length", "_lift",
-        "_live", "_lower", "_misses", "_monoid", "_most", "_only", "_owner", "_reader", "_room",
-        "_rows", "_show", "_skip", "_timed", "_times", "_usual", "_windows",
+        "_is_whole", "_kept", "_last", "_late", "_late_from", "_length", "_lift", "_live", "_lower",
+        "_misses", "_monoid", "_most", "_only", "_reader", "_room", "_rows", "_skip", "_times",
+        "_usual", "_windows", "event", "intake", "owner", "show", "shown", "timed",
     )  # fmt: skip
 
     def __init__(self, owner: Owner, usual: bool, paged: bool, asked: Asked | None = None) -> None:
         monoid = self._monoid = owner.monoid
         self._combine = monoid.combine
-        self._owner, self._intake, self._timed = owner, owner.intake, owner.timed
+        self.owner, self.intake, self.timed = owner, owner.intake, owner.timed
+        #: Adds an event of a value and a time, and returns the result after it, or UNKNOWN before
+        #: it is requested; None, with nothing changed, if the event needs ``insert``.
+        self.event: Callable[[Any, float], Any] = self._event if asked is None else _no_event
+        #: The result after the newest event, if known.
+        self.shown: Any = UNKNOWN
         self._lift = None if monoid.lift is same_value else monoid.lift
         numbers = monoid.is_plain and monoid.inputs.plain and owner.main.is_columnar
         bare = isinstance(monoid, Monoid) and monoid.is_bare
-        #: Converts an aggregate to a result. ``_show`` converts that result again for every query,
+        #: Converts an aggregate to a result. ``show`` converts that result again for every query,
         #: so that no caller gets an object that another caller may have changed.
         self._lower: Callable[[Partial], Any] | None = None
-        self._show: Callable[[Any], Any] | None = None
+        self.show: Callable[[Any], Any] | None = None
         if not (numbers or bare):
-            self._show = _shown(monoid.lower)
+            self.show = _shown(monoid.lower)
         elif monoid.lower is not same_value:
             self._lower = monoid.lower
-            self._show = dict.copy if isinstance(owner.main, Product) else None
+            self.show = dict.copy if isinstance(owner.main, Product) else None
         #: Whether anything can be prefetched.
         self._usual = monoid.is_plain and usual
         self._reader = Reader(monoid, paged)
@@ -306,47 +311,69 @@ class SingleEvents:
 
     # --- the interface for windows --------------------------------------------------------------
 
-    def insert(self, value: Any, time: Any) -> None:
-        """Add an event to all windows."""
-        owner = self._owner
-        if owner.busy:
-            raise busy()
-        owner.busy = True
+    def _event(self, value: Any, micros: float) -> Any:
+        """Add an event to all windows; see ``event``."""
         row: Row | None
+        if value.__class__ is self._double and value == value:
+            row = value
+        else:
+            row = self._reader.read(value)
+        if row is None or len(self._rows) >= self._room:
+            return None
+        if self.timed and not self._last <= micros < self._bound:
+            return None
+        combine, window, owner, new = self._combine, self._first, self.owner, row
+        owner.busy = True
         try:
-            is_row = value.__class__ is self._double and value == value
-            row = value if is_row else self._reader.read(value)
-            is_next, micros = len(self._rows) < self._room, 0.0
-            if self._timed:  # rounds half to even
-                is_float = time.__class__ is float
-                micros = (time * SECOND + UNIT) - UNIT if is_float else _micros(row, time)
-                is_next = is_next and self._last <= micros < self._bound
-            if row is None or not (is_next or self._may_come(micros)):
-                self._insert_otherwise(value, time)
-                return
-            lift, combine, is_in, window = self._lift, self._combine, True, None
-            try:
-                new = row if lift is None else lift(row)
-                if is_next and self._asked is None:
-                    window = self._first
-                    while window is not None:
-                        right = window.right
-                        window.right = new if right is None else combine(right, new)
-                        window.older, window = right, window.next
-                else:
-                    is_in = self._add(new, micros)
-            except BaseException as error:
-                is_in = self._undo(window, error)
-            if not is_in:
-                self._insert_otherwise(value, time)
-                return
-            self._append(row)
-            if self._timed:
-                self._append_time(micros)
-                if micros > self._last:
-                    self._intake.newest = self._last = micros
+            if self._lift is not None:
+                new = self._lift(row)
+            while window is not None:
+                right = window.right
+                window.right = new if right is None else combine(right, new)
+                window.older, window = right, window.next
+        except BaseException as error:
+            self._undo(window, error)
+            return None
         finally:
             owner.busy = False
+        self._append(row)
+        if self.timed:
+            self._append_time(micros)
+            self._last = micros
+        return UNKNOWN
+
+    def insert(self, value: Any, time: Any) -> None:
+        """Add an event that ``event`` did not add: another type, late, or beyond what is loaded."""
+        owner = self.owner
+        owner.busy = True
+        try:
+            row, micros = self._reader.read(value), 0.0
+            if row is not None and self.timed:
+                micros = -inf if time is None else float(to_time(time))
+            if row is None or not self._takes(row, micros):
+                self._insert_otherwise(value, time)
+        finally:
+            owner.busy = False
+
+    def _takes(self, row: Row, micros: float) -> bool:
+        """Add an event, after prefetching again if need be; return whether that is possible."""
+        is_next = len(self._rows) < self._room
+        if self.timed:
+            is_next = is_next and self._last <= micros < self._bound
+        if not (is_next or self._may_come(micros)):
+            return False
+        try:
+            new = row if self._lift is None else self._lift(row)
+            if not self._add(new, micros):
+                return False
+        except Exception:  # the general path raises it again, if it needs what failed
+            return False
+        self._append(row)
+        if self.timed:
+            self._append_time(micros)
+            if micros > self._last:
+                self.intake.newest = self._last = micros
+        return True
 
     def _add(self, new: Partial, micros: float) -> bool:
         """Add an event to all aggregates, among the newest events if it is late.
@@ -367,8 +394,8 @@ class SingleEvents:
             window.right = right
         return True
 
-    def _undo(self, failed: Evictions | None, error: BaseException) -> bool:
-        """Remove an event from the windows before the window whose combine failed; return False.
+    def _undo(self, failed: Evictions | None, error: BaseException) -> None:
+        """Remove an event from the windows before the window whose combine failed.
 
         The general path then raises the same error again. Raises an interruption, such as
         KeyboardInterrupt, immediately.
@@ -378,7 +405,6 @@ class SingleEvents:
                 window.right = window.older
         if not isinstance(error, Exception):
             raise error
-        return False
 
     def _late_events(self, windows: Sequence[Evictions]) -> LateEvents:
         """Create the folds for late events of these windows. At most one page read per level."""
@@ -397,16 +423,16 @@ class SingleEvents:
         # Prefetched data was useful so far, so prefetch as much again unless this event changes it.
         most = _FEW if self._is_waiting else self._most
         with np.errstate(all="ignore"):
-            self._owner.insert(value, time)
+            self.owner.insert(value, time)
         self._most = most
-        self._reader.learn(not self._intake.unproven)
+        self._reader.learn(not self.intake.unproven)
         self._double = float if self._usual and self._reader.doubles else None
 
     def result(self, window: Evictions | None = None) -> Any:
         """Return the result of a window, by default the only one. 1 combine, none if known."""
         if window is None:
             window = self._only
-            if window is None or self._owner.busy:
+            if window is None or self.owner.busy:
                 return self.query("")
         count, shown = len(self._rows), window.shown
         if window.seen != count:
@@ -426,7 +452,7 @@ class SingleEvents:
             if self._lower is not None:
                 shown = self._lower(shown)
             window.shown, window.seen = shown, count
-        return shown if self._show is None else self._show(shown)
+        return shown if self.show is None else self.show(shown)
 
     def query(
         self,
@@ -436,7 +462,7 @@ class SingleEvents:
         time_unit: TimeUnit | None = None,
     ) -> Any:
         """Return the result of one window, of all, or of a policy; see ``SharedWindows.query``."""
-        owner = self._owner
+        owner = self.owner
         if owner.busy:
             raise busy()
         if at is None and (found := self.found(which)) is not UNKNOWN:
@@ -497,7 +523,7 @@ class SingleEvents:
 
         Not with allowed lateness, because late events must not read what a caller evicts.
         """
-        if self._intake.allowed_lateness:
+        if self.intake.allowed_lateness:
             return False
         if not (self._has_evictions() or (self._renew() and self._has_evictions())):
             return False
@@ -531,8 +557,8 @@ class SingleEvents:
         """Return whether an event at this time is accepted, prefetching again if necessary."""
         if self._skip:
             return False
-        newest = self._intake.newest
-        is_late = self._timed and newest is not None and micros < newest
+        newest = self.intake.newest
+        is_late = self.timed and newest is not None and micros < newest
         if is_late and not self._may_be_late(micros):
             return False
         if is_late and micros < self._bound and len(self._rows) < self._room:
@@ -543,7 +569,7 @@ class SingleEvents:
 
     def _may_be_late(self, micros: float) -> bool:
         """Return whether an event older than the newest one can be added without the log."""
-        newest, lateness = self._intake.newest, self._intake.allowed_lateness or 0
+        newest, lateness = self.intake.newest, self.intake.allowed_lateness or 0
         return newest is not None and max(self._late_from, newest - lateness) <= micros
 
     def _stays(self, new: Partial, asked: Asked) -> bool:
@@ -574,7 +600,7 @@ class SingleEvents:
         most = min(2 * self._most, MANY)
         self.write_back()
         self._most = most
-        last = self._intake.newest if self._timed else 0.0
+        last = self.intake.newest if self.timed else 0.0
         if not self._usual or last is None or not -EXACT < last < EXACT:
             return False
         if self._asked is not None:
@@ -583,7 +609,7 @@ class SingleEvents:
                 return False
         try:
             with np.errstate(all="ignore"):
-                ahead = self._owner.ahead(most)
+                ahead = self.owner.ahead(most)
         except Exception:  # the general path raises the error for an event that needs the data
             return False
         if ahead is None:
@@ -637,9 +663,9 @@ class SingleEvents:
         count = len(self._rows)
         moved = {name: self._moved(window) for name, window in self._windows.items()}
         if count or any(each.left for each in moved.values()):
-            times = packed(self._times, "<f8").astype("<i8") if self._timed else None
+            times = packed(self._times, "<f8").astype("<i8") if self.timed else None
             new = Events(self._monoid.inputs.gathered(self._rows), times, count)
-            self._owner.write_back(new, moved)
+            self.owner.write_back(new, moved)
 
     def _moved(self, window: Evictions) -> Moved:
         """Return how a window has changed until now."""
@@ -654,9 +680,8 @@ class SingleEvents:
         return Moved(entering.came, left, window.right)
 
 
-def _micros(row: Row | None, time: Any) -> float:
-    """Return the time of a valid event in whole microseconds, or -inf if it has no time."""
-    return -inf if row is None or time is None else float(to_time(time))
+def _no_event(_value: Any, _micros: float) -> None:
+    """Add no event: under a policy on an aggregate, each event needs ``insert``."""
 
 
 def _shown(lower: Callable[[Partial], Any]) -> Callable[[Partial], Any]:

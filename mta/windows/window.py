@@ -5,7 +5,7 @@
     >>> window.extend([1.0, 5.0, 2.0, 3.0, 4.0]).tolist()
     [1.0, 5.0, 5.0, 5.0, 4.0]
 
-A window processes one call at a time (WindowBusy). Several windows can share a store safely.
+A window processes one call at a time (WindowBusy). Windows can share a store safely.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from mta.windows.display import result_rows
 from mta.windows.engine import EventsWindow, WindowEngine
 from mta.windows.intake import alone, busy
 from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, Settings
+from mta.windows.single import UNKNOWN
 from stores import StoreLike
 
 
@@ -158,18 +159,6 @@ class Window(EventsWindow[Out]):
 
     # --- one event at a time --------------------------------------------------------------------
 
-    def insert(self, value: Any, time: Any = None) -> None:
-        """Add an event, and evict events outside the frame. Amortized O(1) combines.
-
-        Raises InvalidValue, InvalidTime, LateEvent, or an error of the store. If it raises, nothing
-        changes.
-
-        Args:
-            value: The value. For a Product, a mapping from column to value.
-            time: Seconds, or a datetime. Required if the frame depends on times.
-        """
-        self._single.insert(value, time)
-
     def evict(self, n: int = 1) -> None:
         """Remove the oldest events. At most one page read per level. Raises EmptyWindow.
 
@@ -238,9 +227,12 @@ class Window(EventsWindow[Out]):
         >>> window.query(), window.query(at=1800), window.query(at=[3600, 9000]).tolist()
         (4.0, 8.0, [5.0, 4.0])
         """
-        if at is None:
-            return self._single.result()
-        return self._single.query("", partial, at, time_unit)
+        single = self._single
+        if at is not None:
+            return single.query("", partial, at, time_unit)
+        if single.shown is UNKNOWN or single.owner.busy:
+            return single.result()
+        return single.shown if single.show is None else single.show(single.shown)
 
     # --- batches --------------------------------------------------------------------------------
 
