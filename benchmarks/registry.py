@@ -50,6 +50,7 @@ OURS = {
     "public_scotty": "public.experiments",
     "spark": "spark.throughput",
     "spark_keys": "spark.keys",
+    "spark_small": "spark.keys",
     "spark_public": "spark.public",
     "flink": "spark.flink",
     "objects": "spark.objects",

@@ -24,8 +24,7 @@ from pyspark.sql import SparkSession
 
 from spark_integration.cli import main
 from spark_integration.cli.checkpoints import inspect
-from spark_integration.cli.demo import check
-from spark_integration.cli.generator import write_stream
+from spark_integration.cli.demo import check, write_stream
 from spark_integration.cli.job import Job
 from spark_integration.cli.run import run
 from spark_integration.session import session_conf

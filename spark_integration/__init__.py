@@ -7,16 +7,13 @@ PySpark is an extra, so it is imported only when one of these names is used.
 - ``history``: windows of a batch, from which a stream continues
 - ``request``, ``options``, ``plan``: options as plain data for the workers
 - ``kafka``: topics as streams of events
-- ``publishing``: windows for other processes to read, after each committed batch
-- ``chains``: chained windows in one query
-- ``writers``: refuses output modes and triggers that windows do not support
+- ``publishing``: windows for other processes to read, and counts, after each batch
 - ``step``: one micro-batch of some keys, without Spark
 - ``runners``: how Spark calls the step
 - ``session``, ``java``, ``versions``: a local Spark, and the differences between its versions
-- ``starting``: default settings for the start of a query
+- ``starting``: the start of a query: default settings, and what Spark refuses
 - ``checkpoint``, ``inspection``: the checkpoint of a query, and its windows
 - ``migration``: a query's state with other buckets, or in another store
-- ``reports``: the counts of queries, for monitoring
 - ``interpreter``: checks that the workers' Python has the packages
 - ``errors``, ``cli``: the errors, and the command line
 """
@@ -29,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from mta.errors import MissingDependency
 from mta.keyed.standalone import small_groups
-from stores.installing import pip_install
+from stores.errors import pip_install
 
 if TYPE_CHECKING:
     from .boundary import boundary_aggregate
@@ -38,7 +35,7 @@ if TYPE_CHECKING:
     from .interpreter import check_workers
     from .kafka import check_topic, parse_messages, read_topic
     from .options import History
-    from .reports import report_counts
+    from .publishing import report_counts
     from .runners.workers import executor_store
     from .sliding import recommended_conf, sliding_aggregate
 
@@ -55,7 +52,7 @@ _HOMES = {
     "parse_messages": "kafka",
     "read_topic": "kafka",
     "recommended_conf": "sliding",
-    "report_counts": "reports",
+    "report_counts": "publishing",
     "save_history": "history",
     "sliding_aggregate": "sliding",
 }

@@ -32,6 +32,7 @@ from mta.errors import CorruptPage, InvalidTime, LateEvent
 from mta.in_order import PBA, BoundaryAggregator
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import column_names
+from mta.times import to_times
 from spark_integration.errors import CorruptState, InvalidRequest, NullKey
 from spark_integration.interpreter import check_workers
 from spark_integration.options import Options
@@ -63,7 +64,7 @@ def boundary_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     Args:
         df: A stream or a batch.
         by: The key column or columns.
-        on: The time column.
+        on: The time column: timestamps, dates, or numbers of seconds.
         values: The value column or columns.
         monoid: The aggregation.
         range: The number of values in a window.
@@ -140,7 +141,7 @@ class _Work:
         rows = rows.sort_values([self.time, *self.values], kind="stable")
         inputs, window = self.monoid.inputs, self.algorithm(self.monoid, self.range, self.slide)
         newest, held, kept = self._read(state)
-        times = rows[self.time].to_numpy().astype("M8[us]").astype("i8")
+        times = to_times(rows[self.time])
         if held and times[0] < newest:
             raise LateEvent(
                 f"a row at {rows[self.time].iloc[0]} is older than the newest row of its key: sort "

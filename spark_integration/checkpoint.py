@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_integration.runners.labels import bucket_of
+from spark_integration.runners.packing import bucket_of
 from spark_integration.runners.state_pages import KEY, PAGE, PAGES, STATE, is_state_url
 from spark_integration.runners.workers import PARTITIONS
 from spark_integration.step.states import State

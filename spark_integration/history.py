@@ -20,8 +20,7 @@ from pyspark.sql import types as T
 
 from mta.publishing.publisher import published_names, read_head, unpublish
 from mta.times import to_time
-from spark_integration.runners.labels import bucket_of
-from spark_integration.runners.packing import BLOB, LABEL, from_blobs
+from spark_integration.runners.packing import BLOB, LABEL, bucket_of, from_blobs
 from spark_integration.runners.state_pages import is_state_url
 from spark_integration.runners.workers import store_of
 from spark_integration.step.rows import complete, sort_rows

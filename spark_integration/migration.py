@@ -55,10 +55,15 @@ from spark_integration.checkpoint import (
 )
 from spark_integration.errors import CorruptState, InvalidRequest, TimeLimitReached
 from spark_integration.options import MAX_BUCKETS
-from spark_integration.runners.labels import LABEL_TYPE, label_of
-from spark_integration.runners.packing import BLOB, LABEL, TIME
+from spark_integration.runners.bucket import (
+    CHANGELOG,
+    PROVIDER,
+    ROCKSDB,
+    STATE_SCHEMA,
+    StateAsGiven,
+)
+from spark_integration.runners.packing import BLOB, LABEL, LABEL_TYPE, TIME, label_of
 from spark_integration.runners.state_pages import KEY, PAGE, is_state_url
-from spark_integration.runners.streaming import CHANGELOG, PROVIDER, ROCKSDB, STATE_SCHEMA
 from spark_integration.runners.workers import PARTITIONS
 from spark_integration.step.states import State
 from stores import PageStore
@@ -328,8 +333,6 @@ def _put(given: DataFrame, in_state: bool) -> DataFrame:
     """Return a query that stores its input as the state of each bucket."""
     buckets = given.groupBy(LABEL)
     if in_state:
-        from spark_integration.runners.stateful import StateAsGiven  # PySpark 3.5 does not have it
-
         return buckets.transformWithStateInPandas(
             StateAsGiven(), f"{LABEL} {LABEL_TYPE}", "append", "EventTime"
         )

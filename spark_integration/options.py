@@ -198,11 +198,6 @@ class Options:
         return self.retractions is not None or self.on_duplicate != "append"
 
     @property
-    def by_boundaries(self) -> bool:
-        """Return whether results belong to boundaries of periods, not to rows."""
-        return self.period is not None
-
-    @property
     def period(self) -> EveryPeriod | None:
         """Return the trigger of the boundaries; None if results belong to rows."""
         return self.trigger if isinstance(self.trigger, EveryPeriod) else None

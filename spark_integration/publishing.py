@@ -1,4 +1,4 @@
-"""Publish a query's windows: the driver's side.
+"""What the driver does after each batch: it publishes a query's windows, and reports its counts.
 
 A task writes the snapshot of its bucket together with the pages (``mta.publishing.batches``). The
 driver writes the head once Spark has committed the batch. Spark reports this by a
@@ -9,12 +9,15 @@ thread of Spark. If the driver dies before that, the event of the next batch pub
 Each plan is published on a separate thread, so that a store that is down delays neither other
 queries of the session nor Spark's events. When a query ends, it waits until its batches are
 published, but not for a store that is down.
+
+``report_counts`` passes the counts of each batch to a function, for monitoring.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from time import monotonic
 from typing import Any
@@ -22,7 +25,6 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
     QueryProgressEvent,
     QueryStartedEvent,
     QueryTerminatedEvent,
@@ -32,6 +34,7 @@ from pyspark.sql.streaming.listener import (
 from mta.publishing.batches import BatchPublisher
 from mta.publishing.records import what_of
 from spark_integration.plan import Plan
+from spark_integration.runners.packing import METRICS
 from spark_integration.runners.workers import store_of
 from spark_integration.step.starts import PREFIX
 from stores.address import without_credentials
@@ -128,7 +131,15 @@ class _Publishing:
             )  # fmt: skip
 
 
-class _Committed(StreamingQueryListener):
+class _Listener(StreamingQueryListener):
+    """Does nothing when a query starts or ends."""
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None: ...
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None: ...
+
+
+class _Committed(_Listener):
     """Publishes committed batches; each session has one."""
 
     def __init__(self) -> None:
@@ -143,12 +154,6 @@ class _Committed(StreamingQueryListener):
         for plan in list(self.plans.values()):
             plan.committed(str(progress.id), progress.batchId, partitions)
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Do nothing: no batch is committed yet."""
-
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Do nothing: no batch was committed."""
-
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """Wait until the last batches are published, because the driver may end next."""
         until = monotonic() + AT_THE_END
@@ -158,3 +163,38 @@ class _Committed(StreamingQueryListener):
 
 _lock = threading.Lock()
 _listeners: WeakKeyDictionary[Any, _Committed] = WeakKeyDictionary()
+
+
+#: Receives a query's name, or its id if it has none, and the counts of one batch.
+Report = Callable[[str, Mapping[str, int]], None]
+
+
+def report_counts(
+    spark: SparkSession, report: Report, metrics: str = METRICS
+) -> StreamingQueryListener:
+    """Call ``report(query, counts)`` after each micro-batch of any query that counts ``metrics``.
+
+    The calls run in the driver, on a thread of Spark. ``counts`` is a dictionary with the counts of
+    ``observedMetrics``. Returns the listener, for ``spark.streams.removeListener``.
+
+    Args:
+        spark: The session.
+        report: A function of the query's name and its counts.
+        metrics: The name of the counts, as in ``sliding_aggregate``.
+    """
+    listener = _Reporting(report, metrics)
+    spark.streams.addListener(listener)
+    return listener
+
+
+class _Reporting(_Listener):
+    """Passes the counts of batches to a function."""
+
+    def __init__(self, report: Report, metrics: str) -> None:
+        self._report, self._metrics = report, metrics
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        progress = event.progress
+        row = progress.observedMetrics.get(self._metrics)
+        if row is not None:
+            self._report(progress.name or str(progress.id), row.asDict())

@@ -44,8 +44,8 @@ from mta.monoids.product import (
 )
 from mta.publishing.batches import Part
 from spark_integration.interpreter import check_workers, context_of
+from spark_integration.runners.bucket import check_encoding, check_session
 from spark_integration.runners.state_pages import is_state_url
-from spark_integration.runners.streaming import check_encoding, check_session
 from spark_integration.step.columns import EXACT_DIGITS
 from spark_integration.step.starts import read_start, require_suitable
 from spark_integration.step.windows import vectorizes
@@ -197,7 +197,7 @@ def result_schema(
     given = [copy(df.schema[name]) for name in plan.columns]
     for field in given:
         # A row about an idle key or a boundary has only key and time; a question has no values.
-        sparse = options.idle == "emit" or options.by_boundaries or options.asks is not None
+        sparse = options.idle == "emit" or options.period is not None or options.asks is not None
         if sparse and field.name not in (*options.keys, options.on):
             field.nullable = True
     marks = [T.StructField(mark, T.BooleanType()) for mark in marked]

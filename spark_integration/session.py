@@ -23,13 +23,11 @@ from pyspark.sql import SparkSession
 
 from spark_integration.java import ensure_java
 from spark_integration.sliding import recommended_conf
-from stores.files import open_no_link
+from stores.local_disk import open_no_link
 
 #: Over TCP, each small task of a Python worker waits 40 ms: Spark leaves Nagle's algorithm on, and
 #: Linux delays the acknowledgement. Spark 4.1 and later can use Unix sockets instead.
-WORKER_SOCKETS = (
-    {"spark.python.unix.domain.socket.enabled": "true"} if hasattr(socket, "AF_UNIX") else {}
-)
+UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 
 
 def local_session(
@@ -98,7 +96,7 @@ def session_conf(partitions: int, *, local_disk: bool = False) -> dict[str, str]
     """Return the settings for the commands' sessions, on one machine or a cluster."""
     return {
         **recommended_conf(partitions, local_disk=local_disk),
-        **WORKER_SOCKETS,
+        UNIX_SOCKETS: str(hasattr(socket, "AF_UNIX")).lower(),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         # Parquet files that pandas writes have nanoseconds, which Spark refuses by default.

@@ -20,22 +20,21 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StructType, TimestampType
 
 from mta.monoids.product import Aggregations
-from spark_integration.runners.bucket import advance_batch
+from spark_integration.runners.bucket import advance_batch, advance_stream
 from spark_integration.runners.packing import (
     BLOB,
     COUNTS,
     LABEL,
+    METRICS,
     NUMBERS,
     TIME,
     pack,
     unpack,
 )
-from spark_integration.runners.streaming import advance_stream
 from spark_integration.runners.workers import PARTITIONS
 from spark_integration.step.rows import NOW
 from spark_integration.step.step import Step, step
 
-from .chains import check_chain
 from .errors import InvalidRequest
 from .options import (
     ASKED,
@@ -59,17 +58,14 @@ from .request import (
     watermark_delay,
     with_filters,
 )
-from .starting import FILES, warn_of_buckets
+from .starting import FILES, check_chain, check_starts, warn_of_buckets
 from .versions import BY_FILE_SYSTEM
-from .writers import check_starts
 
 if TYPE_CHECKING:
     from mta.frames.base import AbstractPolicy
     from mta.logs.base import OnDuplicate
     from mta.times import TimeUnit
     from mta.windows.settings import Nan, Nulls
-
-METRICS = "sliding_aggregate"
 
 
 def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)

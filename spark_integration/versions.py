@@ -23,8 +23,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas import types
 
 from spark_integration.errors import InvalidRequest
-from stores.errors import MissingDependency
-from stores.installing import pip_install
+from stores.errors import MissingDependency, pip_install
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -6,22 +6,18 @@
 ...     store.get_many(["window/0/1", "window/0/2"])
 [b'a page', None]
 
-- ``base``, ``errors``: the interface of stores, and their errors
-- ``opening``, ``address``, ``durations``: from a URL to a store
-- ``memory``, ``local_disk``: stores on this machine
+- ``base``, ``errors``: the interface of stores, state in forked children, and the errors
+- ``opening``, ``address``, ``durations``: from a URL and its credentials to a store
+- ``memory``, ``local_disk``: stores on this machine, and safe files in shared folders
 - ``redis``, ``couchbase`` (based on ``server``): stores on a server
 - ``object_store``: stores in S3, Google Cloud Storage and Azure (based on ``pack_store``,
   ``pack_folder``, ``pack_catalog`` and ``packs``; with ``disk_cache``)
-- ``credentials``: where the user and password of a store come from
 - ``write_buffer``, ``head_cache``, ``compression``: wrappers in front of a store
-- ``forks``, ``files``: a new state in a forked child, and safe files in shared folders
-- ``installing``: how to install an extra, for error messages
 - ``testing``: tools for tests of stores
 """
 
 from stores.testing.counting import CountingStore
-from stores.testing.faults import FaultyStore
-from stores.testing.latency import Constant, Jittered, LatencyStore, OneSlow
+from stores.testing.faults import Constant, FaultyStore, Jittered, LatencyStore, OneSlow
 
 from .base import Capabilities, PageStore, WrapperStore
 from .errors import (

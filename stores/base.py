@@ -1,17 +1,21 @@
-"""The interface of page stores: bytes by key, in batches; and the base class of wrappers.
+"""What all page stores share: the interface, the base class of wrappers, checks, and forks.
 
 Keys are ASCII text of the form ``group/rest``; the part before the first ``/`` names a group that a
 cluster can keep on one node. Pages are immutable: a key is only ever put with the same bytes, so
 puts and deletes can be repeated safely.
+
+A forked child starts objects over that have locks, which another thread may hold, or threads.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
+from weakref import WeakSet
 
 from .errors import InvalidKey, PageTooLarge, StoreClosed
 
@@ -159,6 +163,9 @@ class PageStore(ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
 
 class WrapperStore(PageStore):
     """A base class for stores that pass every call on to another store.
@@ -289,3 +296,28 @@ def in_batches(
         total += size
     if batch:
         yield batch
+
+
+_alive: WeakSet[Any] = WeakSet()
+
+
+def start_over_in_children(thing: Any) -> None:
+    """Call ``thing.start_over()`` in every forked child, before it does anything else.
+
+    The method makes new locks, and starts without threads and pending work.
+    """
+    _alive.add(thing)
+
+
+def _after_fork_in_child() -> None:
+    for thing in list(_alive):
+        thing.start_over()
+
+
+def at_fork(**calls: Callable[[], None]) -> None:
+    """Register calls around every fork, like ``os.register_at_fork``; Windows has no forks."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(**calls)
+
+
+at_fork(after_in_child=_after_fork_in_child)

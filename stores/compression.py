@@ -32,8 +32,7 @@ from typing import Any
 import numpy as np
 
 from .base import PageStore, T, WrapperStore, check_pages
-from .errors import MissingDependency, UnsupportedOperation
-from .installing import pip_install
+from .errors import MissingDependency, UnsupportedOperation, pip_install
 
 MAGIC = b"\xc1mta-z"
 VERSION = 1

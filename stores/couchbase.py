@@ -46,9 +46,8 @@ from couchbase.options import (
 )
 from couchbase.transcoder import RawBinaryTranscoder
 
-from .address import Option, StoreAddress, one_of
+from .address import PASSWORD, USER, Credentials, Option, StoreAddress, one_of
 from .base import Capabilities
-from .credentials import PASSWORD, USER, Credentials
 from .errors import (
     InvalidStoreURL,
     PageTooLarge,

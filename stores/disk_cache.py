@@ -36,8 +36,8 @@ from uuid import uuid4
 import msgpack
 import xxhash
 
+from .base import start_over_in_children
 from .errors import InvalidStoreURL, WindowStoreError
-from .forks import start_over_in_children
 from .local_disk import LocalDiskStore
 
 CACHE_BYTES = 1 << 30

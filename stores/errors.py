@@ -1,7 +1,8 @@
 """The errors of stores, and the base class of all errors; each error says what to do.
 
 The base class is here, in the lowest layer, so that ``mta`` and ``spark_integration`` can share it.
-Each subclass also inherits from the built-in exception that a caller would expect.
+Each subclass also inherits from the built-in exception that a caller would expect. ``pip_install``
+returns the command with which the message of a ``MissingDependency`` ends.
 """
 
 
@@ -47,3 +48,21 @@ class UnsupportedOperation(WindowStoreError, NotImplementedError):
 
 class MissingDependency(WindowStoreError, ImportError):
     """A library is not installed: install the extra that the message names."""
+
+
+#: What the pip command names before the extra. The package is in no index: it is installed from the
+#: folder of its source, or from the path of a wheel. Once a release is in an index, this becomes
+#: the name of the package.
+SOURCE = "."
+
+
+def pip_install(extra: str) -> str:
+    """Return the command that installs an extra, for the end of an error message.
+
+    >>> pip_install("redis")
+    "pip install '.[redis]' in the project's folder (or give the path of the wheel in place of '.')"
+    """
+    command = f"pip install '{SOURCE}[{extra}]'"
+    if SOURCE != ".":
+        return command
+    return f"{command} in the project's folder (or give the path of the wheel in place of '.')"

@@ -23,8 +23,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from .base import Capabilities, PageStore, WrapperStore
-from .forks import start_over_in_children
+from .base import Capabilities, PageStore, WrapperStore, start_over_in_children
 
 _QUEUE = 4096  # keys that wait for the thread; further hints are dropped
 _FETCH_BYTES = 1 << 20  # approximate bytes of one read-ahead, for all of which readers wait

@@ -10,6 +10,10 @@ so only the owner and the group have access. A user without write access to the 
 read-only store. Without write access to the lock file too, reading is safe only while nobody
 writes.
 
+Other programs may write to a shared folder too, and create a link under a name that this program
+is about to write; with its rights, it would then write to the target of the link. So files beside
+the pages are written by ``replace_file`` and ``open_no_link``, which do not follow links.
+
 Thread safety: any number of threads. There is one write transaction at a time on the machine; reads
 never wait for it.
 """
@@ -26,11 +30,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice, takewhile
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import lmdb
 
 from .address import Option, StoreAddress, size
-from .base import Capabilities, PageStore, check_keys, check_pages
+from .base import Capabilities, PageStore, at_fork, check_keys, check_pages
 from .errors import (
     InvalidStoreURL,
     StoreAccessDenied,
@@ -39,8 +44,6 @@ from .errors import (
     StoreUnavailable,
     WindowStoreError,
 )
-from .files import replace_file
-from .forks import at_fork
 
 OPTIONS: dict[str, Option] = {"map_size": size}
 
@@ -454,3 +457,23 @@ at_fork(
     after_in_parent=_after_fork_in_parent,
     after_in_child=_after_fork_in_child,
 )
+
+
+def open_no_link(path: str, flags: int, mode: int = 0o666) -> int:
+    """Open a file like ``os.open``; raises OSError if the path is a link."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), mode)
+
+
+def replace_file(path: str | os.PathLike[str], text: str, mode: int = 0o666) -> None:
+    """Write a file atomically and sync it to disk; it has this mode minus the umask."""
+    draft = f"{os.fspath(path)}.{uuid4().hex}"
+    descriptor = open_no_link(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(draft, path)
+    except BaseException:
+        os.unlink(draft)
+        raise

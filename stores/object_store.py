@@ -41,9 +41,8 @@ from typing import Any, TypeVar
 import obstore
 import obstore.store
 
-from .address import Option, StoreAddress, seconds, size, switch
-from .base import PING_SECONDS
-from .credentials import Credentials, credentials_of
+from .address import Credentials, Option, StoreAddress, credentials_of, seconds, size, switch
+from .base import PING_SECONDS, start_over_in_children
 from .disk_cache import CACHE_BYTES, DiskCache, default_folder
 from .errors import (
     InvalidStoreURL,
@@ -52,7 +51,6 @@ from .errors import (
     StoreUnavailable,
     WindowStoreError,
 )
-from .forks import start_over_in_children
 from .pack_store import PACK_CACHE, PackStore
 from .server import unanswered
 

@@ -13,9 +13,8 @@ from typing import Any, Literal
 from .address import Option, one_of, parse, seconds, size
 from .base import PageStore
 from .compression import CompressedStore
-from .errors import InvalidStoreURL, MissingDependency
+from .errors import InvalidStoreURL, MissingDependency, pip_install
 from .head_cache import HeadCache
-from .installing import pip_install
 from .memory import MemoryStore
 from .write_buffer import WriteBuffer
 

@@ -27,10 +27,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 from uuid import uuid4
 
 from .base import in_batches
+from .disk_cache import DiskCache
 from .errors import StoreDamaged, WindowStoreError
 from .pack_catalog import Catalog, Pack
 from .packs import (
@@ -101,35 +102,23 @@ class Objects(Protocol):
         """Return the folders that have objects; one request per thousand."""
 
 
-class Shelf(Protocol):
-    """Indexes of packs on this machine, shared by its processes."""
-
-    def put_index(self, folder: str, name: str, size: int, end: bytes) -> None:
-        """Add the end of a pack, which holds its index."""
-
-    def indexes(self, folder: str, since: str) -> Iterator[tuple[str, int, bytes]]:
-        """Yield the name, size and end of each pack whose name is ``since`` or later."""
-
-    def drop_indexes(self, folder: str, names: Iterable[str]) -> None:
-        """Drop the indexes of packs."""
-
-
-class FolderSettings(NamedTuple):
-    """The settings of a folder."""
-
-    list_delay: float
-    """How many seconds listings may lag behind."""
-    shelf: Shelf | None
-    pack_cache: int
-    """How many bytes of recently used packs are cached in memory."""
-
-
 class PackFolder:
-    """One folder. Thread-safe: any number of readers, one writer at a time."""
+    """One folder. Thread-safe: any number of readers, one writer at a time.
 
-    def __init__(self, objects: Objects, path: str, how: FolderSettings) -> None:
+    ``list_delay`` is how many seconds listings may lag behind, and ``pack_cache`` how many bytes of
+    recently used packs are cached in memory.
+    """
+
+    def __init__(
+        self,
+        objects: Objects,
+        path: str,
+        list_delay: float,
+        cache: DiskCache | None,
+        pack_cache: int,
+    ) -> None:
         self._objects, self._path = objects, path
-        self._list_delay, self._shelf, self._most_recent = how
+        self._list_delay, self._cache, self._most_recent = list_delay, cache, pack_cache
         self._lock = threading.Lock()  # for the catalog; not locked during requests
         self._writing = threading.Lock()
         self._loading = threading.Lock()
@@ -313,8 +302,8 @@ class PackFolder:
 
         With ``patient``, list again until listings must be complete.
         """
-        if self._shelf is not None:
-            self._load_shelf()
+        if self._cache is not None:
+            self._load_cache()
             if self._knows(keys):
                 return
         if self._loaded and len(self._catalog.packs) > _COMPLETE_LISTING:
@@ -412,11 +401,11 @@ class PackFolder:
         length = min(size, length)
         return self._objects.get_ranges(self._named(name), [(size - length, length)])[0]
 
-    def _load_shelf(self) -> None:
+    def _load_cache(self) -> None:
         """Add the packs that other processes on this machine have written."""
-        assert self._shelf is not None
+        assert self._cache is not None
         since, self._shelved_until = self._shelved_until, _stamp(-_SKEW)
-        for name, size, end in self._shelf.indexes(self._path, since):
+        for name, size, end in self._cache.indexes(self._path, since):
             with self._lock, suppress(StoreDamaged, NeedsMore):
                 if not self._catalog.knows(name):
                     self._catalog.add(name, size, decode_index(end, size))
@@ -443,9 +432,9 @@ class PackFolder:
             self._added[name] = time.monotonic()
         self._keep(name, data)
         self._since_list += 1
-        if self._shelf is not None:
+        if self._cache is not None:
             end = data[len(HEAD) + sum(map(len, pages.values())) :]
-            self._shelf.put_index(self._path, name, len(data), end)
+            self._cache.put_index(self._path, name, len(data), end)
 
     def _keep_up(self) -> None:
         """Remove unneeded objects and write a list when there are enough; retry after a failure."""
@@ -478,8 +467,8 @@ class PackFolder:
         self._objects.delete([self._named(name) for name in names])
         self._leftover = [name for name in self._leftover if name not in set(names)]
         self._drop(names)
-        if self._shelf is not None:
-            self._shelf.drop_indexes(self._path, names)
+        if self._cache is not None:
+            self._cache.drop_indexes(self._path, names)
 
     def _write_list(self, *, whole: bool = False) -> None:
         """Write a list; one request. Lists that it replaces are removed later."""

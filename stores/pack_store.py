@@ -16,12 +16,18 @@ import logging
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
 
-from .base import Capabilities, PageStore, check_keys, check_pages, in_batches
+from .base import (
+    Capabilities,
+    PageStore,
+    check_keys,
+    check_pages,
+    in_batches,
+    start_over_in_children,
+)
+from .disk_cache import DiskCache
 from .errors import WindowStoreError
-from .forks import start_over_in_children
-from .pack_folder import PACK_BYTES, FolderSettings, Objects, PackFolder, Shelf
+from .pack_folder import PACK_BYTES, Objects, PackFolder
 
 LIMITS = Capabilities(
     durable=True,
@@ -40,22 +46,6 @@ _FOLDER = re.compile(r"[^/:]{0,100}")
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]")
 
 
-class Cache(Shelf, Protocol):
-    """A cache of pages and indexes of packs on this machine's disk."""
-
-    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """Return the cached pages, None for others."""
-
-    def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Add pages; the oldest are dropped if there is no room."""
-
-    def delete_many(self, keys: Iterable[str]) -> None:
-        """Drop pages."""
-
-    def close(self) -> None:
-        """Close the cache."""
-
-
 class PackStore(PageStore):
     """Pages in packs.
 
@@ -68,12 +58,12 @@ class PackStore(PageStore):
         objects: Objects,
         *,
         list_delay: float = 0.0,
-        cache: Cache | None = None,
+        cache: DiskCache | None = None,
         pack_cache: int = PACK_CACHE,
     ) -> None:
         self.url = objects.url
         self._objects, self._cache = objects, cache
-        self._how = FolderSettings(list_delay, cache, pack_cache)
+        self._how = list_delay, cache, pack_cache
         self.start_over()
         start_over_in_children(self)
 
@@ -187,7 +177,7 @@ class PackStore(PageStore):
     def _folder(self, name: str) -> PackFolder:
         with self._lock:
             if name not in self._folders:
-                self._folders[name] = PackFolder(self._objects, _escaped(name), self._how)
+                self._folders[name] = PackFolder(self._objects, _escaped(name), *self._how)
             return self._folders[name]
 
     def _open_folders(self) -> list[PackFolder]:
@@ -197,9 +187,6 @@ class PackStore(PageStore):
     def _known(self) -> set[str]:
         with self._lock:
             return set(self._folders)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.url!r})"
 
 
 def folder_of(key: str) -> str:

@@ -33,9 +33,8 @@ from redis import exceptions
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
-from .address import Option, StoreAddress, count, switch
+from .address import Credentials, Option, StoreAddress, count, switch
 from .base import Capabilities, check_keys
-from .credentials import Credentials
 from .errors import (
     InvalidStoreURL,
     StoreAccessDenied,

@@ -10,11 +10,17 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any, ClassVar, Self, TypeVar
 
-from .address import Option, StoreAddress, count, seconds, switch, whole_seconds
-from .base import PING_SECONDS, Capabilities, PageStore, check_keys, check_pages, in_batches
-from .credentials import credentials_of
+from .address import Option, StoreAddress, count, credentials_of, seconds, switch, whole_seconds
+from .base import (
+    PING_SECONDS,
+    Capabilities,
+    PageStore,
+    check_keys,
+    check_pages,
+    in_batches,
+    start_over_in_children,
+)
 from .errors import InvalidStoreURL, StoreUnavailable, WindowStoreError
-from .forks import start_over_in_children
 
 _BATCH_BYTES = 8 << 20  # bytes of pages per command; larger commands would block other clients
 _BATCH_KEYS = 512
@@ -224,9 +230,6 @@ class ServerStore(PageStore):
             self._check_open()
             raise
         raise named from None
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.url!r})"
 
     def __reduce__(self) -> tuple[type[Self], tuple[StoreAddress]]:
         return type(self), (self._address,)

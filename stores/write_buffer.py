@@ -25,9 +25,8 @@ from time import monotonic, sleep
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from .base import PageStore, T, WrapperStore, check_keys, check_pages
+from .base import PageStore, T, WrapperStore, check_keys, check_pages, start_over_in_children
 from .errors import StoreUnavailable
-from .forks import start_over_in_children
 
 _LINGER = 0.05  # seconds that a small batch waits for more entries
 _IDLE = 5.0  # seconds after which a thread without work ends

@@ -108,8 +108,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "spark_integration": (
         "errors", "versions", "options", "plan", "java", "interpreter", "kafka", "step", "runners",
-        "checkpoint", "request", "chains", "starting", "writers", "publishing", "sliding",
-        "boundary", "history", "migration", "inspection", "reports", "session", "cli",
+        "checkpoint", "request", "starting", "publishing", "sliding",
+        "boundary", "history", "migration", "inspection", "session", "cli",
     ),
     "benchmarks": (
         "report", "papers", "public", "ours", "spark", "registry", "running", "__main__",

@@ -16,7 +16,7 @@ from benchmarks.ours.single import larger
 from benchmarks.report.beside import Figure, beside
 from mta import AbstractMonoid, CountWindow, Max, Monoid, Window
 from stores import HeadCache, MemoryStore, WriteBuffer
-from stores.testing.latency import Constant, LatencyStore
+from stores.testing.faults import Constant, LatencyStore
 
 EVENTS, WINDOW, ARITY = 4_000_000, 2**20, 512
 AT_ONCE, SLOW = 0.0, 0.002

@@ -35,7 +35,7 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.report.beside import Figure, alternate, beside
 from mta import Max, TimeWindow
 from mta.cli.console import say
-from spark_integration.cli.generator import Meters
+from spark_integration.cli.demo import Meters
 from spark_integration.java import ensure_java
 from spark_integration.session import local_session
 from spark_integration.sliding import sliding_aggregate

@@ -27,7 +27,7 @@ from benchmarks.spark.throughput import SCHEMA
 from mta import Max, TimeWindow
 from mta.cli.console import say
 from spark_integration import sliding_aggregate
-from spark_integration.cli.generator import write_stream
+from spark_integration.cli.demo import write_stream
 from spark_integration.session import local_session
 from stores.testing.http_proxy import HTTPProxy
 

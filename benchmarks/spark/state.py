@@ -25,7 +25,7 @@ from mta.cli.console import say
 from mta.cli.snapshots import disk_bytes
 from mta.windows.display import human_bytes
 from spark_integration import sliding_aggregate
-from spark_integration.cli.generator import write_stream
+from spark_integration.cli.demo import write_stream
 from spark_integration.options import Emit
 from spark_integration.runners.state_pages import URL
 from spark_integration.session import local_session

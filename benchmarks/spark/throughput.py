@@ -22,7 +22,7 @@ from benchmarks.spark.trivial import trivial_step
 from mta import Max, Mean, TimeWindow
 from mta.cli.console import say
 from mta.monoids.product import Aggregations
-from spark_integration.cli.generator import write_stream
+from spark_integration.cli.demo import write_stream
 from spark_integration.options import Options
 from spark_integration.request import make_request
 from spark_integration.session import local_session

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_integration.plan import Plan
-from spark_integration.step.results import Counts
-from spark_integration.step.step import Advanced
+from spark_integration.step.step import Advanced, Counts
 from stores import PageStore
 
 

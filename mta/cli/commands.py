@@ -25,8 +25,7 @@ from mta.cli.exits import MEANINGS, Exit, exit_code
 from mta.cli.output import printing
 from mta.kernels import native
 from stores import installed_stores
-from stores.errors import MissingDependency
-from stores.installing import pip_install
+from stores.errors import MissingDependency, pip_install
 
 PACKAGE = "mta-windows"
 #: The extra of the package that installs each optional library.

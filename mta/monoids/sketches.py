@@ -37,7 +37,7 @@ from mta.errors import InvalidValue, MissingDependency
 from mta.monoids.base import Out, Partial
 from mta.monoids.moments import quantiles_text, read_quantiles
 from mta.monoids.summary import SummaryMonoid
-from stores.installing import pip_install
+from stores.errors import pip_install
 
 Sketch = Any
 _INT64 = range(-(1 << 63), 1 << 63)

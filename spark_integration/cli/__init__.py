@@ -4,10 +4,9 @@
 - ``job``, ``expressions``: the options of ``mta run``
 - ``sources``, ``readers``, ``rows``, ``stream``: the input's files and columns, the content of a
   file, its rows, and the stream of rows
-- ``run``, ``progress``, ``plot``: from rows to results and a plot
+- ``run``, ``progress``, ``plot``: from rows to results and a plot; short texts for Spark's failures
 - ``checkpoints``: inspect, check and clean up what a run has written
-- ``demo``, ``generator``: a demonstration, and the stream that it generates
-- ``failures``: short texts for Spark's failures
+- ``demo``: a demonstration, and the stream that it generates
 """
 
 from __future__ import annotations

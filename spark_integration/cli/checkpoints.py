@@ -56,15 +56,15 @@ from spark_integration.checkpoint import (
     saved_snapshots,
 )
 from spark_integration.cli.expressions import parse_aggregation, parse_windows
-from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.job import read_job, read_note
+from spark_integration.cli.progress import spark_errors
 from spark_integration.errors import CorruptState, InvalidRequest
 from spark_integration.request import make_product
 from spark_integration.runners.state_pages import is_state_url
 from spark_integration.session import local_session
 from stores import PageStore, open_store
 from stores.address import without_credentials
-from stores.files import replace_file
+from stores.local_disk import replace_file
 
 NOTE = "gc.json"
 

@@ -18,7 +18,7 @@ from mta.cli.console import at_least_one
 from spark_integration.cli.job import Job, add_options, read_job
 from spark_integration.errors import InvalidRequest
 from stores import ping_store
-from stores.credentials import PASSWORD
+from stores.address import PASSWORD
 from stores.errors import StoreAccessDenied
 
 RUN_EXAMPLES = """examples:

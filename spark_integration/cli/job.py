@@ -13,7 +13,7 @@ from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 from mta.cli.console import at_least_one
 from spark_integration.errors import CorruptState, InvalidRequest
 from stores.address import without_credentials
-from stores.files import replace_file
+from stores.local_disk import replace_file
 
 #: The titles of the groups of options in the help, by the first option of each group.
 GROUPS = {"format": "columns", "agg": "windows", "output": "output", "follow": "running"}

@@ -32,14 +32,20 @@ from spark_integration.cli.expressions import (
     parse_every,
     parse_windows,
 )
-from spark_integration.cli.failures import spark_errors, unlogged
 from spark_integration.cli.job import Job, read_job
-from spark_integration.cli.progress import Progress, Reason, files_done, follow_query
+from spark_integration.cli.progress import (
+    Progress,
+    Reason,
+    files_done,
+    follow_query,
+    spark_errors,
+    unlogged,
+)
 from spark_integration.errors import InvalidInput, InvalidRequest
 from spark_integration.options import Options, policies_of
 from spark_integration.session import local_session, signalled
 from spark_integration.versions import INSTALLED
-from stores.files import open_no_link
+from stores.local_disk import open_no_link
 
 CLAIM = ".running"
 PLOT = "plot.png"

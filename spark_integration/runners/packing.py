@@ -3,33 +3,42 @@
 Spark takes about 2.4 us for each row that it passes to a grouped Python function, and a millisecond
 for each group, but only tens of nanoseconds for a row in an Arrow batch. So the rows of one bucket
 of keys are sent as one blob (an Arrow IPC stream), and the grouped function gets one or a few rows
-per bucket, which are grouped by the bucket's label (``labels``).
+per bucket, which are grouped by the bucket's label.
 
     rows (hash, key, ...)  --pack-->  (label, blob)  --step-->  (blob, ...)  --unpack-->  rows
 
 Spark calls a bucket by event time only if its input has a column with a watermark. So packed rows
 get such a column, which is always null: Spark knows the watermark from the rows before packing, and
 cannot drop packed rows as late. The step decides which rows are late.
+
+Labels spread the buckets evenly over Spark's partitions. Spark puts a group into the partition
+``pmod(hash(key), partitions)``. The hashes of the numbers 0 to 63 are unevenly spread: of 64
+buckets in 8 partitions, one partition would have 12, and the batch would wait for it. So Spark does
+not group by the number of a bucket but by its label, the whole number whose hash is the bucket's
+number. Then the partition is ``bucket % partitions``, for any number of partitions. The hash is
+Murmur3 (32 bits, seed 42) of the label's two words. Every step of the hash can be inverted, so each
+number has exactly one label whose upper word is 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
 
-from spark_integration.runners.labels import label_of
-from spark_integration.runners.metrics import NO_PAGES, PageCounts
-from spark_integration.runners.workers import settle, state_partitions
-from spark_integration.step.results import Counts
+from spark_integration.runners.workers import NO_PAGES, PageCounts, settle, state_partitions
+from spark_integration.step.step import Counts
 
 # Columns of packed rows. A user's columns may have the same names, because they are in the blobs.
 LABEL, BLOB, TIME = "__label", "__blob", "__time"
 # The column of packed results with all counts: each column costs a conversion per bucket.
 NUMBERS = "__counts"
 
-#: The names of the counts in the query's ``observedMetrics``, in the order of ``NUMBERS``.
+#: The usual name of the counts in a query's ``observedMetrics``.
+METRICS = "sliding_aggregate"
+#: The names of the counts, in the order of ``NUMBERS``.
 COUNTS = (*Counts._fields, *PageCounts._fields)
 RESULT_SCHEMA = f"{BLOB} binary, {NUMBERS} array<long>"
 
@@ -40,6 +49,14 @@ CUT_ROWS = 1 << 18
 CUT_BYTES = 64 << 20
 # Blobs of results stay far below Spark's limit of 2 GiB for one value and for one Arrow batch.
 BLOB_ROWS = 1 << 18
+
+#: The type of labels, as Spark writes it.
+LABEL_TYPE = "bigint"
+_SEED, _BYTES, _WORD = 42, 8, 0xFFFFFFFF
+#: The factors of a word, of the hash, and of the final mix; the number added to the hash.
+_INTO, _ON, _STEP, _ONE, _OTHER, _ADDED = (
+    0xCC9E2D51, 0x1B873593, 5, 0x85EBCA6B, 0xC2B2AE35, 0xE6546B64
+)  # fmt: skip
 
 
 def to_blobs(parts: Iterable[pa.Table]) -> pa.Array:
@@ -124,3 +141,51 @@ def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 continue
             with pa.ipc.open_stream(blob.as_buffer()) as reader:
                 yield from reader
+
+
+# --- labels ---------------------------------------------------------------------------------------
+
+
+@cache
+def label_of(bucket: int) -> int:
+    """Return the label of a bucket, from 0 to 2 ** 32 - 1.
+
+    >>> label_of(0), label_of(1)
+    (958104307, 3029212710)
+    """
+    found = bucket ^ bucket >> 16
+    found = _divided(found, _OTHER)
+    found ^= found >> 13 ^ found >> 26
+    found = _divided(found, _ONE)
+    found ^= found >> 16 ^ _BYTES
+    for _ in range(2):  # the upper word, 0, adds nothing
+        found = _turned(_divided(found - _ADDED, _STEP), -13)
+    found = _turned(_divided(found ^ _SEED, _ON), -15)
+    return _divided(found, _INTO)
+
+
+def bucket_of(label: int) -> int:
+    """Return the bucket of a label, which is the label's hash; the label may be a numpy integer.
+
+    >>> bucket_of(label_of(63))
+    63
+    """
+    found, label = _SEED, int(label)
+    for word in (label & _WORD, label >> 32):
+        found ^= _turned(word * _INTO & _WORD, 15) * _ON & _WORD
+        found = (_turned(found, 13) * _STEP + _ADDED) & _WORD
+    found ^= _BYTES
+    found = (found ^ found >> 16) * _ONE & _WORD
+    found = (found ^ found >> 13) * _OTHER & _WORD
+    return found ^ found >> 16
+
+
+def _turned(word: int, bits: int) -> int:
+    """Rotate a word to the left, or to the right by a negative number of bits."""
+    bits %= 32
+    return (word << bits | word >> 32 - bits) & _WORD
+
+
+def _divided(word: int, factor: int) -> int:
+    """Return the word that gives ``word`` when it is multiplied by an odd factor."""
+    return word * pow(factor, -1, _WORD + 1) & _WORD

@@ -1,7 +1,7 @@
 """Pages in Spark's own state store, ``spark://state``, without a server.
 
 The pages of a bucket of keys are a map in the state of that bucket, next to the snapshot that names
-them (``streaming.py``). Spark commits both together and rolls both back together: a failed batch
+them (``bucket.py``). Spark commits both together and rolls both back together: a failed batch
 leaves no page behind, and an older state has the pages that its snapshot names.
 
     state of a bucket    state      one value, see ``step/states.py``
@@ -192,9 +192,6 @@ class StatePages(PageStore):
                     f"Spark's state store failed ({error}): nothing of this batch is committed, "
                     "and Spark runs it again; see the executor's log for the cause"
                 ) from error
-
-    def __repr__(self) -> str:
-        return f"StatePages({self._pages!r})"
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         raise UnsupportedOperation(f"{self.url} belongs to one task: each opens its own")

@@ -23,12 +23,12 @@ from mta.dataframes.of_arrow import read
 from mta.errors import ResultOutOfRange
 from mta.times import TimeUnit
 from mta.windows.settings import Nan, Nulls
+from stores.durations import UNITS
 
 Results = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-MICROS = 1_000_000
-DAY = 86400 * MICROS
+DAY = UNITS["day"]
 #: Times are closer to 1970 than this: the windows' limit, 146,000 years.
 TIME_LIMIT = 1 << 62
 #: The number for a value that is not a valid time.
@@ -117,6 +117,10 @@ def to_values(column: pa.ChunkedArray, name: str, nulls: Nulls, nan: Nan) -> Any
     """Return a value column for windows, with its nulls. Raises InvalidValue.
 
     With ``nulls="accept"``, nulls become NaN, which only columns of doubles can have.
+
+    >>> prices = pa.chunked_array([pa.array([Decimal("1.25"), None], pa.decimal128(10, 2))])
+    >>> to_values(prices, "price", "skip", "raise").tolist()
+    [1.25, None]
     """
     found = read(column, name) if not pa.types.is_decimal(column.type) else _decimals(column, name)
     if nulls == "accept":
@@ -131,24 +135,13 @@ def _decimals(column: pa.ChunkedArray, name: str) -> Column:
     value): Arrow's own cast rounds twice, and returns another double for one decimal in eight.
     """
     kind, nulls = column.type, column.is_null().to_numpy() if column.null_count else None
-    column = filled(column)
+    column = pc.fill_null(column, pa.scalar(Decimal(), kind)) if column.null_count else column
     digits, fit = _digits(column)
     if kind.scale >= 0 and fit.all():
         values: Any = Scaled(digits, kind.scale)
     else:
         values = column.cast(pa.string()).cast(pa.float64()).to_numpy()
     return Column(name, str(kind), Decimals(kind.scale), values, pa.array, nulls=nulls)
-
-
-def filled(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Replace the nulls of a column by zeros, empty text or false, which are never read."""
-    kind = column.type
-    if not column.null_count:
-        return column
-    zero = pa.scalar(0, pa.int32() if pa.types.is_date32(kind) else pa.int64())
-    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_boolean(kind):
-        zero = pa.scalar(False if pa.types.is_boolean(kind) else "")
-    return pc.fill_null(column, zero.cast(kind))
 
 
 def _digits(column: pa.ChunkedArray) -> tuple[Ints, Flags]:

@@ -199,7 +199,7 @@ class Windows:
 
 
 def _rowwise(plan: Plan) -> AbstractPolicy | dict[str, AbstractPolicy]:
-    """Return the windows without ties; ``results`` then repeats the last peer's result."""
+    """Return the windows without ties; ``step.step`` then repeats the last peer's result."""
     options = plan.options
     if isinstance(options.window, AbstractPolicy):
         return by_rows(options.window)

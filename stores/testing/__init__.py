@@ -1,6 +1,6 @@
 """For tests of stores: a conformance suite, and wrappers that count, delay and fail.
 
 - ``conformance``: what every store must do, as a class of tests to subclass
-- ``counting``, ``latency``, ``faults``: the wrappers
+- ``counting``, ``faults``: the wrappers that count, and those that delay and fail
 - ``http_proxy``: a proxy in front of an object store, which fails or is slow
 """

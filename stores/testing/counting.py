@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from stores.base import PageStore, T, WrapperStore
-from stores.forks import start_over_in_children
+from stores.base import PageStore, T, WrapperStore, start_over_in_children
 
 
 @dataclass

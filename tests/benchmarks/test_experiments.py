@@ -76,6 +76,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 ON_SPARK = (
     "spark",
     "spark_keys",
+    "spark_small",
     "spark_public",
     "flink",
     "objects",

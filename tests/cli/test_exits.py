@@ -24,10 +24,9 @@ from mta.cli.output import note, note_item, say
 from spark_integration.cli import main
 from spark_integration.cli.commands import command_line
 from spark_integration.cli.demo import DemoFailed
-from spark_integration.cli.failures import RunFailed, explain
+from spark_integration.cli.progress import RunFailed, explain
 from stores import open_store
-from stores.errors import WindowStoreError
-from stores.installing import pip_install
+from stores.errors import WindowStoreError, pip_install
 from tests.support.documents import DOCS
 
 PAGE = (DOCS / "commands.md").read_text()

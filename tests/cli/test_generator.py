@@ -1,7 +1,7 @@
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_integration.cli.generator import Meters, write_stream
+from spark_integration.cli.demo import Meters, write_stream
 
 
 def test_the_stream_is_sorted_complete_and_the_same_each_time(tmp_path):

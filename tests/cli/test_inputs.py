@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from mta.cli.console import ProgressLine
 from spark_integration.cli import main, readers, stream
-from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.job import Job
-from spark_integration.cli.progress import Progress, without_held_pages
+from spark_integration.cli.progress import Progress, spark_errors, without_held_pages
 from spark_integration.cli.readers import Layout, read_chunks
 from spark_integration.cli.sources import open_source, resolve_columns
 from spark_integration.cli.stream import read_input

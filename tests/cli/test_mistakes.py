@@ -17,9 +17,9 @@ from mta.cli.exits import Exit
 from spark_integration.cli import checkpoints, main, run
 from spark_integration.cli.demo import _rolling
 from spark_integration.cli.expressions import parse_aggregation
-from spark_integration.cli.failures import explain
 from spark_integration.cli.job import Job
 from spark_integration.cli.plot import _figure, _panels
+from spark_integration.cli.progress import explain
 from spark_integration.cli.run import claimed
 from spark_integration.cli.sources import open_source, plan_batches
 from spark_integration.errors import CorruptState, InvalidRequest

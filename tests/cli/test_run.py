@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from spark_integration.cli import main
-from spark_integration.cli.failures import explain
+from spark_integration.cli.progress import explain
 from tests.support.patience import LONG
 
 

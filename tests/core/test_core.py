@@ -35,7 +35,7 @@ from mta import (
     Window,
 )
 from stores import open_store
-from stores.installing import pip_install
+from stores.errors import pip_install
 
 EXTRAS = (
     "couchbase", "datasketches", "google", "matplotlib", "obstore", "pandas", "pyarrow",

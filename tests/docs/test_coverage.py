@@ -18,8 +18,7 @@ import mta.errors
 from mta import KeyedWindows, SharedWindows, SlicedWindow, TriggeredWindow, Window
 from mta.windows.settings import Settings
 from spark_integration.cli.commands import command_line
-from stores.errors import WindowStoreError
-from stores.installing import SOURCE
+from stores.errors import SOURCE, WindowStoreError
 from tests.support.documents import DOCS, README, ROOT, documents, name_of
 
 TEXT = {page: page.read_text() for page in [README, *sorted(DOCS.glob("*.md"))]}
@@ -159,7 +158,7 @@ def test_extras_and_commands() -> None:
 
 
 def test_every_command_that_installs_extras_names_what_can_be_installed() -> None:
-    """That is a checkout or a wheel, until ``stores.installing`` says otherwise."""
+    """That is a checkout or a wheel, until ``stores.errors`` says otherwise."""
     commands = [
         (name_of(path), package)
         for path in documents()

@@ -36,7 +36,7 @@ from mta.monoids.summary import SummaryMonoid
 from mta.pages import page
 from mta.pages.page import Group, Layout
 from mta.pages.snapshot import Snapshot
-from stores.installing import pip_install
+from stores.errors import pip_install
 from tests.support.catalogue import NUMBERS, WORDS
 
 pytest.importorskip("datasketches")

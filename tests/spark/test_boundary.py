@@ -115,3 +115,11 @@ def test_late_rows_and_foreign_states_are_refused() -> None:
         narrow.advance(state, rows.iloc[10:])
     with pytest.raises(CorruptState):
         work.advance(state[:-3], rows.iloc[10:])
+
+
+def test_seconds_may_have_fractions() -> None:
+    work = _Work(("plug",), "ts", ("watts",), Max(), 2, 1, "peak", PBA)
+    rows = pd.DataFrame({"plug": 0, "ts": [1.0, 1.5], "watts": [1.0, 2.0]})
+    state, _ = work.advance(None, rows)
+    with pytest.raises(LateEvent):
+        work.advance(state, rows.assign(ts=[1.25, 2.0]))

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mta import CountWindow, Max, Sum
 from spark_integration import sliding_aggregate
-from spark_integration.chains import CHECKS
 from spark_integration.errors import InvalidRequest
+from spark_integration.starting import CHECKS
 from tests.support.sampling import some
 from tests.support.spark.events import last_n, make_events, oracle, write_files
 from tests.support.spark.jobs import Job, spread

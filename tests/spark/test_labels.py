@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_integration.options import MAX_BUCKETS
-from spark_integration.runners.labels import bucket_of, label_of
+from spark_integration.runners.packing import bucket_of, label_of
 
 
 def test_every_bucket_has_a_label_of_its_own_that_leads_back() -> None:

@@ -39,7 +39,7 @@ from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest, StateMismatch
 from spark_integration.options import Options
 from spark_integration.plan import Plan
-from spark_integration.sliding import METRICS
+from spark_integration.runners.packing import METRICS
 from spark_integration.step.columns import from_micros, to_micros
 from spark_integration.step.step import Advanced, step
 from stores import FaultyStore, PageStore

@@ -25,7 +25,7 @@ from spark_integration.checkpoint import states_by_bucket
 from spark_integration.cli import main
 from spark_integration.errors import InvalidRequest, TimeLimitReached
 from spark_integration.migration import migrate
-from spark_integration.runners.streaming import PROVIDER, ROCKSDB
+from spark_integration.runners.bucket import PROVIDER, ROCKSDB
 from spark_integration.step.states import State
 from stores import open_store
 from tests.support.sampling import some

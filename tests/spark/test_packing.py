@@ -7,17 +7,17 @@ import pyarrow as pa
 import pytest
 
 from spark_integration.runners import packing
-from spark_integration.runners.labels import bucket_of
-from spark_integration.runners.metrics import NO_PAGES
 from spark_integration.runners.packing import (
     BLOB,
     LABEL,
     NUMBERS,
     Counts,
+    bucket_of,
     from_blobs,
     pack_results,
     unpack,
 )
+from spark_integration.runners.workers import NO_PAGES
 
 NAMES = ["text", "number", "nested"]
 

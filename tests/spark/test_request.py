@@ -34,8 +34,7 @@ from spark_integration.options import Options
 from spark_integration.plan import Plan
 from spark_integration.request import make_request
 from spark_integration.versions import INSTALLED
-from stores.errors import WindowStoreError
-from stores.installing import pip_install
+from stores.errors import WindowStoreError, pip_install
 from stores.memory import MemoryStore
 
 

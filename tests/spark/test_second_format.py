@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from spark_integration import events_of_key, inspect_query
 from spark_integration.errors import InvalidRequest
 from spark_integration.migration import migrate
-from spark_integration.runners.streaming import PROVIDER, ROCKSDB
+from spark_integration.runners.bucket import PROVIDER, ROCKSDB
 from tests.support.sampling import some
 from tests.support.spark.events import last_n, make_events, oracle, write_files
 from tests.support.spark.faulty_steps import dying_at_the_end

@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 from mta import Count, Sum, TimeWindow
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
-from spark_integration.runners.streaming import PROVIDER
+from spark_integration.runners.bucket import PROVIDER
 from stores import InvalidStoreURL, MissingDependency
-from stores.installing import pip_install
+from stores.errors import pip_install
 from tests.spark import test_streaming as over_any_store
 from tests.spark.test_streaming import events
 from tests.support.sampling import rest_of

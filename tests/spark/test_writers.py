@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mta import CountWindow
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
-from spark_integration.runners.streaming import ENCODING
+from spark_integration.runners.bucket import ENCODING
 from tests.support.spark.jobs import Job
 
 

@@ -16,7 +16,7 @@ from mta.errors import CorruptPage
 from spark_integration.cli import main
 from stores import MemoryStore, MissingDependency, PageStore, UnsupportedOperation, open_store
 from stores.compression import MAGIC, MAX_BYTES, CompressedStore
-from stores.installing import pip_install
+from stores.errors import pip_install
 from stores.testing.conformance import PageStoreConformance
 
 zstandard = pytest.importorskip("zstandard")

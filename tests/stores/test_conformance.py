@@ -16,8 +16,7 @@ from stores.local_disk import LocalDiskStore
 from stores.memory import MemoryStore
 from stores.testing.conformance import PageStoreConformance
 from stores.testing.counting import CountingStore
-from stores.testing.faults import FaultyStore
-from stores.testing.latency import Jittered, LatencyStore
+from stores.testing.faults import FaultyStore, Jittered, LatencyStore
 from stores.write_buffer import WriteBuffer
 from tests.support.servers import PASSWORD, PASSWORD_IN_URL, RedisServer
 

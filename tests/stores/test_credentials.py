@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from stores import InvalidStoreURL, StoreAccessDenied, open_store, ping_store
-from stores.address import parse
-from stores.credentials import credentials_of
+from stores.address import credentials_of, parse
 from tests.support.servers import PASSWORD, PASSWORD_IN_URL, RedisServer
 
 

@@ -20,7 +20,7 @@ from stores import (
     PageStore,
     WriteBuffer,
 )
-from stores.testing.latency import Delay
+from stores.testing.faults import Delay
 from tests.support.faulty import eventually
 
 CALLS: list[Callable[[PageStore], object]] = [

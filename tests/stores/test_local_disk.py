@@ -281,7 +281,7 @@ def test_files_have_the_permissions_that_the_docs_name(
 
 def test_the_note_of_the_host_follows_no_link(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     """Somebody else who may write in the folder has put a link where the note is drafted."""
-    monkeypatch.setattr("stores.files.uuid4", lambda: UUID(int=7))
+    monkeypatch.setattr("stores.local_disk.uuid4", lambda: UUID(int=7))
     victim, pages_folder = tmp_path / "victim", tmp_path / "pages"
     victim.write_text("precious")
     pages_folder.mkdir()

@@ -12,8 +12,8 @@ import pytest
 from stores import InvalidStoreURL, MissingDependency, open_store
 from stores.address import parse, size
 from stores.compression import CompressedStore
+from stores.errors import pip_install
 from stores.head_cache import HeadCache
-from stores.installing import pip_install
 from stores.local_disk import LocalDiskStore
 from stores.memory import MemoryStore
 from stores.redis import RedisStore

@@ -7,8 +7,8 @@ from unittest import SkipTest
 
 import pyarrow as pa
 
-from spark_integration.runners.metrics import MeteredStore
 from spark_integration.runners.state_pages import StatePages
+from spark_integration.runners.workers import MeteredStore
 from spark_integration.step import step as steps
 from stores import PageStore
 from stores.testing.conformance import PageStoreConformance

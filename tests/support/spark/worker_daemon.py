@@ -14,7 +14,7 @@ from pyspark.daemon import manager
 
 # A Python without a package says so in its workers, as without this module.
 with suppress(ImportError):
-    import spark_integration.runners.streaming
+    import spark_integration.runners.bucket
     import spark_integration.step.step  # noqa: F401
 
 if __name__ == "__main__":
