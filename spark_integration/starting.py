@@ -162,7 +162,7 @@ def _warn_of(partitions: int, cores: int, where: str) -> None:
     )
 
 
-# --- multiple windows in one query ------------------------------------------------------------------
+# --- multiple windows in one query ----------------------------------------------------------------
 
 
 #: The setting of whether Spark checks for operations that a stream does not support.

@@ -1,9 +1,13 @@
 """The cost of the number of keys: a stream of a hundred to ten million keys, on local disk.
 
 All keys are equally frequent, with about twenty events in the window. A single ``KeyedWindows`` has
-all keys, so its snapshot is larger than that of a bucket in Spark. The windows are filled with
-batches that contain every key. Then batches of random keys are timed, each restored from the
-previous snapshot and saved as a snapshot. Each number of keys runs in a separate process.
+all keys, so its snapshot is larger than that of a bucket in Spark. Once the windows are full,
+batches of random keys are timed, each restored from the previous snapshot and saved as a snapshot.
+Each number of keys runs in a separate process.
+
+Each batch that fills the windows contains all events of some keys, so it reads no earlier events.
+These batches have the same size, and their number is a power of two: the last one merges all runs
+into one.
 """
 
 from __future__ import annotations
@@ -28,9 +32,11 @@ from stores.testing.counting import CountingStore
 LARGEST, BATCH, IN_WINDOW = 10**7, 100_000, 20
 #: The bytes of an event (an eight-byte key, a time and a value), and the most of a snapshot.
 EVENT_BYTES, ROOT = 24, 1 << 16
-#: Rows per batch while windows are filled; the fewest and the most timed batches. The fewest
-#: include a dozen merges of four runs, the most replace all events of a million keys once.
-_FILLED, _FEWEST, _MOST = 1_000_000, 48, 200
+#: The most rows per batch while windows are filled.
+_FILLED = 1 << 22
+#: The fewest timed batches, which include merges of four runs of three sizes; and the most, which
+#: replace all events of a million keys once.
+_FEWEST, _MOST = 64, 200
 #: The columns in the plot, and their descriptions.
 _DRAWN = {
     "rows_per_second": "rows per second and core",
@@ -47,46 +53,45 @@ def key_counts(size: float, progress: Progress) -> Rows:
     batch = min(BATCH, 10 * largest)
 
     def measure(keys: int) -> Rows:
-        return [stream(keys, batch, _FILLED)]
+        return [stream(keys, batch)]
 
     return progress.rows(counts, measure, lambda keys: f"{keys:,} keys")
 
 
-def stream(keys: int, batch: int, filling: int) -> Row:
-    """Measure batches in a separate process; batches of ``filling`` rows fill the windows."""
-    numbers = map(str, (keys, batch, filling))
-    command = [sys.executable, "-m", "benchmarks.ours.key_counts", *numbers]
+def stream(keys: int, batch: int) -> Row:
+    """Measure batches over full windows in a separate process."""
+    command = [sys.executable, "-m", "benchmarks.ours.key_counts", str(keys), str(batch)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found: Row = json.loads(done.stdout)
     return found
 
 
-def _streamed(keys: int, batch: int, filling: int) -> Row:
-    random, length = np.random.default_rng(1), TimeWindow(keys * IN_WINDOW)
-    count = min(max(_FEWEST, keys * IN_WINDOW // batch), _MOST)
+def _streamed(keys: int, batch: int) -> Row:
+    random, now = np.random.default_rng(1), keys * IN_WINDOW  # seconds: one event per second
+    length, parts = TimeWindow(now), 1 << (now // _FILLED).bit_length()
+    count = max(_FEWEST, now // batch if now // batch <= _MOST else 0)
     batches = [random.integers(0, keys, batch) for _ in range(count)]
-    started, now = anonymous(), 0  # seconds: one event per second
+    started = anonymous()
     with tempfile.TemporaryDirectory() as folder:
         disk = open_store(f"file://{folder}")
         store = CountingStore(disk)
         pattern, snapshot = KeyedWindows(Max(), length, store, "bench"), b""
 
-        def take_in(some: np.ndarray) -> None:
-            nonlocal snapshot, now
-            times = np.arange(now, now + len(some)).astype("M8[s]")
-            now += len(some)
+        def take_in(some: np.ndarray, seconds: np.ndarray) -> None:
+            nonlocal snapshot
             windows = pattern.restore_like(snapshot) if snapshot else pattern
-            windows.extend(some, random.random(len(some)), times)
+            windows.extend(some, random.random(len(some)), seconds.astype("M8[s]"))
             snapshot = windows.checkpoint(wait=False)
 
-        for start in range(0, keys * IN_WINDOW, filling):
-            stop = min(start + filling, keys * IN_WINDOW)
-            take_in(np.arange(start, stop) % keys)
+        rounds = np.arange(IN_WINDOW)[:, None] * keys
+        for some in np.array_split(np.arange(keys), parts):
+            take_in(np.tile(some, IN_WINDOW), (rounds + some).ravel())
         store.flush()
         store.reset()
         began, worked = perf_counter(), process_time()
         for some in batches:
-            take_in(some)
+            take_in(some, np.arange(now, now + batch))
+            now += batch
         store.flush()
         worked, passed = process_time() - worked, perf_counter() - began
         rows, counts = count * batch, store.counts
@@ -155,7 +160,9 @@ EXPERIMENTS = (
         "the previous snapshot and saves a new one. Rows per second are per core, from the "
         "processor time of all threads. `written` is in bytes per byte of events, `read` is in "
         "pages per row, `snapshot` is in bytes, and `restart` is the time of a restore and one "
-        "batch.",
+        f"batch. Up to a million keys, the batches replace all events at least once. With more "
+        f"keys, {_FEWEST} batches replace a part of them: they include no merge of all runs, which "
+        "occurs about once per window and writes each event once.",
         key_counts, {"keys": draw}, found, quick=0.01,
         columns=("keys", "rows_per_second", "batch_ms", "written", "read", "snapshot",
                  "restart_ms", "memory_mib"),

@@ -50,7 +50,7 @@ def run(size: float) -> list[Figure]:
                 taken = f"{_each(peer, keys):.0f} ns, {_LIBRARIES[name]}"
                 figures.append(Figure(what, each, taken, ours / peer, limit))
     stored, batch = int(STORED * size), int(BATCH * size)
-    few, many = (stream(keys, batch, filling=batch) for keys in (stored // 10, stored))
+    few, many = (stream(keys, batch) for keys in (stored // 10, stored))
     return [
         *figures,
         Figure(

@@ -16,6 +16,7 @@ from typing import Any
 import griffe
 from docstrings import is_record
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -91,6 +92,20 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     return "".join([*parts, _NAME.sub(_link, markdown[at:])])
 
 
+def on_page_content(html: str, page: Page, **_: Any) -> str:
+    """Require that the page of a name describes all members that it should describe."""
+    name = page.file.src_uri.removeprefix("reference/").removesuffix(".md")
+    for group, names in grouped().items():
+        if name in names:
+            shown = {member for members in _members(public()[name], group) for member in members}
+            missing = [
+                member for member in shown if f'.{member}" class="doc doc-heading"' not in html
+            ]
+            if missing:
+                raise PluginError(f"the page of {name} lacks {', '.join(sorted(missing))}")
+    return html
+
+
 def _without_escapes(code: re.Match[str]) -> str:
     """Code in a table, where GitHub wants a backslash before each bar, and the site none."""
     return code[0].replace("\\|", "|")
@@ -164,8 +179,10 @@ def _page(name: str, group: str, guides: dict[str, str]) -> str:
     lines += ["```python", f"from {module} import {name}", "```", "", f"::: {item.path}"]
     lines += ["    options:", "      show_root_heading: false", "      show_root_toc_entry: false"]
     own, inherited = _members(item, group)
+    # In the order of the page: those that are not listed as members are left out.
+    members = sorted([*own, *inherited], key=lambda member: member != "insert")
     lines += [
-        f"      members: {own or 'false'}",
+        f"      members: {members or 'false'}",
         f"      inherited_members: {inherited or 'false'}",
     ]
     return "\n".join([*lines, "", *_see_also(name, group, guides), ""])

@@ -69,7 +69,7 @@ def _is_usual(value: Any, depth: int) -> bool:
     return False
 
 
-def unpack(data: bytes) -> Any:
+def unpack(data: bytes | memoryview) -> Any:
     """Return the data of bytes. Raises CorruptPage for bytes that ``pack`` cannot produce."""
     return _unpack(data, 0)
 
@@ -88,7 +88,7 @@ def _extend(value: Any) -> Any:
     )
 
 
-def _unpack(data: bytes, depth: int) -> Any:
+def _unpack(data: bytes | memoryview, depth: int) -> Any:
     def restore(code: int, body: bytes) -> Any:
         if code == _TUPLE and depth < _MAX_DEPTH:
             items = _unpack(body, depth + 1)

@@ -26,7 +26,7 @@ import numpy as np
 
 from mta.columns import codec
 from mta.errors import CorruptPage
-from mta.kernels.ranges import rows_of
+from mta.kernels.ranges import Buffer, rows_of
 from mta.times import TimeUnit, require_unit
 
 Rows = Any
@@ -35,7 +35,7 @@ Row = Any
 #: The formats in ``struct`` of columns of Python numbers.
 _PACKED = {"<f8": "d", "<i8": "q"}
 #: A column in a page: its kind and its bytes.
-Payload = tuple[str, bytes]
+Payload = tuple[str, Buffer]
 #: Decimal arithmetic without rounding for all decimals that fit a column.
 DIGITS = Context(prec=100)
 
@@ -380,7 +380,7 @@ class Nullable(Schema):
         return NullableColumn(values, unpacked(data, count) if data else None)
 
 
-def unpacked(bits: bytes, count: int) -> np.ndarray:
+def unpacked(bits: Buffer, count: int) -> np.ndarray:
     """Return bits of a page as booleans."""
     found = np.unpackbits(np.frombuffer(bits, "u1"), count=count, bitorder="little")
     return found.view(bool)
@@ -634,6 +634,6 @@ def next_payload(payloads: Iterator[Any]) -> Payload:
     payload = next(payloads, None)
     if isinstance(payload, (list, tuple)) and len(payload) == 2:
         kind, data = payload
-        if type(kind) is str and type(data) is bytes:
+        if type(kind) is str and type(data) in (bytes, memoryview):
             return kind, data
     raise CorruptPage("a column is missing, or is not a pair of kind and bytes")

@@ -26,25 +26,25 @@ static inline int is_at(const Pages *pages, const Shorts *of, int64_t page, int6
  * first page and an end. UNEVEN if hashes are out of order, or another key has the same hash. */
 int match(const Pages *pages, const Shorts *of, const int64_t *runs, int64_t run_count,
          const Wanted *wanted, int64_t *slots) {
-    for (int64_t run = 0; run < run_count; run++) {
-        uint64_t before = 0, hash;
+    for (int64_t run = 0; run < run_count && wanted->count; run++) {
+        uint64_t before = 0, hash, next = wanted->hashes[0];
         int64_t key = 0, page = runs[2 * run], stop = runs[2 * run + 1];
-        if (page < 0 || stop > pages->count)
-            return REFUSED;
         for (; page < stop; page++) {
-            if (of->counts[page] > INT32_MAX || (of->counts[page] && of->widths[page] != 8))
+            if (page < 0 || page >= pages->count || of->counts[page] > INT32_MAX
+                || (of->counts[page] && of->widths[page] != 8))
                 return REFUSED;
+            const char *hashes = (char *)pages->views[page].buf + of->starts[page];
             for (int64_t place = 0; place < of->counts[page]; place++, before = hash) {
-                memcpy(&hash, (char *)pages->views[page].buf + of->starts[page] + 8 * place, 8);
-                if (hash < before)
-                    return UNEVEN;
-                while (key < wanted->count && wanted->hashes[key] < hash)
-                    key++;
-                if (key == wanted->count || wanted->hashes[key] != hash)
+                memcpy(&hash, hashes + 8 * place, 8);
+                if (before <= hash && hash < next) /* most of them */
                     continue;
-                if (wanted->bounds && !is_at(pages, of, page, place, wanted, key))
+                while (next < hash && key + 1 < wanted->count)
+                    next = wanted->hashes[++key];
+                if (hash < before || (hash == next && wanted->bounds
+                                      && !is_at(pages, of, page, place, wanted, key)))
                     return UNEVEN;
-                slots[key * run_count + run] = (page << 32) + place;
+                if (hash == next)
+                    slots[key * run_count + run] = (page << 32) + place;
             }
         }
     }

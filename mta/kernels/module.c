@@ -5,7 +5,7 @@
 #include "columns.h"
 
 /* Raise this and the REVISION in native.py with any change of the code. */
-#define REVISION 12
+#define REVISION 13
 #define MAX_HELD 24
 
 /* A call's arguments, and the buffers to release when the call ends. */
@@ -234,21 +234,22 @@ static int shorts(const Pages *pages, const int64_t *rows, int64_t size, int cou
 /* Ranges of a column: the bytes of its items, or its integers in 8 bytes each. */
 static PyObject *py_gathered(PyObject *Py_UNUSED(self), PyObject *args) {
     PyObject *found = NULL;
-    int64_t *at[4], n[4], total, short_ones;
+    int64_t *at[5], n[5], total, short_ones;
     Call c = {.args = args};
     Ranges r = {.pages = &c.pages};
     if (pages_of(&c) && numbers(&c, 1, 4, -1, at, n) && shorts(&c.pages, at[0], n[0], 1, &r.column)
         && whole(&c, 5, &short_ones)
         && require(n[2] == n[1] && n[3] == n[1], "columns of one length are wanted")) {
         r.which = at[1], r.firsts = at[2], r.counts = at[3], r.count = n[1];
-        total = total_of(&r, short_ones != 0);
+        total = total_of(&r, short_ones != 0) * (short_ones ? 8 : 1);
         if (require(total >= 0, "a range that its column does not hold")
-            && (found = PyBytes_FromStringAndSize(NULL, short_ones ? 8 * total : total))) {
-            unsigned char *into = (unsigned char *)PyBytes_AsString(found);
-            WITHOUT_LOCK(gather(&r, short_ones != 0, into));
-        }
+            && (found = PyObject_CallFunction(PyTuple_GetItem(args, 6), "L", (long long)total))
+            && (at[4] = column(&c, found, 1, 1, &n[4])) && require(n[4] == total, "too little room"))
+            WITHOUT_LOCK(gather(&r, short_ones != 0, (unsigned char *)at[4]));
     }
     let_go(&c);
+    if (PyErr_Occurred())
+        Py_CLEAR(found);
     return found;
 }
 
@@ -288,7 +289,7 @@ static PyMethodDef METHODS[] = {
     METHOD(ranges, "kind, rows, starts, lengths, out"),
     METHOD(ranks, "times, keys, out, age"),
     METHOD(first_later, "times, bounds, segments, asked, out"),
-    METHOD(gathered, "buffers, column, which, firsts, counts, short"),
+    METHOD(gathered, "buffers, column, which, firsts, counts, short, allocate"),
     METHOD(match, "buffers, columns, runs, hashes, bounds, slots, keys"),
     {"event", (PyCFunction)(void (*)(void))py_event, METH_FASTCALL, "event(block, value, time)"},
     {NULL, NULL, 0, NULL},

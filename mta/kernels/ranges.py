@@ -26,10 +26,10 @@ _WIDTHS = (0, 1, 2, 4, 8)
 
 def bytes_of(
     buffers: Sequence[Buffer], which: np.ndarray, starts: np.ndarray, lengths: np.ndarray
-) -> bytes:
+) -> Buffer:
     """Return the bytes of some ranges.
 
-    >>> bytes_of([b"hello", b"world"], np.array([1, 0]), np.array([0, 2]), np.array([3, 2]))
+    >>> bytes(bytes_of([b"hello", b"world"], np.array([1, 0]), np.array([0, 2]), np.array([3, 2])))
     b'worll'
     """
     return items_of(buffers, _whole(buffers), which, starts, lengths)
@@ -41,11 +41,11 @@ def items_of(
     which: np.ndarray,
     firsts: np.ndarray,
     counts: np.ndarray,
-) -> bytes:
+) -> Buffer:
     """Return the bytes of ranges of a column's items."""
     held = list(buffers)
     if native.compiled is not None:
-        return native.gathered(held, column, which, firsts, counts, False)
+        return native.gathered(held, column, which, firsts, counts, False).data
     return b"".join(_ranges(held, column, which, firsts, counts))
 
 
@@ -81,8 +81,7 @@ def numbers_of(
     """
     held = list(buffers)
     if native.compiled is not None:
-        raw = native.gathered(held, column, which, firsts, counts, True)
-        return np.frombuffer(raw, np.int64)
+        return native.gathered(held, column, which, firsts, counts, True).view(np.int64)
     found = [np.zeros(0, np.int64)]
     pieces = zip(_ranges(held, column, which, firsts, counts), which, counts, strict=True)
     for piece, at, count in pieces:

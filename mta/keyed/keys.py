@@ -23,7 +23,7 @@ import xxhash
 from mta.columns.reading import NEVER_MISSING, is_missing
 from mta.errors import UnsuitableKey
 from mta.kernels.ranges import bytes_of
-from mta.kernels.segments import bounds_of, inverse
+from mta.kernels.segments import bounds_of, group, inverse
 from mta.keyed.key_types import (
     ALLOWED,
     MAX_KEY_BYTES,
@@ -43,6 +43,8 @@ from mta.keyed.key_types import (
 hash_of: Callable[[bytes], int] = xxhash.xxh3_64_intdigest
 #: The bounds of a single integer key, and a mask of its bits.
 _WORD, _WORD_BITS = np.array([0, 8]), (1 << 64) - 1
+#: Fewer hashes than this are sorted at once.
+_FEW = 1 << 12
 
 
 @dataclass(slots=True)
@@ -74,12 +76,13 @@ class Keys:
             return Keys(self.kind, self.hashes[places], blob, _bounds_of_whole(len(places)))
         starts = self.bounds[places]
         lengths = self.bounds[places + 1] - starts
-        blob = np.frombuffer(self.bytes_at(starts, lengths), "u1")
+        blob = self.bytes_at(starts, lengths)
         return Keys(self.kind, self.hashes[places], blob, bounds_of(lengths))
 
-    def bytes_at(self, starts: np.ndarray, lengths: np.ndarray) -> bytes:
+    def bytes_at(self, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Return ranges of the blob, concatenated."""
-        return bytes_of([self.blob.data], np.zeros(len(starts), np.int64), starts, lengths)
+        nothing = np.zeros(len(starts), np.int64)
+        return np.frombuffer(bytes_of([self.blob.data], nothing, starts, lengths), "u1")
 
     def cut(self, start: int, stop: int) -> Keys:
         """Return the keys from ``start`` to ``stop``, as views."""
@@ -150,9 +153,8 @@ def same_bytes(one: Keys, places: np.ndarray, other: Keys, others: np.ndarray) -
     same: np.ndarray = lengths == other.bounds[others + 1] - begins
     if not same.all():
         starts, begins, lengths = starts[same], begins[same], lengths[same]
-    bytes_of_one, bytes_of_other = one.bytes_at(starts, lengths), other.bytes_at(begins, lengths)
-    if bytes_of_one != bytes_of_other:
-        equal = np.frombuffer(bytes_of_one, "u1") == np.frombuffer(bytes_of_other, "u1")
+    equal = one.bytes_at(starts, lengths) == other.bytes_at(begins, lengths)
+    if not equal.all():
         unlike = np.repeat(np.arange(len(lengths)), lengths)[~equal]
         same[np.flatnonzero(same)[unlike]] = False
     return same
@@ -258,12 +260,23 @@ def _in_order(kind: str, packed: Any) -> tuple[Keys, np.ndarray]:
     if kind in WHOLE:
         blob = np.asarray(packed, "<i8")
         hashes = mixed(blob.view("<u8"))
-        order = np.argsort(hashes)
+        order = _order_of(hashes)
         bounds = _bounds_of_whole(len(blob))
         return Keys(kind, hashes[order], blob[order].view("u1"), bounds), order
     lengths = np.fromiter(map(len, packed), np.int64, len(packed))
     every = _hashed(kind, np.frombuffer(b"".join(packed), "u1"), bounds_of(lengths))
-    return distinct_of(every, np.argsort(every.hashes))[:2]
+    return distinct_of(every, _order_of(every.hashes))[:2]
+
+
+def _order_of(hashes: np.ndarray) -> np.ndarray:
+    """Return the order of hashes: by their first halves, then of the few that share one."""
+    if len(hashes) < _FEW:
+        return np.argsort(hashes)
+    order = group(hashes >> np.uint64(32), (1 << 32) - 1)
+    lined = hashes[order]
+    if (lined[1:] < lined[:-1]).any():
+        order = order[np.argsort(lined, kind="stable")]
+    return order
 
 
 def _one(kind: str, packed: Any) -> Keys:
@@ -297,7 +310,7 @@ def _hashed(kind: str, blob: np.ndarray, bounds: np.ndarray) -> Keys:
         by_length = np.argsort(lengths, kind="stable")
         lined = lengths[by_length]
         cuts = [0, *(np.flatnonzero(np.diff(lined)) + 1).tolist(), len(lined)]
-        raw = np.frombuffer(found.bytes_at(bounds[by_length], lined), "u1")
+        raw = found.bytes_at(bounds[by_length], lined)
         ends = bounds_of(lined)
         for start, stop in pairwise(cuts):
             of = by_length[start:stop]
@@ -599,7 +612,11 @@ def _of_whole(kind: str | None, column: np.ndarray) -> Distinct:
     if span == 1:
         return Distinct(kind, wide[:1], np.zeros(len(column), np.int64))
     if span > 4 * len(column) + 1024:
-        return Distinct(kind, *np.unique(wide, return_inverse=True))
+        hashes = mixed(wide.view("<u8"))  # no two integers have the same
+        order = _order_of(hashes)
+        lined = hashes[order]
+        first = np.append(True, lined[1:] != lined[:-1])
+        return Distinct(kind, wide[order[first]], (np.cumsum(first) - 1)[inverse(order)])
     seen = np.zeros(span, bool)
     seen[wide - least] = True
     ranks = np.cumsum(seen) - 1

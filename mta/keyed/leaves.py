@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import msgpack
 import numpy as np
@@ -383,14 +384,14 @@ class Leaves:
 
     def _bytes(
         self, column: int, pages: np.ndarray, firsts: np.ndarray, counts: np.ndarray
-    ) -> bytes:
+    ) -> Buffer:
         """Return the bytes of ranges of items of a column of each page."""
         return items_of(self._pages, self._columns[column], pages, firsts, counts)
 
     def _window_snapshots(self, pages: np.ndarray, places: np.ndarray) -> list[bytes]:
         begins, sizes = self._ranges(_SNAPSHOT_ENDS, pages, places, self._sizes[_SNAPSHOTS])
-        blob, bounds = self._bytes(_SNAPSHOTS, pages, begins, sizes), bounds_of(sizes)
-        return [blob[a:b] for a, b in zip(bounds.tolist(), bounds[1:].tolist(), strict=False)]
+        blob = bytes(self._bytes(_SNAPSHOTS, pages, begins, sizes))
+        return [blob[a:b] for a, b in pairwise(bounds_of(sizes).tolist())]
 
     def _rows(self, pages: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> Rows:
         schema = self._layout.schema

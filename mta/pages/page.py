@@ -170,7 +170,7 @@ def read_columns(count: Any, columns: Any, layout: Layout) -> Group:
             raise CorruptPage(
                 f"a column of {len(data)} bytes of {found!r} stands for {count} names"
             )
-        names = [data[at : at + NAME_BYTES] for at in range(0, len(data), NAME_BYTES)]
+        names = [bytes(data[at : at + NAME_BYTES]) for at in range(0, len(data), NAME_BYTES)]
     if next(payloads, None) is not None:
         raise CorruptPage("it has too many columns")
     return Group(rows, times, names, count)

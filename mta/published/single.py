@@ -353,7 +353,7 @@ class SingleKeys:
                 start, stop = int(table.bounds[place]), int(table.bounds[place + 1])
                 times = [] if table.times is None else table.times[start:stop].tolist()
                 dumped = table.schema.dump(table.schema.cut(table.rows, start, stop))
-                columns = [data for _, data in dumped]
+                columns = [bytes(data) for _, data in dumped]
                 _take(parts, _Part(int(table.marks[place]), stop - start, times, columns))
                 break
             place += 1

@@ -414,7 +414,8 @@ def _fuzz(rng: random.Random) -> None:  # noqa: C901
             numbers(count), numbers(4), numbers(more), numbers(more), numbers(more)
         ),
         lambda: module.gathered(
-            buffers(), column_of(), numbers(more), numbers(more), numbers(more), rng.random() < 0.5
+            buffers(), column_of(), numbers(more), numbers(more), numbers(more),
+            rng.random() < 0.5, rng.choice([native.ROOM, bytearray, bytes, None, lambda _: b""]),
         ),
         lambda: module.match(
             buffers(), column_of(3), numbers(2 * pages), numbers(more),
@@ -498,6 +499,7 @@ DIGESTS = {
     10: "7f2dbae2fe6a2a1e",
     11: "ee5a40a810913656",
     12: "fa46f7e6bcc2d0fb",
+    13: "60e28391aae303dd",
 }
 
 

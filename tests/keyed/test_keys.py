@@ -437,6 +437,24 @@ def test_keys_whose_hashes_collide_stay_separate(
     assert all(a < b for a, b, p, q in pairs if p == q)
 
 
+@pytest.mark.parametrize("span", [100, 10**5, 2**62])
+def test_long_columns_of_integers_are_read(span: int) -> None:
+    column = np.random.default_rng(1).integers(-span, span, 10_000)
+    assert read(column) == column.tolist()
+
+
+@pytest.mark.parametrize("halves", [1, 50, 2**32])
+def test_long_columns_are_in_order_of_hashes_with_equal_halves(
+    halves: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = module.hash_of
+    monkeypatch.setattr(
+        module, "hash_of", lambda key: ((whole(key) >> 32) % halves << 32) + whole(key) % 2**32
+    )
+    column = [f"key {number % 7_000}" for number in range(10_000)]
+    assert read(column) == column
+
+
 def test_parts_of_keys() -> None:
     keys, _ = read_keys(TEXT, None)
     column = keys.as_column().tolist()
