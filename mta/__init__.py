@@ -3,7 +3,7 @@
 Start with ``Window``, a monoid and a policy from this module. Each package imports only packages
 that are listed before it:
 
-- ``errors``, ``times``, ``zones``: errors; times as whole microseconds; time zones
+- ``errors``, ``times``: errors; times as whole microseconds, and time zones
 - ``kernels``, ``columns``: numeric code without monoids; values and partials as columns
 - ``recipes``: how monoids and frames were constructed, as plain data
 - ``dataframes``: data frames of pandas, polars and Arrow
@@ -29,12 +29,11 @@ from mta import errors as errors
 
 # isort: split
 from mta import frames, monoids
-from mta.audit.description import SnapshotSummary, SubWindow, describe_snapshot
-from mta.evaluators.amortized_mta import AmortizedMTA
+from mta.audit.walk import SnapshotSummary, SubWindow, describe_snapshot
+from mta.evaluators.amortized_mta import AmortizedMTA, LogMTA
 from mta.evaluators.coverage import Coverage, Incomplete
 from mta.evaluators.fiba import FiBA
 from mta.evaluators.flatfat import PagedFlatFAT
-from mta.evaluators.log_mta import LogMTA
 from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.evaluators.steady_mta import SteadyMTA
 from mta.frames import *  # noqa: F403

@@ -11,8 +11,8 @@ import pandas as pd
 from pyspark.sql import SparkSession
 
 from mta import KeyedWindows
-from mta.audit.description import SnapshotSummary
 from mta.audit.keyed import OpaqueKeys
+from mta.audit.walk import SnapshotSummary
 from mta.columns.schemas import shown_column
 from mta.errors import MissingPage, SnapshotMismatch
 from mta.evaluators.coverage import Incomplete

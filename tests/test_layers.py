@@ -100,7 +100,7 @@ def test_the_core_needs_no_extra() -> None:
 #: The packages of each package from the ground up: each may import those before it.
 LAYERS: dict[str, tuple[str, ...]] = {
     "mta": (
-        "errors", "times", "zones", "datasets", "kernels", "columns", "recipes", "dataframes",
+        "errors", "times", "datasets", "kernels", "columns", "recipes", "dataframes",
         "monoids", "in_order", "folds", "frames", "pages", "logs", "evaluators",
         "publishing", "windows", "triggers", "keyed", "planning", "audit", "published", "laws",
         "serve", "cli",

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from mta.zones import Zone
+from mta.times import Zone
 
 EPOCH = datetime(1970, 1, 1)
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "America/Sao_Paulo", "Australia/Lord_Howe",

@@ -25,21 +25,29 @@ from typing import Any
 
 import numpy as np
 
-from mta.audit.description import SnapshotSummary, SubWindow, describe_snapshot
-from mta.audit.walk import Audit, Damage, audit, is_garbage, live_keys
+from mta.audit.walk import (
+    Audit,
+    Damage,
+    SnapshotSummary,
+    SubWindow,
+    audit,
+    describe_snapshot,
+    is_garbage,
+    live_keys,
+)
 from mta.columns.schemas import Payload, Row, Rows, Schema
 from mta.errors import CorruptPage, MissingPage, UnsuitableKey
 from mta.evaluators.coverage import Incomplete
 from mta.frames.base import AbstractPolicy
 from mta.frames.known import policy_of
-from mta.keyed import pages
+from mta.keyed import leaves
 from mta.keyed.coverage import incomplete_after
 from mta.keyed.keys import read_key
+from mta.keyed.leaves import LIST, Entry, Index, digests
 from mta.keyed.lsm import LSMTree, Run
-from mta.keyed.pages import LIST, Entry, Index, digests
 from mta.keyed.snapshot import KeyedSnapshot, UnreadSnapshot
 from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table
-from mta.pages.page import key_of
+from mta.pages import key_of
 from mta.windows.opaque import Opaque, restore_opaque
 from stores import PageStore, open_store
 
@@ -298,7 +306,7 @@ class OpaqueKeys:
                 try:
                     if data is None:
                         raise CorruptPage("it is not in the store")
-                    content = pages.decode(self._layout, level, run.number, name, data)
+                    content = leaves.decode(self._layout, level, run.number, name, data)
                     assert not isinstance(content, list)  # only tables and indexes are here
                     what = _difference(content, index, at)
                     if what is not None:

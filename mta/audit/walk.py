@@ -1,14 +1,16 @@
-"""Verify every page that a snapshot refers to, or list every page that it keeps alive.
+"""Describe a snapshot, verify every page that it refers to, or list every page that it keeps alive.
 
-The audit starts at the tails and goes down (invariants 1 and 2 of ``levels.py``). It compares each
-page with what its parent says about it: its digest, window, level and group. It also checks that
-the page is full, that its times do not decrease and end with the parent's time, and that its fold
-equals the parent's partial. The audit continues after damage. It cannot reach the pages below a
-damaged inner page, and does not report them.
+The audit starts at the tails and goes down (invariants 1 and 2 of ``logs.levels.queues``). It
+compares each page with what its parent says about it: its digest, window, level and group. It also
+checks that the page is full, that its times do not decrease and end with the parent's time, and
+that its fold equals the parent's partial. The audit continues after damage. It cannot reach the
+pages below a damaged inner page, and does not report them.
 
 A snapshot names pages from ``swept`` on. Its windows need those from the front on. Earlier pages
 serve earlier snapshots, and a later checkpoint may already have deleted them. So a missing earlier
 page is *gone*, not damaged.
+
+A description (``describe_snapshot``) needs neither the monoid nor a page.
 
     >>> from mta import CountWindow, Max, Window
     >>> window = Window(Max(), CountWindow(8), name="demo", arity=2)
@@ -32,11 +34,11 @@ from typing import Protocol
 
 import numpy as np
 
-from mta.errors import CorruptPage, MissingPage, NotPageable
-from mta.logs.base import Named
-from mta.pages import page
-from mta.pages.page import NO_NAME, Group
+from mta.errors import CorruptPage, CorruptSnapshot, MissingPage, NotPageable
+from mta.logs.levels.log import LevelLog, check_tails
+from mta.pages import NO_NAME, Group, Named, Snapshot, decode, key_of, name_of
 from mta.windows.engine import Engine
+from mta.windows.shared_snapshot import WindowState, shared_snapshot
 from mta.windows.window import Window
 from stores import PageStore
 
@@ -137,7 +139,7 @@ def live_keys(window: Window | Sharing, own: bool = False) -> Iterator[str]:
         named = waiting.pop()
         if named.name == NO_NAME or (own and not named.needed):
             continue
-        yield page.key_of(engine.name, named.level, named.number, named.name)
+        yield key_of(engine.name, named.level, named.number, named.name)
         if named.level:
             try:
                 group = tree.read(named)
@@ -188,7 +190,7 @@ class _Auditor:
                     self.walk(self._tree.pages_below(named, group))
 
     def _key(self, named: Named) -> str:
-        return page.key_of(self._name, named.level, named.number, named.name)
+        return key_of(self._name, named.level, named.number, named.name)
 
     def _verify(self, named: Named, data: bytes | None) -> Group | None:
         """Return the page as a group, repaired if necessary; None if it is unreadable."""
@@ -217,11 +219,11 @@ class _Auditor:
         level, number, name = named.level, named.number, named.name
         if data is None:
             return None, "it is not in the store"
-        if page.name_of(data) != name:
+        if name_of(data) != name:
             return None, "its bytes do not match its name"
         layout = self._tree.layout_of(level)
         try:
-            group = page.decode(data, self._name, level, number, name, layout)
+            group = decode(data, self._name, level, number, name, layout)
         except CorruptPage as error:
             return None, str(error.__cause__ or error)
         return group, self._tree.difference(named, group)
@@ -246,3 +248,98 @@ class _Auditor:
         self._store.flush()
         group, what = self._read(named, self._store.get_many([self._key(named)])[0])
         return group if what is None else None
+
+
+# --- descriptions, without reading a page ---------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SubWindow:
+    """One of the windows in a snapshot of multiple windows."""
+
+    name: str
+    policy: str
+    events: int
+    front: int
+    pages: int | None
+    """Pages with events of the window, and their inner pages; None if unknown without pages."""
+
+
+@dataclass(frozen=True)
+class SnapshotSummary:
+    """A summary of the window or windows in a snapshot."""
+
+    window: str
+    monoid: str
+    policy: str
+    algorithm: str
+    events: int
+    front: int
+    back: int
+    levels: int
+    pages: int
+    snapshot_bytes: int
+    late: int | None
+    """Events dropped as too late; None if they are only counted for all keys together."""
+    invalid: int | None
+    ahead: int | None
+    """Events dropped as too far ahead of the clock."""
+    front_time: int | None
+    last_time: int | None
+    windows: tuple[SubWindow, ...] = ()
+    """The windows by name, if multiple windows share these events."""
+
+
+def describe_snapshot(data: bytes) -> SnapshotSummary:
+    """Return a summary of a snapshot; no store call.
+
+    Raises CorruptSnapshot.
+
+    Args:
+        data: What ``checkpoint`` returned.
+
+    >>> from mta import CountWindow, Max, Window, describe_snapshot
+    >>> window = Window(Max(), CountWindow(3), name="described")
+    >>> _ = window.extend([1.0, 5.0, 2.0, 3.0])
+    >>> describe_snapshot(window.checkpoint()).events
+    3
+    """
+    shared = shared_snapshot(data)
+    snapshot = Snapshot.decode(data if shared is None else shared.events)
+    states = [] if shared is None else shared.windows
+    return SnapshotSummary(
+        window=snapshot.window,
+        monoid=snapshot.monoid[0],
+        policy=", ".join(f"{w.name}={w.policy[0]}" for w in states) or snapshot.policy[0],
+        algorithm=snapshot.algorithm,
+        events=snapshot.back - snapshot.front,
+        front=snapshot.front,
+        back=snapshot.back,
+        levels=snapshot.levels,
+        pages=snapshot.pages,
+        snapshot_bytes=len(data),
+        late=snapshot.counts[0],
+        invalid=snapshot.counts[1],
+        ahead=snapshot.counts[2],
+        front_time=snapshot.front_time,
+        last_time=snapshot.last_time,
+        windows=tuple(_described(state, snapshot) for state in states),
+    )
+
+
+def _described(state: WindowState, snapshot: Snapshot) -> SubWindow:
+    pages = _pages_from(state.front, snapshot) if snapshot.algorithm == LevelLog.name else None
+    return SubWindow(state.name, state.policy[0], snapshot.back - state.front, state.front, pages)
+
+
+def _pages_from(front: int, snapshot: Snapshot) -> int:
+    """Return how many pages have events from a position on, which is known for level queues."""
+    if [type(part) for part in snapshot.state] != [int, list, list]:
+        raise CorruptSnapshot("the snapshot cannot be read: its state is not that of an event log")
+    swept, _, tails = snapshot.state
+    check_tails(snapshot, swept, tails)
+    pages, span = 0, snapshot.leaf_arity
+    for number, *_ in tails:
+        pages += max(0, number - front // span)
+        span *= snapshot.arity
+    return pages

@@ -3,6 +3,5 @@
 - ``commands``: from options to an exit code
 - ``snapshots``: ``inspect``, ``check`` and ``gc`` for snapshots in files
 - ``serving``, ``planning``: the options of the server; plans of windows
-- ``console``, ``output``: what the commands print, and in which form
-- ``exits``: the exit codes, and the code of each error
+- ``console``: what the commands print, in which form, and their exit codes
 """

@@ -20,9 +20,7 @@ from typing import Any
 
 from mta import __version__
 from mta.cli import planning, serving, snapshots
-from mta.cli.console import as_options, at_least_one, say
-from mta.cli.exits import MEANINGS, Exit, exit_code
-from mta.cli.output import printing
+from mta.cli.console import MEANINGS, Exit, as_options, at_least_one, exit_code, printing, say
 from mta.kernels import native
 from stores import installed_stores
 from stores.errors import MissingDependency, pip_install
@@ -130,7 +128,7 @@ class CommandLine:
         return parser
 
     def run(self, arguments: Sequence[str] | None = None) -> int:
-        """Run the command of these arguments; return its exit code (``mta.cli.exits``)."""
+        """Run the command of these arguments; return its exit code (``mta.cli.console``)."""
         given = vars(self.parser.parse_args(arguments))
         name: str = given.pop("name")
         command: Command = given.pop("command")

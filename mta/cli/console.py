@@ -1,22 +1,32 @@
-"""Output and input of the commands: progress, tables, and the types of options."""
+"""Output and input of the commands: lines, tables, progress, types of options, and exit codes.
+
+``say`` prints a line for people. ``note`` and ``note_item`` record the same facts for programs.
+With ``--json``, the command prints no lines, but ends with one JSON document of all facts. How much
+is printed, and in which form, is one setting for the whole command (``printing``).
+
+The name of an error's class, or of one of its bases, determines the exit code. Errors in workers of
+Spark reach the command only as text, and get the same codes. ``docs/commands.md`` says what a
+script should do about each code.
+"""
 
 from __future__ import annotations
 
+import errno
+import json
+import logging
 import re
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from enum import IntEnum
 from shlex import quote
 from shutil import which
+from typing import Any
 
-from mta.cli.output import prints_lines, say
 from mta.times import to_duration
 from stores.errors import WindowStoreError
-
-__all__ = [
-    "InvalidCommand", "ProgressLine", "as_options", "at_least_one", "human_duration",
-    "own_command", "plural", "say", "seconds", "table",
-]  # fmt: skip
 
 
 class InvalidCommand(WindowStoreError, ValueError):
@@ -135,3 +145,156 @@ def seconds(text: str) -> float:
         return to_duration(text) / 1e6
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from None
+
+
+# --- what is printed ------------------------------------------------------------------------------
+
+
+_LOGGERS = ("mta", "stores", "spark_integration")
+_lines: ContextVar[bool] = ContextVar("_lines", default=True)
+_document: ContextVar[dict[str, Any] | None] = ContextVar("_document", default=None)
+
+
+@contextmanager
+def printing(
+    *, quiet: bool = False, verbose: bool = False, as_json: bool = False
+) -> Iterator[None]:
+    """Set what the commands in this context print: no lines if ``quiet``, JSON if ``as_json``.
+
+    Loggers write warnings to stderr; with ``quiet`` only errors, and with ``verbose`` everything.
+    A command that raises an error prints no document.
+    """
+    facts: dict[str, Any] | None = {} if as_json else None
+    tokens = _lines.set(not (quiet or as_json)), _document.set(facts)
+    level = logging.ERROR if quiet else logging.DEBUG if verbose else logging.WARNING
+    shown = logging.StreamHandler(sys.stderr)
+    shown.setFormatter(logging.Formatter("mta: %(message)s"))
+    before = {name: logging.getLogger(name).level for name in _LOGGERS}
+    for name in _LOGGERS:
+        logging.getLogger(name).setLevel(level)
+        logging.getLogger(name).addHandler(shown)
+    try:
+        yield
+    finally:
+        _lines.reset(tokens[0])
+        _document.reset(tokens[1])
+        for name, earlier in before.items():
+            logging.getLogger(name).removeHandler(shown)
+            logging.getLogger(name).setLevel(earlier)
+    if facts is not None:
+        _print(json.dumps(facts, indent=1))
+
+
+def prints_lines() -> bool:
+    """Return whether ``say`` prints anything."""
+    return _lines.get()
+
+
+def say(text: str = "") -> None:
+    """Print one line and flush it, unless lines are suppressed."""
+    if prints_lines():
+        _print(text)
+
+
+def note(**facts: Any) -> None:
+    """Add facts to the JSON document, if there is one; JSON types only."""
+    document = _document.get()
+    if document is not None:
+        document.update(facts)
+
+
+def note_item(name: str, **facts: Any) -> None:
+    """Append an item to a list in the document; call ``note`` with an empty list first."""
+    document = _document.get()
+    if document is not None:
+        document.setdefault(name, []).append(facts)
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+# --- exit codes -----------------------------------------------------------------------------------
+
+
+class Exit(IntEnum):
+    """The exit codes; 130 is the usual code after Ctrl-C."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    DAMAGED = 3
+    DENIED = 4
+    UNAVAILABLE = 5
+    NO_SPACE = 6
+    INTERRUPTED = 130
+
+
+MEANINGS = {
+    Exit.DONE: "done",
+    Exit.FAILED: "failed for a reason that no other code names, or a bug",
+    Exit.USAGE: "options, settings or data that you can correct, or a library to install",
+    Exit.DAMAGED: "damaged or missing pages, snapshots or files",
+    Exit.DENIED: "access denied: credentials or rights",
+    Exit.UNAVAILABLE: "the store does not answer: try again later",
+    Exit.NO_SPACE: "no space on disk or in the store: make room, then try again",
+    Exit.INTERRUPTED: "interrupted by Ctrl-C",
+}
+_BY_CLASS = {
+    "WindowStoreError": Exit.USAGE,
+    "StoreUnavailable": Exit.UNAVAILABLE,
+    "BrokerUnavailable": Exit.UNAVAILABLE,
+    "StoreAccessDenied": Exit.DENIED,
+    "InputDenied": Exit.DENIED,
+    "StoreFull": Exit.NO_SPACE,
+    "StoreDamaged": Exit.DAMAGED,
+    "CorruptPage": Exit.DAMAGED,
+    "CorruptSnapshot": Exit.DAMAGED,
+    "CorruptState": Exit.DAMAGED,
+    "MissingPage": Exit.DAMAGED,
+    "RunFailed": Exit.FAILED,
+    "DemoFailed": Exit.FAILED,
+    "InvariantViolation": Exit.FAILED,
+    "PartialBatch": Exit.FAILED,
+    "StoreClosed": Exit.FAILED,
+    "WindowBusy": Exit.FAILED,
+}
+_BY_NUMBER = {
+    errno.EACCES: Exit.DENIED,
+    errno.EPERM: Exit.DENIED,
+    errno.EROFS: Exit.DENIED,
+    errno.ENOSPC: Exit.NO_SPACE,
+    errno.EDQUOT: Exit.NO_SPACE,
+}
+#: What Python's and Java's errors say about a full disk.
+FULL_DISK = ("No space left on device", "Disk quota exceeded")
+
+
+def exit_code(error: Exception) -> Exit | None:
+    """Return the exit code of an error; None for a bug, which is shown with its traceback."""
+    if not isinstance(error, WindowStoreError):
+        return _BY_NUMBER.get(error.errno or 0) if isinstance(error, OSError) else None
+    code = _of_class(type(error))
+    if code is Exit.USAGE and isinstance(error.__cause__, OSError):
+        return _BY_NUMBER.get(error.__cause__.errno or 0, code)
+    return _of_text(str(error)) if code is Exit.FAILED else code
+
+
+def _of_class(kind: type[BaseException]) -> Exit:
+    return next(_BY_CLASS[each.__name__] for each in kind.__mro__ if each.__name__ in _BY_CLASS)
+
+
+def _of_text(text: str) -> Exit:
+    """Return the code of an error whose class a failed query's text names: ``StoreFull: ...``."""
+    if any(words in text for words in FULL_DISK):
+        return Exit.NO_SPACE
+    known = {each.__name__: each for each in _below(WindowStoreError)}
+    named = (known.get(name) for name in re.findall(r"(?:^|\s)([A-Z]\w+): ", text))
+    return next((_of_class(kind) for kind in named if kind is not None), Exit.FAILED)
+
+
+def _below(kind: type[BaseException]) -> Iterator[type[BaseException]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _below(each)

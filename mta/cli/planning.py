@@ -8,13 +8,11 @@ from argparse import ArgumentParser, ArgumentTypeError
 from dataclasses import asdict
 from typing import Any
 
-from mta.cli.console import InvalidCommand, at_least_one, say, seconds
-from mta.cli.output import note
+from mta.cli.console import InvalidCommand, at_least_one, note, say, seconds
 from mta.frames import CountWindow, TimeWindow
 from mta.keyed.bucket import LOCAL_PAGE, REMOTE_PAGE
-from mta.planning.costs import MEASURED, Costs, measure
-from mta.planning.plan import Plan, plan
-from mta.planning.workload import Workload
+from mta.planning.expected import Workload
+from mta.planning.plan import MEASURED, Costs, Plan, measure, plan
 from mta.windows.display import human_bytes
 from stores import ping_store
 from stores.address import without_credentials

@@ -26,13 +26,27 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from mta.audit.description import SnapshotSummary, describe_snapshot
 from mta.audit.keyed import OpaqueKeys
 from mta.audit.published import needed_by_published
-from mta.audit.walk import Audit, Sharing, audit, is_garbage, live_keys
-from mta.cli.console import InvalidCommand, human_duration, plural, say, table
-from mta.cli.exits import Exit
-from mta.cli.output import note, note_item
+from mta.audit.walk import (
+    Audit,
+    Sharing,
+    SnapshotSummary,
+    audit,
+    describe_snapshot,
+    is_garbage,
+    live_keys,
+)
+from mta.cli.console import (
+    Exit,
+    InvalidCommand,
+    human_duration,
+    note,
+    note_item,
+    plural,
+    say,
+    table,
+)
 from mta.errors import CorruptPage, MissingPage
 from mta.evaluators.coverage import Incomplete
 from mta.kernels import native

@@ -26,7 +26,7 @@ import numpy as np
 
 from mta.columns import codec
 from mta.errors import CorruptPage
-from mta.kernels.ranges import Buffer, rows_of
+from mta.kernels.native import Buffer, rows_of
 from mta.times import TimeUnit, require_unit
 
 Rows = Any

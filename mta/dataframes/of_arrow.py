@@ -15,13 +15,15 @@ from mta.dataframes.base import (
     SUM_DIGITS,
     Column,
     Frame,
+    Maker,
     Moments,
     Result,
     flattened,
     marked,
+    plain_value,
+    read_type,
     split,
 )
-from mta.dataframes.sql_types import Maker, plain_value, read_type
 
 _types = pa.types
 

@@ -3,7 +3,7 @@
 - ``observed``: what policies can observe of a window
 - ``cursor``: a front over the events of a log, with a stack of suffix folds
 - ``ends``: cursors of frames that end before the newest event
-- ``amortized_mta``, ``log_mta``, ``steady_mta``: the MTA paper's algorithms, cursors over levels
+- ``amortized_mta``, ``steady_mta``: the MTA paper's algorithms, cursors over levels
 - ``flatfat``, ``reactive``: FlatFAT and the Reactive Aggregator, over blocks
 - ``fiba``: FiBA, a cursor over the log of a finger tree
 - ``coverage``: which events are missing from a window

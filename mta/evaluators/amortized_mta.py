@@ -1,7 +1,7 @@
-"""Amortized MTA (MTA paper, section 4.2): any associative operation at O(1) combines per event.
+"""Amortized MTA and Log MTA: any associative operation at O(1) or O(log n) combines per event.
 
-A stack (``cursor``) evaluates level queues (``logs.levels``). The parts of the paper are
-implemented as follows:
+Amortized MTA is section 4.2 of the MTA paper. A stack (``cursor``) evaluates level queues
+(``logs.levels``). The parts of the paper are implemented as follows:
 
 - The *stack* has the suffix folds of the groups on the path to the front (Algorithms 4 to 7). Its
   last entry has the folds S from each event of the leaf at the front. An eviction uses the next
@@ -32,6 +32,23 @@ amortized:
 So a slide with its query takes at most 7 combines with pairs, and little more than 3 with large
 leaf groups. A single call takes at most 2 (L + a * levels) combines.
 
+Log MTA (section 4.1) evaluates level queues by range folds. The paper keeps both side branches up
+to date. An insertion propagates along the right branch (Algorithm 1), and an eviction prunes and
+recomputes the left branch (Algorithm 2). The result is at the root. Here, the left branch is folded
+when the front reaches a leaf, by one range fold of the levels (``LeafReader.fold``) and the suffix
+folds of the leaf's events. While the front is in that leaf, the right branch is one running fold.
+Nothing else is remembered.
+
+The printed Algorithm 1 overflows the root and loses an aggregate there. Instead, sealed groups move
+up as in ``logs.levels.queues``. Figure 2 shows a bulk eviction: a maximum over times with a window
+of four units, when 8 arrives after 1 to 4:
+
+    [1 2] [3 4] [8 .]   with 4 evicted at the top   ->   [8 .]
+
+An insert takes 1 combine, and one per level if a group is sealed. A query takes 1. If the front has
+reached another leaf, after one or many evictions, a query takes at most 2 * arity * levels, and one
+page read per level.
+
 In a snapshot, after the common fields (``logs.levels.log`` describes swept, kept and tails):
 
 state    = [swept, kept, folds, tails]
@@ -56,14 +73,12 @@ from mta.evaluators.cursor import Cursor
 from mta.evaluators.ends import EarlyCursor, cursor_of
 from mta.folds.sliding import Events, has_kernel
 from mta.frames.windows import CountWindow, TimeWindow
-from mta.logs.base import Batch, OrderedEvents, Prefetched, Setting
-from mta.logs.leaves import Chunk
+from mta.logs.base import Batch, Chunk, OrderedEvents, Prefetched, Setting
 from mta.logs.levels.log import LeafReader
-from mta.logs.levels.read_ahead import ReadAhead
+from mta.logs.levels.queues import ReadAhead
 from mta.logs.levels.search import Segment, SegmentedWindow
 from mta.monoids.base import Partial, Refold
-from mta.pages.page import Layout, read_columns
-from mta.pages.snapshot import Snapshot, corrupt
+from mta.pages import Layout, Snapshot, corrupt, read_columns
 
 #: A chunk of a batch has at most this many bytes of values, or this many events if that is more.
 _BYTES, _EVENTS = 1 << 21, 1 << 16
@@ -336,3 +351,21 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
             self.cursor.place(self.front, self.back)
             self.cursor.have(partials.cut(folds, 0, 1))
         self.restore_front_time(snapshot.front_time)
+
+
+# --- Log MTA --------------------------------------------------------------------------------------
+
+
+class RangeEvaluator(Cursor):
+    """A window that folds a range of the log at each leaf, in O(log n), without a stack."""
+
+    def _behind(self, position: int, back: int) -> Partial:
+        self._stack.clear()
+        return self.events.fold(position, back)
+
+
+class LogMTA(AmortizedMTA):
+    """A window with O(log n) insertion, eviction and bulk eviction."""
+
+    name = "Log MTA"
+    evaluator = RangeEvaluator

@@ -34,18 +34,17 @@ call fails, the front has not moved, or the cursor is behind and moves later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from sys import maxsize
-from typing import Any
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.evaluators.observed import ObservedWindow
+from mta.evaluators.observed import ObservedEvents
 from mta.folds.sliding import (
     EachFront,
     Events,
@@ -61,8 +60,18 @@ from mta.folds.sliding import (
 )
 from mta.frames.base import AbstractPolicy
 from mta.kernels.native import Sweep
-from mta.logs.base import Batch, Lens, OrderedEvents, PathGroup, Prefetched, Recent
-from mta.logs.leaves import Chunk, Leaf, SearchedTimes, suffixes_of
+from mta.logs.base import (
+    Batch,
+    Chunk,
+    Leaf,
+    Lens,
+    OrderedEvents,
+    PathGroup,
+    Prefetched,
+    Recent,
+    SearchedTimes,
+    suffixes_of,
+)
 from mta.logs.ranges import Positions
 from mta.monoids.base import AbstractMonoid, Partial
 
@@ -83,13 +92,9 @@ class Folds:
     )  # fmt: skip
 
     def __init__(
-        self,
-        start: int,
-        stop: int,
-        rows: Rows,
-        starts: np.ndarray | range | None = None,
+        self, start: int, stop: int, rows: Rows, starts: np.ndarray | range | None = None,
         level: int | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.start, self.stop, self.rows = start, stop, rows
         #: The starts of the folds; None if there is a fold from each event before ``stop``.
         self.starts = starts
@@ -141,10 +146,6 @@ class Entering:
     total: Partial | None = None
     """The aggregate of the events before the last stop, if a kernel has computed it."""
 
-    def known(self) -> Partial | None:
-        """Return the aggregate of the events before the last stop; None without any."""
-        return self.upto(int(self.stops[-1])) if self.total is None else self.total
-
     def upto(self, stop: int) -> Partial | None:
         """Return the aggregate of the first events; None without any."""
         if not stop:
@@ -152,7 +153,7 @@ class Entering:
         return self.sliding.monoid.partials.at(self.sliding.prefixes, stop - 1)
 
 
-class Cursor(ObservedWindow):
+class Cursor(ObservedEvents):
     """One window over shared events: its policy and its front.
 
     ``lenses`` extract from a partial the aggregates that policies observe, by the policy's ``id``.
@@ -163,14 +164,11 @@ class Cursor(ObservedWindow):
     ends_early = False
 
     def __init__(
-        self,
-        monoid: AbstractMonoid,
-        policy: AbstractPolicy,
-        events: OrderedEvents,
+        self, monoid: AbstractMonoid, policy: AbstractPolicy, events: OrderedEvents,
         lenses: Mapping[int, Lens] | None = None,
-    ) -> None:
-        super().__init__(monoid, lenses)
-        self.policy, self.events = policy, events
+    ) -> None:  # fmt: skip
+        super().__init__(monoid, events, lenses)
+        self.policy = policy
         self.front = self.back = events.kept_from
         self._stamp = events.stamp
         #: Whether ``recede`` has moved the front back to the start of the folds S.
@@ -268,14 +266,15 @@ class Cursor(ObservedWindow):
         self._fresh()
         now = self.front, self.back, self._stamp
         if self._asked != now:
-            self._asked, self._result = now, self._find()
+            self._asked, self._result = now, self._find(self.front)
         return self._result
 
-    def _find(self) -> Partial:
-        front = self.front
+    def _find(self, front: int) -> Partial:
+        stack = self._stack
         if not self._is_held(front):
-            self._drop(front)
-            if self._stack[-1].knows(front) if self._stack else self.events.path(front):
+            while stack and stack[-1].stop < front + (stack[-1].starts is None):
+                self._pop()
+            if stack[-1].knows(front) if stack else self.events.path(front):
                 return self._behind(front, self.back)  # a leaf starts here: it need not be read
             self.hold()
         return self._at(self._stack[-1], front)
@@ -415,33 +414,23 @@ class Cursor(ObservedWindow):
             at = max(0, count - _RECENT) if entering.total is None else 0
             if count - at >= _RECENT or previous + at - top.mark > _FAR:
                 top.mark, top.before = previous + at, self._joined(top.since, entering.upto(at))
-            self._grow(entering.known())
+            self._grow(entering.upto(count) if entering.total is None else entering.total)
 
     def _folds(self, entering: Entering, done: int, fronts: EachFront, is_stored: bool) -> Rows:
         """Return the aggregates after the events of a piece of a run."""
         sliding, stops = entering.sliding, entering.stops[done : done + len(fronts)]
         if not is_stored:
             return sliding.between(fronts, stops)
-        folds, monoid = self._held_folds(fronts, entering.first), self.monoid
-        return monoid.combine_rows(folds, sliding.upto(stops), len(fronts))
-
-    def _held_folds(self, fronts: EachFront, back: int) -> Rows:
-        """Return the existing folds from fronts, counted from the back, to the back."""
-        monoid, top = self.monoid, self._stack[-1]
-        folds = rows_at(monoid, top.rows, fronts, top.start - back)
-        if (behind := self._joined(top.right, top.since)) is None:
-            return folds
-        return monoid.combine_rows(folds, monoid.partials.one(behind), len(fronts))
+        monoid, top, count = self.monoid, self._stack[-1], len(fronts)
+        folds = rows_at(monoid, top.rows, fronts, top.start - entering.first)
+        if (behind := self._joined(top.right, top.since)) is not None:
+            folds = monoid.combine_rows(folds, monoid.partials.one(behind), count)
+        return monoid.combine_rows(folds, sliding.upto(stops), count)
 
     def _sweep(
-        self,
-        entering: Entering,
-        done: int,
-        fronts: EachFront,
-        right: Rows | None,
-        batch: Batch,
+        self, entering: Entering, done: int, fronts: EachFront, right: Rows | None, batch: Batch,
         at: int,
-    ) -> Sweep | None:
+    ) -> Sweep | None:  # fmt: skip
         """Write the results of a piece with a kernel; return its progress, None without a kernel.
 
         If the fronts are in the log, ``right`` is the fold of the earlier entering events.
@@ -490,10 +479,10 @@ class Cursor(ObservedWindow):
             front = chunk.first + int(fronts[-1])
 
     def _search(self, front: int, chunk: Chunk) -> SearchedTimes:
-        def leaf(position: int, until: int | None) -> Leaf:
-            return self.leaf(position, chunk.first, until=until)
-
-        return SearchedTimes(front, chunk, leaf, self.events.first_after)
+        back, leaf = chunk.first, self.leaf
+        return SearchedTimes(
+            front, chunk, lambda at, until: leaf(at, back, until=until), self.events.first_after
+        )
 
     def take_in(self, row: Row) -> None:
         """Process the next event, which is already stored, without moving the front; 1 combine."""
@@ -628,11 +617,6 @@ class Cursor(ObservedWindow):
             right = self._at(stack[-1], group.start)
         return right
 
-    def _drop(self, position: int) -> None:
-        stack = self._stack
-        while stack and stack[-1].stop < position + (stack[-1].starts is None):
-            self._pop()
-
     # --- single events --------------------------------------------------------------------------
 
     def hold(self) -> None:
@@ -663,9 +647,8 @@ class Cursor(ObservedWindow):
             self.hold()
         self.look_at_leaf()
 
-    def look_at_leaf(self) -> None:
-        """Read the leaf of the front, with its times; at most one page read per level."""
-        self._look_at(self.leaf(self.front, self.back))
+    def look_at_leaf(self) -> Leaf:
+        return self._look_at(self.leaf(self.front, self.back))
 
     @property
     def is_held(self) -> bool:
@@ -750,11 +733,6 @@ class Cursor(ObservedWindow):
     def resident_rows(self) -> int:
         return sum(f.stop - f.start if f.starts is None else len(f.starts) for f in self._stack)
 
-    @property
-    def grown(self) -> Partial | None:
-        """Return G if the folds S exist; None without them or without later events."""
-        return self._stack[-1].since if self._is_held(self.front) else None
-
     def prefetched(self, most: int) -> Prefetched:
         """Return S, G and the times from the front on, for up to ``most`` evictions; see ``sync``.
 
@@ -762,9 +740,10 @@ class Cursor(ObservedWindow):
         """
         self._fresh()
         times, front, schema = np.empty(0, "<i8"), self.front, self.monoid.partials
-        folds, size = schema.new(0), 0
+        folds, size, grown = schema.new(0), 0, None
         if self._is_held(front):
             top = self._stack[-1]
+            grown = top.since
             stop = min(front + most + 1, top.stop)
             folds, size = schema.cut(top.rows, front - top.start, stop - top.start), stop - front
             if top.right is not None:
@@ -772,7 +751,7 @@ class Cursor(ObservedWindow):
         leaf = self._leaf
         if leaf is not None and leaf.times is not None and leaf.first <= front < leaf.stop:
             times = leaf.times[front - leaf.first : front - leaf.first + most + 1]
-        return Prefetched(folds, size, self.grown, times[: size or None], most)
+        return Prefetched(folds, size, grown, times[: size or None], most)
 
     def ahead(self, most: int, newest: Events | None = None) -> Prefetched:
         """Return what ``prefetched`` returns, with additional data for late events.
@@ -783,7 +762,7 @@ class Cursor(ObservedWindow):
         leaving = found.leaving
         if newest is None or newest.times is None or not newest.size:
             return found
-        if len(leaving) < min(found.size, 1):
+        if found.size and not len(leaving):
             return found
         if found.size:  # late events must be later than all events that may leave
             found = found.cut(len(leaving), self.monoid)
@@ -817,64 +796,3 @@ class Cursor(ObservedWindow):
         del self._stack[:-1]  # folds of later leaves, which may have changed
         self.stay(position)
         return True
-
-    # --- what policies request --------------------------------------------------------------------
-
-    def first_after(self, time: int) -> int:
-        """Return the position of the oldest event later than ``time``, from the front on."""
-        if self.front == self.back:
-            return self.front
-        leaf = self._look_at(self.leaf(self.front, self.back))
-        assert leaf.times is not None
-        if leaf.times[self.front - leaf.first] > time:
-            return self.front
-        if leaf.times[-1] > time:
-            return leaf.first + int(leaf.times.searchsorted(time, side="right"))
-        return max(leaf.stop, self.events.first_after(time))
-
-    def longest_prefix(
-        self, policy: AbstractPolicy, accepts: Callable[[Any], bool], total: Any = None
-    ) -> int:
-        """Return where the longest accepted prefix ends; O(log n) folds of ranges."""
-        monoid, pick = self.lens(policy)
-        prefix, position, step, growing = monoid.identity, self.front, 1, True
-        while step:
-            end = position + step
-            if end <= self.back:
-                longer = monoid.combine(prefix, pick(self.events.fold(position, end)))
-                if accepts(monoid.lower(longer)):
-                    prefix, position = longer, end
-                    step *= 1 + growing
-                    continue
-            growing = False
-            step //= 2
-        return position
-
-    def longest_suffix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
-        """Return where the longest accepted suffix starts; O(log n) folds of ranges."""
-        monoid, pick = self.lens(policy)
-
-        def refused(position: int) -> bool:
-            fold = self.query() if position == self.front else self.events.fold(position, self.back)
-            return not accepts(monoid.lower(pick(fold)))
-
-        if self.front == self.back or not refused(self.front):
-            return self.front
-        low, step = self.front, 1
-        while low + step < self.back and refused(low + step):
-            low, step = low + step, 2 * step
-        high = min(low + step, self.back)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if refused(middle) else (low, middle)
-        return high
-
-    def partials(self) -> Iterator[Partial]:
-        """Yield every event of the window, lifted, oldest first; reads every leaf once."""
-        position = self.front
-        while position < self.back:
-            leaf = self.events.leaf(position).before(self.back, self.monoid)
-            rows = leaf.partials(position, leaf.stop, self.monoid)
-            for i in range(leaf.stop - position):
-                yield self.monoid.partials.at(rows, i)
-            position = leaf.stop

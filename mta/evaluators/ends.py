@@ -29,8 +29,7 @@ from mta.folds.sliding import (
     not_before,
 )
 from mta.frames.base import NEWEST, AbstractPolicy
-from mta.logs.base import Batch, Lag, OrderedEvents, Prefetched, Remembered, Setting
-from mta.logs.leaves import Chunk
+from mta.logs.base import Batch, Chunk, Lag, OrderedEvents, Prefetched, Remembered, Setting
 from mta.logs.ranges import Positions, events_in, leaves_from
 from mta.monoids.base import Partial, empties
 

@@ -37,12 +37,11 @@ from mta.evaluators.cursor import Cursor
 from mta.evaluators.ends import EarlyCursor, cursor_of
 from mta.folds.sliding import Events
 from mta.frames.windows import TimeWindow
-from mta.logs.base import Aggregator, Batch, Lens, Prefetched, Setting
+from mta.logs.base import Aggregator, Batch, Chunk, Lens, Prefetched, Setting
 from mta.logs.finger_tree.log import LEFT_BEHIND, FingerTreeLog
 from mta.logs.finger_tree.node import Kind
-from mta.logs.leaves import Chunk
 from mta.monoids.base import Partial
-from mta.pages.snapshot import Snapshot
+from mta.pages import Snapshot
 
 
 class Revised(NamedTuple):

@@ -48,15 +48,12 @@ from mta.errors import InvariantViolation
 from mta.evaluators.cursor import Cursor
 from mta.folds.sliding import Events
 from mta.in_order.flat_fat import join
-from mta.logs.base import Batch, Named, Setting
+from mta.logs.base import Batch, Chunk, Setting
 from mta.logs.flatfat import Block, BlockPager, BlockReader
-from mta.logs.leaves import Chunk
-from mta.logs.levels.queues import TOGETHER
-from mta.logs.levels.read_ahead import ReadAhead
+from mta.logs.levels.queues import TOGETHER, ReadAhead
 from mta.logs.levels.search import Segment, SegmentedWindow
 from mta.monoids.base import Partial, Refold
-from mta.pages.page import Layout, read_columns
-from mta.pages.snapshot import Snapshot, corrupt
+from mta.pages import Layout, Named, Snapshot, corrupt, read_columns
 
 #: The most changed blocks of a level that may wait to be written.
 _MOST_DIRTY = 4

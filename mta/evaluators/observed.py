@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mta.frames.base import AbstractPolicy
-from mta.logs.base import Aggregator, Lens
+from mta.logs.base import Aggregator, Leaf, Lens, OrderedEvents
 from mta.monoids.base import AbstractMonoid, Partial, same_value
 from mta.monoids.product import Observed
 
@@ -63,6 +63,79 @@ class ObservedWindow(ABC):
             suffix = monoid.combine(pick(event), suffix)
             results.append(monoid.lower(suffix))
         return enumerate(reversed(results), self.front)
+
+
+class ObservedEvents(ObservedWindow):
+    """A window over ordered events: the ranges of them that policies search."""
+
+    def __init__(
+        self, monoid: AbstractMonoid, events: OrderedEvents, lenses: Mapping[int, Lens] | None
+    ) -> None:
+        super().__init__(monoid, lenses)
+        self.events = events
+
+    @abstractmethod
+    def look_at_leaf(self) -> Leaf:
+        """Read the leaf of the front, with its times; at most one page read per level."""
+
+    def first_after(self, time: int) -> int:
+        """Return the position of the oldest event later than ``time``, from the front on."""
+        if self.front == self.back:
+            return self.front
+        leaf = self.look_at_leaf()
+        assert leaf.times is not None
+        if leaf.times[self.front - leaf.first] > time:
+            return self.front
+        if leaf.times[-1] > time:
+            return leaf.first + int(leaf.times.searchsorted(time, side="right"))
+        return max(leaf.stop, self.events.first_after(time))
+
+    def longest_prefix(
+        self, policy: AbstractPolicy, accepts: Callable[[Any], bool], total: Any = None
+    ) -> int:
+        """Return where the longest accepted prefix ends; O(log n) folds of ranges."""
+        monoid, pick = self.lens(policy)
+        prefix, position, step, growing = monoid.identity, self.front, 1, True
+        while step:
+            end = position + step
+            if end <= self.back:
+                longer = monoid.combine(prefix, pick(self.events.fold(position, end)))
+                if accepts(monoid.lower(longer)):
+                    prefix, position = longer, end
+                    step *= 1 + growing
+                    continue
+            growing = False
+            step //= 2
+        return position
+
+    def longest_suffix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
+        """Return where the longest accepted suffix starts; O(log n) folds of ranges."""
+        monoid, pick = self.lens(policy)
+
+        def refused(position: int) -> bool:
+            fold = self.query() if position == self.front else self.events.fold(position, self.back)
+            return not accepts(monoid.lower(pick(fold)))
+
+        if self.front == self.back or not refused(self.front):
+            return self.front
+        low, step = self.front, 1
+        while low + step < self.back and refused(low + step):
+            low, step = low + step, 2 * step
+        high = min(low + step, self.back)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if refused(middle) else (low, middle)
+        return high
+
+    def partials(self) -> Iterator[Partial]:
+        """Yield every event of the window, lifted, oldest first; reads every leaf once."""
+        position = self.front
+        while position < self.back:
+            leaf = self.events.leaf(position).before(self.back, self.monoid)
+            rows = leaf.partials(position, leaf.stop, self.monoid)
+            for i in range(leaf.stop - position):
+                yield self.monoid.partials.at(rows, i)
+            position = leaf.stop
 
 
 class WindowView(ObservedWindow):

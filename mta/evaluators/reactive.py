@@ -46,12 +46,11 @@ import numpy as np
 from mta.columns.schemas import Array, Record, Row, Rows, Schema
 from mta.errors import EmptyWindow, InvariantViolation
 from mta.evaluators.flatfat import PagedFlatFAT
-from mta.logs.base import Aggregator, Batch, Lens, Named, Rebuild, Setting
+from mta.logs.base import Aggregator, Batch, Lens, Rebuild, Setting
 from mta.logs.levels.queues import BEFORE_ALL
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.equality import Scale
-from mta.pages.page import Group, Layout
-from mta.pages.snapshot import Snapshot, corrupt
+from mta.pages import Group, Layout, Named, Snapshot, corrupt
 
 if TYPE_CHECKING:
     from mta.logs.levels.queues import Levels

@@ -36,8 +36,7 @@ from mta.columns.schemas import Row
 from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.cursor import Cursor, Folds
 from mta.folds.sliding import Events
-from mta.logs.base import PathGroup, Prefetched, Setting
-from mta.logs.leaves import Chunk, Leaf
+from mta.logs.base import Chunk, Leaf, PathGroup, Prefetched, Setting
 from mta.logs.levels.queues import Levels
 from mta.monoids.base import Partial
 

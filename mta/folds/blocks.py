@@ -20,7 +20,7 @@ import numpy as np
 
 from mta.columns.schemas import Rows, Schema
 from mta.kernels import native
-from mta.kernels.scans import accumulate_blocks
+from mta.kernels.native import accumulate_blocks
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.parts import Parts

@@ -11,8 +11,8 @@ from mta.frames.base import AbstractPolicy, View
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.basic import Max
 from mta.monoids.increasing_run import LongestIncreasingRun
-from mta.monoids.naming import name_of
 from mta.monoids.product import Columns, column_names
+from mta.recipes import name_of
 
 
 class Policy(AbstractPolicy):

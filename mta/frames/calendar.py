@@ -18,8 +18,7 @@ import numpy as np
 
 from mta.frames.base import Ties
 from mta.frames.windows import END, Closed, TimeFrame, end_of
-from mta.times import Duration
-from mta.zones import Zone
+from mta.times import Duration, Zone
 
 _DAY = 86_400_000_000
 Unit = Literal["day", "week", "month", "quarter", "year"]

@@ -20,7 +20,7 @@ import numpy as np
 from mta.columns.reading import plain
 from mta.frames.base import AbstractPolicy, View
 from mta.frames.bounds import Policy
-from mta.kernels.scans import ones
+from mta.kernels.native import ones
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.basic import Max
 from mta.monoids.columnar import ColumnarMonoid

@@ -4,20 +4,17 @@
 - ``keys``: reads key columns of all libraries as distinct keys, sorted by hash
 - ``table``: keys and their events as columns; where windows start, and their results
 - ``kind``: the settings that all windows share, and which events a key retains
-- ``leaves``: tables as pages, from which the keys of a batch are read
-- ``pages``: the pages above the tables: indexes, and lists of pages to delete
+- ``leaves``: tables as pages, from which the keys of a batch are read; indexes and lists of pages
 - ``lsm``: the LSM tree: when tables are merged, and which pages are deleted
 - ``snapshot``: the part of the state that is not in pages
 - ``corrections``: retractions, and events that replace or combine with others
 - ``work``: combines a batch with the stored events of its keys, and computes results
 - ``standalone``: keys with a standalone window
-- ``questions``: rows of a batch that are questions and never become events
-- ``moments``: windows as of any moment, for many keys and moments together
+- ``moments``: windows as of any moment, for many keys together, and questions in batches
 - ``bucket``: adds batches, returns results, and expires idle keys
 - ``changes``: restores snapshots with other windows or aggregations
 - ``coverage``: which results are incomplete after such a change, and until when
 - ``windows``: the public class
 - ``repartitioning``: redistributes keys over other snapshots
-- ``as_of``: windows as of the times of the rows of another table
-- ``rolling``: windows over a data frame
+- ``rolling``: windows over a data frame, also as of the times of another table
 """

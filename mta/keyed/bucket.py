@@ -20,14 +20,13 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.errors import LateEvent, NoSuchEvent
-from mta.kernels.segments import bounds_of, group, running_max, sort_within
+from mta.kernels.native import bounds_of, group, running_max, sort_within
 from mta.keyed.corrections import Retractions, existing_in, receding, resolve
 from mta.keyed.keys import Keys, of_packed
 from mta.keyed.kind import Kind
-from mta.keyed.leaves import TableLayout
+from mta.keyed.leaves import LIST, Entry, TableLayout
 from mta.keyed.lsm import LSMTree, PageSize, RunPages
-from mta.keyed.pages import LIST, Entry
-from mta.keyed.questions import Questions, answer, questions_among
+from mta.keyed.moments import Questions, answer, questions_among
 from mta.keyed.snapshot import Counts
 from mta.keyed.standalone import AnyWindow, StandaloneWindows
 from mta.keyed.table import ALL, EXPIRED, STANDALONE, Table
@@ -67,7 +66,7 @@ class Batch:
     ahead: np.ndarray | None = None
     """Which events are dropped because they are ahead of the clock; None if none is."""
     asks: np.ndarray | None = None
-    """Which rows are questions (``mta.keyed.questions``), not events; None if none is."""
+    """Which rows are questions (``mta.keyed.moments``), not events; None if none is."""
 
     def __len__(self) -> int:
         return len(self.codes)

@@ -11,7 +11,7 @@ aggregations *carries over* the whole snapshot once:
   events may need (``Retention``). Other stored events may have gaps, because a merge has trimmed
   newer tables but not yet an older table.
 - A column that was not stored has no values in older events. From now on it is stored with *marks*
-  (``mta.monoids.missing_columns``), and aggregations that read the column start empty.
+  (``mta.monoids.product``), and aggregations that read the column start empty.
 - A window that no previous window contained may miss events that have left.
 - Pages of standalone windows by count have no times. If a policy needs times, the keys of these
   windows start again.
@@ -53,15 +53,13 @@ from mta.keyed.bucket import Bucket
 from mta.keyed.coverage import Losses
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Columns, Retention, columns_of
-from mta.keyed.pages import Entry
+from mta.keyed.leaves import Entry
 from mta.keyed.snapshot import KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, given_back, table_of
 from mta.keyed.table import ALL, STANDALONE, Lanes, Table, join
-from mta.logs.base import OnDuplicate
-from mta.logs.leaves import Leaf
+from mta.logs.base import Leaf, OnDuplicate
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.missing_columns import MARKS, mark_of, with_missing
-from mta.monoids.product import Product, column_names
+from mta.monoids.product import MARKS, Product, column_names, mark_of, with_missing
 from mta.windows.opaque import restore_opaque
 from mta.windows.window import Window
 from stores import PageStore

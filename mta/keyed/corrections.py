@@ -28,7 +28,7 @@ import numpy as np
 
 from mta.columns.schemas import Rows, Schema
 from mta.frames.base import AbstractPolicy
-from mta.kernels.segments import bounds_of, first_later, spread
+from mta.kernels.native import bounds_of, first_later, spread
 from mta.keyed.table import ALL, Lanes, Table, folds
 from mta.logs.base import OnDuplicate
 from mta.monoids.base import AbstractMonoid, empties

@@ -25,8 +25,7 @@ from mta.keyed.kind import Columns, Retention
 from mta.keyed.snapshot import Start
 from mta.keyed.table import Lanes
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.missing_columns import mark_of
-from mta.monoids.product import Product, column_names
+from mta.monoids.product import Product, column_names, mark_of
 
 
 class Losses:

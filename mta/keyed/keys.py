@@ -22,8 +22,7 @@ import xxhash
 
 from mta.columns.reading import NEVER_MISSING, is_missing
 from mta.errors import UnsuitableKey
-from mta.kernels.ranges import bytes_of
-from mta.kernels.segments import bounds_of, group, inverse
+from mta.kernels.native import bounds_of, bytes_of, group, inverse
 from mta.keyed.key_types import (
     ALLOWED,
     MAX_KEY_BYTES,

@@ -27,7 +27,7 @@ import numpy as np
 from mta.columns.schemas import Rows
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.windows import CountWindow
-from mta.kernels.segments import first_later
+from mta.kernels.native import first_later
 from mta.keyed.table import Lanes, Table, is_vectorized
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import FingerTreeLog

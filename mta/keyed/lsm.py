@@ -14,7 +14,7 @@ collect the events of a key from more places: with 16 runs, a batch of random ke
 A merge drops events that no window needs. It processes one range of hashes after another, so it
 needs only a few megabytes of memory.
 
-In a store, a run consists of pages (``pages``): tables in order, and indexes above them. The
+In a store, a run consists of pages (``leaves``): tables in order, and indexes above them. The
 snapshot has the top index. A lookup takes one ``get_many`` per level for all runs together. The
 inputs of a merge are deleted ``retain`` snapshots later (``PendingDeletions``).
 
@@ -36,24 +36,24 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from mta.errors import CorruptPage, MissingPage
-from mta.kernels.ranges import Buffer
-from mta.kernels.segments import bounds_of
-from mta.keyed import pages
+from mta.kernels.native import Buffer, bounds_of
+from mta.keyed import leaves
 from mta.keyed.keys import Keys
-from mta.keyed.leaves import Leaves, TableLayout
-from mta.keyed.pages import (
+from mta.keyed.leaves import (
     LIST,
     Content,
     Entry,
     Index,
+    Leaves,
     PendingPages,
+    TableLayout,
     digests,
     parts_of,
     weight_of,
 )
 from mta.keyed.table import EXPIRED, Table, join
 from mta.monoids.base import same_value
-from mta.pages.page import key_of, keys_of, name_of
+from mta.pages import key_of, keys_of, name_of
 from stores import PageStore
 
 #: The number of runs of one order that are merged, as a power of 2, and the weight in bytes of
@@ -160,7 +160,7 @@ class RunPages:
         """Write pages, and return their names. One ``put_many``."""
         names, found = [], {}
         for content in contents:
-            data = pages.encode(self.layout, level, number, content)
+            data = leaves.encode(self.layout, level, number, content)
             names.append(name_of(data))
             found[key_of(self.layout.window, level, number, names[-1])] = data
         self.written.append(PendingPages(number, level, names, below=False))
@@ -183,7 +183,7 @@ class RunPages:
                 if page is None:
                     raise MissingPage.of(key, self.store)
                 try:
-                    pages.require_whole(self.layout, *place, page)
+                    leaves.require_whole(self.layout, *place, page)
                 except CorruptPage:
                     self.store.discard([key])
                     raise
@@ -274,8 +274,8 @@ class RunPages:
                 try:
                     read([place], found[at : at + 1])
                 except errors as why:
-                    raise pages.damaged(self.layout, *place, why) from why
-            raise pages.damaged(self.layout, *places[0], error) from error
+                    raise leaves.damaged(self.layout, *place, why) from why
+            raise leaves.damaged(self.layout, *places[0], error) from error
 
     def index(self, level: int, number: int, names: Sequence[bytes]) -> Index:
         """Return the concatenation of some indexes. Raises MissingPage and CorruptPage."""
@@ -296,7 +296,7 @@ class RunPages:
 
         def load(places: Sequence[Place], found: Sequence[Buffer]) -> list[Any]:
             pairs = zip(places, found, strict=True)
-            return [pages.read(self.layout, level, run, page) for (level, run, _), page in pairs]
+            return [leaves.read(self.layout, level, run, page) for (level, run, _), page in pairs]
 
         return self._named(load, places, found)
 
@@ -362,7 +362,7 @@ class PendingDeletions:
     @property
     def is_heavy(self) -> bool:
         """Return whether the entries are too large for a snapshot."""
-        return sum(map(weight_of, self.all())) > pages.ROOM
+        return sum(map(weight_of, self.all())) > leaves.ROOM
 
     def age(self, retain: int) -> None:
         """Note that a snapshot was taken, and that the due entries are deleted."""

@@ -23,9 +23,8 @@ from mta.errors import SnapshotMismatch
 from mta.keyed.changes import schema_of
 from mta.keyed.coverage import add_start
 from mta.keyed.kind import Span
-from mta.keyed.leaves import TableLayout
+from mta.keyed.leaves import PendingPages, TableLayout
 from mta.keyed.lsm import LSMTree, PageSize, PendingDeletions, RunPages
-from mta.keyed.pages import PendingPages
 from mta.keyed.snapshot import Counts, KeyedSnapshot, UnreadSnapshot
 from mta.keyed.table import Table
 from stores import PageStore

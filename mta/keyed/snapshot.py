@@ -1,6 +1,6 @@
 """The format of a snapshot of keyed windows: everything that is not in pages, at most 64 KiB.
 
-snapshot = body digest                              (as for a window: ``mta.pages.snapshot``)
+snapshot = body digest                              (as for a window: ``mta.pages``)
 body     = msgpack array [magic, version, window, kind, monoid, policies, timed, lateness,
            number, counts, expired, runs, memtable, pending, changed]
 magic    = "mta-keyed"
@@ -26,13 +26,13 @@ changed  = [columns, changes, starts]
 columns  = array of [name, kind]: the stored columns of an event, in the order of pages; the name is
            "" if events are not mappings. A name that begins with a zero byte belongs to a column of
            marks, which say whether an event has a value in another column
-           (``mta.monoids.missing_columns``)
+           (``mta.monoids.product``)
 kind     = text, such as "Array('<f8')"
 changes  = how often the windows or the aggregations have been changed
 starts   = array of [name, moment, known]: a window or a column of marks that misses events since a
            change. No event after ``moment`` (microseconds, nil if unknown) is missing, nor any of
            the last ``known`` events of a key before those that it still accepted at the change
-index    = [count, columns]; columns as in a page (``mta.keyed.pages``)
+index    = [count, columns]; columns as in a page (``mta.keyed.leaves``)
 """
 
 from __future__ import annotations
@@ -43,14 +43,13 @@ from typing import Any, NamedTuple
 
 from mta.columns.schemas import Schema
 from mta.errors import CorruptPage
-from mta.keyed import leaves, pages
+from mta.keyed import leaves
 from mta.keyed.key_types import KINDS
-from mta.keyed.leaves import Leaves, TableLayout
+from mta.keyed.leaves import MAX_HEIGHT, Index, Leaves, TableLayout
 from mta.keyed.lsm import LSMTree, PageSize, PendingDeletions, Run, RunPages
-from mta.keyed.pages import MAX_HEIGHT, Index
 from mta.keyed.table import Table
 from mta.monoids.base import same_value
-from mta.pages.snapshot import NAME, corrupt, seal, unseal
+from mta.pages import NAME, corrupt, seal, unseal
 from stores import PageStore
 
 MAGIC = "mta-keyed"
@@ -114,18 +113,18 @@ class KeyedSnapshot:
     def encode(self) -> bytes:
         """Encode the snapshot as bytes. Raises NotPageable for values that are not plain data."""
         runs = [
-            [r.number, r.weight, r.keys, r.events, r.height, pages.dump(r.top)] for r in self.runs
+            [r.number, r.weight, r.keys, r.events, r.height, leaves.dump(r.top)] for r in self.runs
         ]
         memtable = None
         if self.memtable is not None:
             assert self.kind is not None
             layout = TableLayout(self.window, self.kind, self.memtable.schema, self.timed)
-            memtable = leaves.encode(layout, _MEMTABLE, self.memtable)
+            memtable = leaves.encode_table(layout, _MEMTABLE, self.memtable)
         lateness: Any = self.lateness
         if self.retain_for or self.earlier or self.earlier_asked:
             lateness = [[lateness, *self.earlier], [self.retain_for, *self.earlier_asked]]
         groups = [
-            [snapshots, pages.dump_entries(entries)] for snapshots, entries in self.pending.groups
+            [snapshots, leaves.dump_entries(entries)] for snapshots, entries in self.pending.groups
         ]
         return seal(
             MAGIC, VERSION,
@@ -170,7 +169,7 @@ class UnreadSnapshot:
         snapshot = self.snapshot
         try:
             for number, weight, keys, events, height, index in self.runs:
-                top = pages.load(layout, 1, *index)
+                top = leaves.load(layout, 1, *index)
                 assert isinstance(top, Index)
                 snapshot.runs.append(Run(number, weight, keys, events, height, top))
             if self.memtable is not None:
@@ -284,12 +283,12 @@ def _start(entry: Any) -> tuple[str, Start]:
     raise corrupt("its record of incomplete windows has the wrong types")
 
 
-def _group(entry: Any) -> tuple[int, list[pages.Entry]]:
+def _group(entry: Any) -> tuple[int, list[leaves.Entry]]:
     match entry:
         case [snapshots, list(entries)] if (
             type(snapshots) is int and abs(snapshots) < _MOST_CHANGES
         ):
-            return snapshots, pages.load_entries(entries, MAX_HEIGHT)
+            return snapshots, leaves.load_entries(entries, MAX_HEIGHT)
     raise corrupt("its pending deletions have the wrong types")
 
 

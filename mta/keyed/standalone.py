@@ -42,14 +42,13 @@ from mta.keyed.work import (
     unanswered,
     union_of,
 )
-from mta.logs.base import OnDuplicate
+from mta.logs.base import Leaf, OnDuplicate
 from mta.logs.finger_tree.log import FingerTreeLog
-from mta.logs.leaves import Leaf
 from mta.logs.levels.log import LeafReader, LevelLog
 from mta.logs.ranges import events_in, leaves_from
 from mta.monoids.base import AbstractMonoid, as_output
 from mta.monoids.product import Product, result_name
-from mta.pages.page import NAME_BYTES, OBJECT_BYTES
+from mta.pages import NAME_BYTES, OBJECT_BYTES
 from mta.triggers.rules import EveryCount
 from mta.windows import moments
 from mta.windows.engine import by_time

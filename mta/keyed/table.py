@@ -42,8 +42,7 @@ from mta.folds.blocks import fold_ranges
 from mta.folds.sliding import SlidingFolds, has_kernel
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.windows import CountWindow, TimeFrame
-from mta.kernels.ranges import rows_of
-from mta.kernels.segments import bounds_of, first_later, sort_within
+from mta.kernels.native import bounds_of, first_later, rows_of, sort_within
 from mta.keyed.keys import Keys, merged, range_of
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.columnar import ColumnarMonoid

@@ -43,8 +43,7 @@ from mta.keyed.changes import (
 from mta.keyed.coverage import incomplete
 from mta.keyed.keys import Keys, read_key, read_keys
 from mta.keyed.kind import Kind, as_stored, columns_of
-from mta.keyed.moments import answers, gone_of, paired
-from mta.keyed.questions import Questions
+from mta.keyed.moments import Questions, answers, gone_of, paired
 from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, given_back, open_window
 from mta.keyed.table import EXPIRED, Lanes, Table
@@ -52,7 +51,7 @@ from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import require_joins
 from mta.monoids.base import AbstractMonoid, any_of
 from mta.monoids.product import reader_of, require_distinct, result_columns
-from mta.pages.snapshot import NAME
+from mta.pages import NAME
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What, what_of
 from mta.times import Duration, TimeUnit, are_many, in_unit, to_time, to_times

@@ -26,8 +26,7 @@ from typing import Literal, Self
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.kernels.ranges import rows_of
-from mta.kernels.segments import bounds_of, first_later, sort_within, spread
+from mta.kernels.native import bounds_of, first_later, rows_of, sort_within, spread
 from mta.keyed.corrections import Corrected, Retractions, correct, folds_with
 from mta.keyed.kind import Kind
 from mta.keyed.table import Lanes, Table, folds

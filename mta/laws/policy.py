@@ -9,8 +9,7 @@ from typing import Any
 
 from mta.columns.schemas import Array, Objects, Record
 from mta.errors import LawBroken, PolicyNotMonotone
-from mta.evaluators.amortized_mta import AmortizedMTA
-from mta.evaluators.log_mta import LogMTA
+from mta.evaluators.amortized_mta import AmortizedMTA, LogMTA
 from mta.frames.base import AbstractPolicy
 from mta.laws.monoid import ADDRESS, Law
 from mta.monoids.base import AbstractMonoid

@@ -29,12 +29,11 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.in_order.flat_fat import FlatFAT
-from mta.logs.leaves import Leaf
+from mta.logs.base import Leaf
 from mta.logs.levels.log import LeafReader, LevelPages
 from mta.logs.levels.queues import Levels
 from mta.monoids.base import Partial
-from mta.pages.page import NO_NAME, Group
-from mta.pages.pager import Pager, Place, RetiredPages
+from mta.pages import NO_NAME, Group, Pager, Place, RetiredPages
 
 #: The level and number of a block.
 Where = tuple[int, int]

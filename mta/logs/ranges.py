@@ -15,8 +15,7 @@ from mta.columns.schemas import Schema
 from mta.errors import CorruptPage, EventsGone, InvalidTime
 from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy
-from mta.logs.base import OrderedEvents, Remembered
-from mta.logs.leaves import Leaf
+from mta.logs.base import Leaf, OrderedEvents, Remembered
 from mta.monoids.base import Partial
 from mta.times import clock
 

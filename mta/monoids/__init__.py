@@ -2,19 +2,17 @@
 
 - ``base``, ``columnar``, ``summary``: base classes for plain functions, numpy columns and summaries
 - ``ranges``, ``holistic``: results computed from ranges of events, or from all values of a window
-- ``typed``: what a column's type determines for a monoid
 - ``basic``, ``text``: counts, sums, extremes, first and last values, lists
 - ``deviations``, ``shape``, ``regression``: statistics from central moments
 - ``logical``, ``positional``: truth values, bits and products; values by their position
 - ``quantiles``, ``distinct``: exact quantiles, ranks and distinct counts
 - ``timeseries``: aggregations that read the times of events
-- ``parts``, ``product``: several aggregations in one structure
+- ``parts``, ``product``: several aggregations in one structure; columns that were added later
 - ``catalogue``: aggregations by name
 - ``nulls``: null values and filters
-- ``missing_columns``: aggregations of columns that were added later
 - ``moments``, ``bloom``, ``sketches``: approximate results in bounded space
 - ``increasing_run``: the longest run of increasing values
-- ``equality``, ``naming``: comparing partials; naming functions
+- ``equality``: comparing partials
 """
 
 from mta.columns.schemas import Decimals

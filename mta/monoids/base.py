@@ -35,8 +35,7 @@ from mta.columns.reading import (
 from mta.columns.schemas import Objects, Row, Rows, Schema
 from mta.errors import NotPageable
 from mta.monoids.equality import Scale, same
-from mta.monoids.naming import name_of
-from mta.recipes import Recorded
+from mta.recipes import Recorded, name_of
 
 Partial = Any
 

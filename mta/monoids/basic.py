@@ -35,24 +35,27 @@ import numpy as np
 from mta.columns.reading import objects, plain
 from mta.columns.schemas import Array, Decimals, Objects, Row, Rows
 from mta.errors import ResultOutOfRange
-from mta.kernels.native import Kernel
-from mta.kernels.scans import ones
+from mta.kernels.native import Kernel, ones
 from mta.monoids.base import AbstractMonoid, Monoid, Out, Partial, any_of
-from mta.monoids.columnar import ColumnarMonoid, Plain, larger, positive_zero, smaller
-from mta.monoids.text import EndText, FirstText, LastText, MaxText, MinText
-from mta.monoids.typed import (
+from mta.monoids.columnar import (
+    ColumnarMonoid,
+    Plain,
     addable,
     empty_of,
     is_plain,
     is_whole,
+    larger,
     layout_of,
     limit_of,
     lowering_of,
     named,
     outputs_of,
+    positive_zero,
     shown,
+    smaller,
     zero_of,
 )
+from mta.monoids.text import EndText, FirstText, LastText, MaxText, MinText
 
 _LARGEST_LOG = math.log(np.finfo("f8").max)
 #: The lower half of a 64-bit integer.

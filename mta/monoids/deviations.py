@@ -14,8 +14,7 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.kernels import native
-from mta.kernels.native import Kernel
-from mta.kernels.scans import are_ones, are_zeros, ones, reduce, running_count, zeros
+from mta.kernels.native import Kernel, are_ones, are_zeros, ones, reduce, running_count, zeros
 from mta.monoids.base import Out, Partial, same_value
 from mta.monoids.columnar import ColumnarMonoid, Plain
 from mta.monoids.equality import ROUNDING, Scale, close

@@ -27,11 +27,10 @@ import numpy as np
 
 from mta.columns.schemas import DIGITS, Array, Decimals, Row, Rows
 from mta.errors import InvalidValue
-from mta.kernels import wavelets
 from mta.monoids.base import AbstractMonoid, any_of
+from mta.monoids.columnar import addable, empty_of, outputs_of
 from mta.monoids.holistic import SortedRuns, ValueMonoid
-from mta.monoids.ranges import RangeFolds, slide
-from mta.monoids.typed import addable, empty_of, outputs_of
+from mta.monoids.ranges import RangeFolds, count_below, slide
 
 #: Every double is a multiple of 2^-1074.
 _SMALLEST = 1074
@@ -68,7 +67,7 @@ class ExactDistinctCount(ValueMonoid[int]):
         #: The row after the previous occurrence of the same value; 0 if there is none.
         previous = np.zeros(len(codes), np.int64)
         previous[order[again]] = order[again - 1] + 1
-        counts = wavelets.count_below(previous, folds.starts, folds.stops, folds.starts + 1)
+        counts = count_below(previous, folds.starts, folds.stops, folds.starts + 1)
         found: list[int] = counts.tolist()
         return found
 

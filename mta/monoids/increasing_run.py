@@ -21,7 +21,7 @@ import numpy as np
 
 from mta.columns.reading import objects, plain
 from mta.columns.schemas import Objects, Rows
-from mta.kernels.scans import ones
+from mta.kernels.native import ones
 from mta.monoids.base import Partial
 from mta.monoids.columnar import ColumnarMonoid
 

@@ -26,10 +26,9 @@ import numpy as np
 
 from mta.columns.reading import objects
 from mta.columns.schemas import Decimals, Nullable, NullableColumn, Objects, Row, Rows, Vector
-from mta.kernels.scans import ones
+from mta.kernels.native import ones
 from mta.monoids.base import AbstractMonoid, Monoid, Partial
-from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.typed import layout_of, shown
+from mta.monoids.columnar import ColumnarMonoid, layout_of, shown
 from mta.times import to_count
 
 

@@ -21,13 +21,12 @@ import numpy as np
 
 from mta.columns.reading import objects
 from mta.columns.schemas import Array, Row, Rows
-from mta.kernels import wavelets
 from mta.monoids.base import Out, Partial, same_value
 from mta.monoids.basic import Last
 from mta.monoids.holistic import Holistic, SortedRuns, merged
 from mta.monoids.moments import quantiles_text, read_quantiles
 from mta.monoids.parts import Parts
-from mta.monoids.ranges import RangeFolds
+from mta.monoids.ranges import RangeFolds, count_below, select
 
 Interpolation = Literal["linear", "lower", "higher", "nearest", "midpoint", "discrete"]
 #: The rank of equal values, by the names of pandas and polars.
@@ -119,12 +118,12 @@ class Quantile(Holistic[Out]):
             if not len(values):
                 columns.append(np.full(len(folds), np.nan))
                 continue
-            at = wavelets.select(codes, folds.starts, folds.stops, low)
+            at = select(codes, folds.starts, folds.stops, low)
             column = np.where(counts > 0, values[np.minimum(at, len(values) - 1)], np.nan)
             some = np.flatnonzero((high > low) & (counts > 1))
             if len(some):
                 ranges = folds.starts[some], folds.stops[some]
-                above = values[wavelets.select(codes, *ranges, high[some])]
+                above = values[select(codes, *ranges, high[some])]
                 column[some] = between(column[some], above, part[some])
             columns.append(column)
         return columns[0] if self.single else np.stack(columns, axis=1).tolist()
@@ -321,9 +320,7 @@ class Rank(Parts[float]):
             return np.array([self.lower((fold, (value, True))) for fold, value in pairs], "f8")
         values, codes, folds = self._values.codes(folds)
         at = values.searchsorted(newest)
-        below, upto = (
-            wavelets.count_below(codes, folds.starts, folds.stops, at + more) for more in (0, 1)
-        )
+        below, upto = (count_below(codes, folds.starts, folds.stops, at + more) for more in (0, 1))
         return self._rank(below, upto, folds.stops - folds.starts)
 
     def results(self, outputs: Rows) -> Any:

@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from mta.columns.schemas import Array
-from mta.kernels.scans import ones
+from mta.kernels.native import ones
 from mta.monoids.base import Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.equality import ROUNDING, Scale, close

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from mta.kernels.scans import ones
+from mta.kernels.native import ones
 from mta.monoids.base import Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.equality import ROUNDING, Scale, close

@@ -38,7 +38,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from mta.columns.schemas import Times
-from mta.kernels.scans import ones, zeros
+from mta.kernels.native import ones, zeros
 from mta.monoids.base import Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.equality import ROUNDING, Scale, close, same

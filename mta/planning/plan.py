@@ -1,13 +1,183 @@
-"""A plan: what windows take in a store, and how many buckets, partitions and cores they need."""
+"""A plan: what windows take in a store, and how many buckets, partitions and cores they need.
+
+Processor time follows from constants that ``mta plan --measure`` measures. A micro-batch of a
+bucket takes a constant time for each
+    row         of the batch
+    value       of these rows: rows * aggregations
+    key         with rows in the batch
+    number      that these keys retain: events * (1 + aggregations), a time and values each
+    page        that is read or written
+    byte        of these pages
+    standalone  window with rows in the batch
+
+``measure`` runs windows of several shapes on a store and solves for these constants. The constants
+of Spark come from ``python -m benchmarks spark_keys``, from its variants without computation: rows
+through a trivial step, and batches of few rows with different numbers of buckets.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import astuple, dataclass
 from math import ceil
+from time import process_time
+from typing import Any
+from uuid import uuid4
 
-from mta.planning.costs import MEASURED, SPARK, Costs
-from mta.planning.expected import Expected, expected
-from mta.planning.workload import Workload
+import numpy as np
+
+from mta.frames import CountWindow, TimeWindow
+from mta.keyed.windows import KeyedWindows
+from mta.monoids.basic import Max
+from mta.monoids.product import Product
+from mta.planning.expected import Expected, Workload, expected
+from stores import PageStore, open_store
+
+_SHORT = TimeWindow("20 seconds")
+#: The measured workloads of one bucket: many rows of few keys; the same with more columns; one row
+#: of most keys; the same with long windows; few rows in many large pages; the same in small pages;
+#: long count windows; standalone windows.
+SHAPES = (
+    Workload(2_000, 20_000, _SHORT, 1, 4, page_bytes=1 << 16),
+    Workload(2_000, 20_000, _SHORT, 5, 4, page_bytes=1 << 16),
+    Workload(40_000, 4_000, _SHORT, 1, 10, page_bytes=1 << 16),
+    Workload(40_000, 4_000, TimeWindow("200 seconds"), 2, 10, page_bytes=1 << 16),
+    Workload(100_000, 1_000, TimeWindow("1000 seconds"), 1, 1, page_bytes=1 << 16),
+    Workload(100_000, 1_000, TimeWindow("1000 seconds"), 1, 1, page_bytes=1 << 14),
+    Workload(5_000, 2_000, CountWindow(50), 3, 10, page_bytes=1 << 14),
+    Workload(60, 6_000, _SHORT, 1, 1, page_bytes=1 << 16),
+)
+#: The number of batches that warm up, and of those that are timed.
+_WARM, _COUNTED = 2, 8
+_FILLING = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Processor seconds per unit of each kind of work in a micro-batch of a bucket."""
+
+    row: float
+    value: float
+    key: float
+    number: float
+    page: float
+    byte: float
+    standalone: float
+
+    def of(self, work: Workload, found: Expected) -> float:
+        """Return the processor seconds of a micro-batch of a bucket."""
+        return float(np.dot(astuple(self), _amounts(work, found)))
+
+
+@dataclass(frozen=True, slots=True)
+class SparkCosts:
+    """Processor seconds for moving rows through Spark and Python, and back."""
+
+    row: float
+    bucket: float
+    partition: float
+    batch: float
+
+    def of(self, rows: float, buckets: int, partitions: int) -> float:
+        """Return the processor seconds of a micro-batch without those of its windows."""
+        return self.batch + self.row * rows + self.bucket * buckets + self.partition * partitions
+
+
+#: ``mta plan --measure --json`` on local disk, on 2 cores of an AMD EPYC shared with other work.
+MEASURED = Costs(
+    row=4.7e-7, value=2.3e-7, key=3.7e-8, number=0.0, page=2.7e-6, byte=2.1e-10, standalone=3.6e-4
+)
+#: The trivial step of ``python -m benchmarks spark_keys`` as in ``docs/figures.md``, on 2 cores
+#: with 8 buckets in 2 partitions: batches of 100,000, 500,000 and 1,000,000 rows take 0.96, 2.27
+#: and 4.37 s of a core. 56 more buckets took 0.36 s, and a partition takes 0.11 s of Java.
+SPARK = SparkCosts(row=3.6e-6, bucket=6.4e-3, partition=0.11, batch=0.33)
+
+
+def measure(url: str) -> Costs:
+    """Measure the constants with a store, in about a minute. Raises the store's errors."""
+    seconds, amounts = [], []
+    for shape in SHAPES:
+        with ExitStack() as stack:
+            store = stack.enter_context(open_store(url))
+            seconds.append(_processor_time(shape, store, stack))
+        amounts.append(_amounts(shape, expected(shape)))
+    return Costs(*_solved(np.array(amounts), np.array(seconds)))
+
+
+def _amounts(work: Workload, found: Expected) -> Sequence[float]:
+    """Return how much a micro-batch of a bucket does of each kind of work in ``Costs``."""
+    pages, moved = found.get.pages + found.put.pages, found.get.bytes + found.put.bytes
+    rows, values = work.rows, work.rows * work.aggregations
+    if work.is_standalone:
+        return rows, values, 0.0, 0.0, pages, moved, found.keys
+    numbers = found.keys * work.events_per_key * (1 + work.aggregations)
+    return rows, values, found.keys, numbers, pages, moved, 0.0
+
+
+def _solved(amounts: np.ndarray, seconds: np.ndarray) -> list[float]:
+    """Return the constants >= 0 that fit the times best, by relative error."""
+    left = list(range(amounts.shape[1]))
+    while True:
+        scaled = amounts[:, left] / seconds[:, None]
+        found = np.linalg.lstsq(scaled, np.ones(len(seconds)), rcond=None)[0]
+        if (found >= 0).all():
+            break
+        del left[int(np.argmin(found * scaled.mean(axis=0)))]
+    solved = np.zeros(amounts.shape[1])
+    solved[left] = found
+    return solved.tolist()
+
+
+def _processor_time(work: Workload, store: PageStore, stack: ExitStack) -> float:
+    """Return the processor seconds of this process per micro-batch, once the windows are full."""
+    windows = new_windows(work, store, f"plan-{uuid4().hex[:8]}")
+    stack.callback(windows.delete_pages)
+    stream = Batches(work)
+    filling = max(work.batch_seconds, _FILLING / work.events_per_second)
+    for _ in range(int(work.events / work.events_per_second / filling) + 1):
+        advance(windows, stream.next(filling))
+    for _ in range(_WARM):
+        advance(windows, stream.next(work.batch_seconds))
+    begin = process_time()
+    for batch in [stream.next(work.batch_seconds) for _ in range(_COUNTED)]:
+        advance(windows, batch)
+    return (process_time() - begin) / _COUNTED
+
+
+def new_windows(work: Workload, store: PageStore, name: str, **how: Any) -> KeyedWindows:
+    """Return new windows for a workload."""
+    columns = {f"max_{n}": (f"value_{n}", Max()) for n in range(work.aggregations)}
+    return KeyedWindows(
+        Product(columns), work.window, store, name=name, timed=True, page_bytes=work.page_bytes,
+        promote_at=work.promote_at, retain=work.retain, **how,
+    )  # fmt: skip
+
+
+class Batches:
+    """Events of random keys, at random times within each batch, in milliseconds."""
+
+    def __init__(self, work: Workload) -> None:
+        self._work, self._random, self._now = work, np.random.default_rng(1), 0.0
+        numbers = np.arange(int(work.keys))
+        width = work.key_bytes
+        self._keys = np.array([f"{n:0{width}}" for n in numbers]) if width else numbers
+
+    def next(self, seconds: float) -> tuple[np.ndarray, dict[str, np.ndarray], np.ndarray]:
+        """Return keys, columns and times of the next seconds."""
+        work, random = self._work, self._random
+        rows = int(work.events_per_second * seconds)
+        first, self._now = self._now, self._now + seconds
+        times = np.sort(random.integers(int(first * 1000), int(self._now * 1000), rows))
+        columns = {f"value_{n}": random.random(rows) for n in range(work.aggregations)}
+        return random.choice(self._keys, rows), columns, times.view("M8[ms]")
+
+
+def advance(windows: KeyedWindows, batch: tuple[Any, Any, Any]) -> bytes:
+    """Add a batch and take a snapshot."""
+    windows.extend(*batch)
+    return windows.checkpoint()
+
 
 #: The fewest and most buckets, and the buckets per core, so that cores can be added later.
 _FEWEST, _MOST, _PER_CORE = 8, 4096, 4

@@ -23,7 +23,7 @@ from mta.keyed.keys import Keys, hash_and_bytes, read_keys
 from mta.keyed.moments import Answers, gone_of, paired
 from mta.monoids.base import empties
 from mta.monoids.product import Product, result_columns, result_name
-from mta.published.lookups import Lookup, Steps
+from mta.published.pages import Lookup, Steps
 from mta.published.views import KeyedView, Operation, WindowView
 from mta.publishing.buckets import bucket_of, reader_of
 from mta.publishing.records import Head

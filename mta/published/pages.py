@@ -4,17 +4,19 @@ Pages are named by their content, so a cached page is never stale, and a page is
 name only once, when it is read. The size of the cache is bounded in bytes; the least recently used
 pages are dropped. The cache is used only for stores where a read is a round trip; other stores have
 their pages in memory already. Records that change (``mta.publishing.records``) are never cached.
+
+A key is looked up step by step: between two steps, an event loop can have pages read (``Lookup``).
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import Any, Generic, NoReturn, TypeVar
 
 from mta.errors import CorruptPage
-from mta.pages.page import require_named
+from mta.pages import require_named
 from stores import PageStore, UnsupportedOperation, WrapperStore
 
 T = TypeVar("T")
@@ -139,3 +141,42 @@ def _refused() -> UnsupportedOperation:
     return UnsupportedOperation(
         "published windows are opened only for reading: nothing can be written or deleted"
     )
+
+
+# --- lookups step by step -------------------------------------------------------------------------
+
+
+#: Yields names of pages, receives these pages (None for a missing one), and returns the result.
+Steps = Generator[Sequence[str], list[Any], T]
+
+
+class Lookup(Generic[T]):
+    """A lookup that has started; ``store.view_many(lookup.wanted, lookup.take)`` is the next step.
+
+    The constructor and ``take`` raise the errors of the steps.
+    """
+
+    def __init__(self, steps: Steps[T]) -> None:
+        self._steps = steps
+        #: The names of the pages that the next step needs; empty once there is a result.
+        self.wanted: Sequence[str] = ()
+        self.result: T | None = None
+        self._go_on(None)
+
+    def take(self, pages: list[Any]) -> None:
+        """Continue with the wanted pages, which may be views valid only during the call."""
+        self._go_on(pages)
+
+    def _go_on(self, pages: Any) -> None:
+        try:
+            self.wanted = self._steps.send(pages)
+        except StopIteration as end:
+            self.wanted, self.result = (), end.value
+
+
+class NotCached(Exception):
+    """Some of the needed pages are not in memory; ``pages`` has their names."""
+
+    def __init__(self, lookup: Lookup[Any], pages: Sequence[str]) -> None:
+        super().__init__(f"{len(pages)} pages are not in memory")
+        self.lookup, self.pages = lookup, pages

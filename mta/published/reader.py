@@ -14,8 +14,7 @@ from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations
 from mta.published.cuts import Cut, Moment, PublishedStatus, Snapshot
-from mta.published.lookups import Lookup, NotCached
-from mta.published.pages import ReadOnlyPages
+from mta.published.pages import Lookup, NotCached, ReadOnlyPages
 from mta.published.single import Indexes
 from mta.published.views import Operation
 from mta.publishing.known import described_again, policy_again

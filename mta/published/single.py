@@ -28,17 +28,15 @@ from mta.folds.blocks import fold_ranges
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.windows import CountWindow, TimeFrame
 from mta.kernels import native
-from mta.kernels.ranges import Buffer
-from mta.keyed import pages
+from mta.kernels.native import Buffer
+from mta.keyed import leaves
 from mta.keyed.key_types import WHOLE
-from mta.keyed.leaves import MAGIC, VERSION, TableLayout
+from mta.keyed.leaves import MAGIC, VERSION, Index, TableLayout
 from mta.keyed.lsm import PageSize, Place, Run, RunPages
-from mta.keyed.pages import Index
 from mta.keyed.table import ALL, MORE, Table
 from mta.monoids.base import AbstractMonoid, empties
-from mta.pages.page import NAME_BYTES, key_of, keys_of
-from mta.published.lookups import Steps
-from mta.published.pages import ReadOnlyPages
+from mta.pages import NAME_BYTES, key_of, keys_of
+from mta.published.pages import ReadOnlyPages, Steps
 
 _HEAD = Struct("<8s6q")
 #: The types of offsets by their bytes.
@@ -330,7 +328,7 @@ class SingleKeys:
                     self._require_label(table.label)
                     _take(parts, table.part(at, self._layout.timed, self._kinds))
             except _MALFORMED as error:
-                raise pages.damaged(self._layout, *place, error) from error
+                raise leaves.damaged(self._layout, *place, error) from error
         return parts
 
     def _require_label(self, label: bytes) -> None:

@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 
 from mta.errors import CorruptSnapshot, InvalidTime, SnapshotMismatch, UnsupportedOperation
-from mta.evaluators.amortized_mta import AmortizedMTA
+from mta.evaluators.amortized_mta import AmortizedMTA, LogMTA
 from mta.evaluators.coverage import Incomplete
 from mta.evaluators.fiba import FiBA
 from mta.evaluators.flatfat import PagedFlatFAT
-from mta.evaluators.log_mta import LogMTA
 from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.evaluators.steady_mta import SteadyMTA
 from mta.frames.base import AbstractPolicy
@@ -39,9 +38,8 @@ from mta.logs.levels.log import LevelLog
 from mta.logs.ranges import events_in, leaves_from
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Observed
-from mta.pages.snapshot import Snapshot
-from mta.published.lookups import Steps
-from mta.published.pages import ReadOnlyPages
+from mta.pages import Snapshot
+from mta.published.pages import ReadOnlyPages, Steps
 from mta.published.single import IndexedPages, Indexes, NotSimple, Results, SingleKeys
 from mta.publishing.records import What
 from mta.windows.moments import result_at

@@ -13,7 +13,7 @@ overwritten. One small put updates all buckets together, so a reader sees either
 nothing of it. A ``written`` record belongs to one batch and bucket, so a late task of an earlier
 attempt does not overwrite anything of a later batch.
 
-    head       = body digest                      (as a snapshot: ``mta.pages.snapshot``)
+    head       = body digest                      (as a snapshot: ``mta.pages``)
     body       = msgpack array [magic, version, name, source, batch, time, what, buckets]
     magic      = "mta-published"
     version    = 1
@@ -51,8 +51,7 @@ import xxhash
 
 from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid
-from mta.pages.page import NAME_BYTES
-from mta.pages.snapshot import NAME, corrupt, seal, unseal
+from mta.pages import NAME, NAME_BYTES, corrupt, seal, unseal
 from mta.publishing import known
 from mta.publishing.known import Description
 

@@ -2,11 +2,12 @@
 
 - ``settings``: what is served, to whom, and within which limits
 - ``keys``, ``requests``: keys, moments and limits in requests
-- ``answers``, ``problems``: results as JSON and Arrow; errors as JSON problems
+- ``answers``: results as JSON and Arrow, and errors as JSON problems
 - ``service``, ``lookups``: the reader, its threads and its refresh; requests of single keys
 - ``metrics``, ``guard``: counts; tokens, and the checks before every request
-- ``openapi``, ``pages``: the description of the API; the files of the web page
-- ``app``, ``connections``, ``server``: the paths; clients' connections; the processes that serve
+- ``openapi``: the description of the API
+- ``app``: the paths, and the files of the web page
+- ``server``: clients' connections, and the processes that serve
 
 The command is in ``mta.cli.serving``. It needs the extra "serve". The files of the web page are in
 the folder static, and load nothing from elsewhere.

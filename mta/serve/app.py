@@ -1,20 +1,22 @@
-"""The application: the paths, and their answers."""
+"""The application: the paths, their answers, and the files of the web page and its API pages."""
 
 from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from importlib.resources import files
+from string import Template
 from typing import Any
 
+import xxhash
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
-from mta.serve import pages
 from mta.serve.answers import ARROW, JSON, arrow_response, column, form_of, json_response
 from mta.serve.guard import Guard
 from mta.serve.metrics import Metrics
@@ -159,5 +161,41 @@ def create_app(settings: Settings) -> ASGIApp:
         yield
         await service.stop()
 
-    routes = [*Paths(service, metrics).routes(), *pages.routes()]
+    routes = [*Paths(service, metrics).routes(), *_files()]
     return Guard(Router(routes, redirect_slashes=False, lifespan=lifespan), settings, metrics)
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+_FOLDER = "static"
+_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+#: The path and the title of each page, which is ``frame.html`` around the file of this name.
+_PAGES = {"page": ("/", "Windows"), "docs": ("/docs", "API")}
+
+
+def _files() -> Iterator[Route]:
+    """Yield a route for each file and page; browsers check whether their copy is still current."""
+    folder = files(__package__).joinpath(_FOLDER)
+    frame = Template(folder.joinpath("frame.html").read_text())
+    for name, (path, title) in _PAGES.items():
+        body = folder.joinpath(f"{name}.html").read_text()
+        page = frame.substitute(name=name, title=title, body=body.rstrip())
+        yield Route(path, _sender(page.encode(), "text/html"), methods=["GET"])
+    for file in sorted(folder.iterdir(), key=lambda each: each.name):
+        kind = _TYPES.get(file.name.rpartition(".")[2])
+        if kind is not None:
+            path = f"/{_FOLDER}/{file.name}"
+            yield Route(path, _sender(file.read_bytes(), kind), methods=["GET"])
+
+
+def _sender(content: bytes, kind: str) -> Callable[[Request], Awaitable[Response]]:
+    tag = f'"{xxhash.xxh3_64_hexdigest(content)}"'
+    headers = {"etag": tag, "cache-control": "no-cache"}
+
+    async def send(request: Request) -> Response:
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(content, headers=headers, media_type=kind)
+
+    return send

@@ -14,8 +14,8 @@ import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mta.serve.answers import Problem, problem_of
 from mta.serve.metrics import Metrics
-from mta.serve.problems import Problem, problem_of
 from mta.serve.settings import Settings
 
 #: The paths that need a token; the page, the documentation and the health check have no data.

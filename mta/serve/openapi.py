@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mta.serve.answers import ARROW, JSON
+from mta.serve.answers import ARROW, JSON, PROBLEM_JSON, PROBLEMS
 from mta.serve.keys import KeyForm
-from mta.serve.problems import PROBLEM_JSON, PROBLEMS
 from mta.serve.requests import DEFAULT_EVENTS, MAX_EVENTS, MOMENTS
 from mta.serve.settings import Settings
 

@@ -14,8 +14,8 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 
 from mta.errors import InvalidTime, UnsuitableKey
+from mta.serve.answers import Problem
 from mta.serve.keys import KeyForm
-from mta.serve.problems import Problem
 from mta.times import to_time
 
 _NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,9})?")

@@ -21,10 +21,9 @@ import numpy as np
 
 from mta.errors import WindowStoreError
 from mta.published import PublishedWindows, open_published
-from mta.serve.answers import ONLY, named
+from mta.serve.answers import ONLY, Problem, named
 from mta.serve.keys import KeyForm
 from mta.serve.lookups import Lookups
-from mta.serve.problems import Problem
 from mta.serve.settings import Settings
 from mta.times import as_text, to_duration
 

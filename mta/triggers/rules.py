@@ -33,8 +33,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta.times import Duration, as_text, to_count, to_duration
-from mta.zones import Zone
+from mta.times import Duration, Zone, as_text, to_count, to_duration
 from stores.durations import UNITS
 
 #: Sums of a time, a lifetime and two periods stay within 64 bits.

@@ -32,11 +32,10 @@ from mta.frames.base import NEWEST, AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Aggregator
 from mta.monoids.base import AbstractMonoid, Out, Partial, same_value
-from mta.pages.snapshot import Snapshot
+from mta.pages import Snapshot
 from mta.times import Duration, is_duration
 from mta.triggers.rules import EveryCount, EveryPeriod, Plan, Trigger
-from mta.triggers.snapshot import TriggeredSnapshot, read_rows
-from mta.triggers.triggered import ResultsWhenDue
+from mta.triggers.triggered import ResultsWhenDue, TriggeredSnapshot, read_rows
 from mta.windows.engine import WindowEngine, require_monoid, require_policy
 from mta.windows.intake import Intake
 from mta.windows.settings import Nulls, OnLate, Settings

@@ -42,7 +42,7 @@ from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.ranges import fold_between, fold_positions
 from mta.monoids.base import AbstractMonoid, Out, Partial, as_output, same_value
 from mta.monoids.product import Observed
-from mta.pages.snapshot import NAME, Snapshot, corrupt
+from mta.pages import NAME, Snapshot, corrupt
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import Shape, What, what_of
 from mta.times import TimeUnit, to_count, to_time

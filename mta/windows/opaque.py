@@ -23,18 +23,16 @@ from typing import Any
 
 from mta.columns.schemas import Objects, Payload, Record, Rows, Schema, next_payload
 from mta.errors import CorruptPage, SnapshotMismatch, UnsupportedOperation
-from mta.evaluators.amortized_mta import AmortizedMTA
+from mta.evaluators.amortized_mta import AmortizedMTA, LogMTA
 from mta.evaluators.fiba import FiBA
 from mta.evaluators.flatfat import PagedFlatFAT
-from mta.evaluators.log_mta import LogMTA
 from mta.evaluators.reactive import PagedReactiveAggregator
-from mta.logs.base import EventLog, OrderedEvents
+from mta.logs.base import EventLog, Leaf, OrderedEvents
 from mta.logs.finger_tree.log import FingerTreeLog
-from mta.logs.leaves import Leaf
 from mta.logs.levels.log import KeepAll, LeafReader, LevelLog
 from mta.logs.ranges import leaves_from
 from mta.monoids.base import Monoid, Partial
-from mta.pages.snapshot import MAX_ARITY, Snapshot, corrupt
+from mta.pages import MAX_ARITY, Snapshot, corrupt
 from mta.windows.engine import Engine
 from mta.windows.settings import Settings
 from mta.windows.shared_snapshot import shared_snapshot

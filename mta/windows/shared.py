@@ -28,7 +28,7 @@ from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LevelLog
 from mta.monoids.base import AbstractMonoid, Out, Refold
 from mta.monoids.product import require_distinct, result_columns
-from mta.pages.snapshot import Snapshot
+from mta.pages import Snapshot
 from mta.publishing.records import What
 from mta.times import Duration, TimeUnit, in_unit
 from mta.windows.display import result_rows

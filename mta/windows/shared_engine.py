@@ -26,9 +26,8 @@ from mta.evaluators.observed import part_of
 from mta.folds.sliding import Events
 from mta.frames.base import NEWEST, AbstractPolicy
 from mta.frames.windows import CountWindow, TimeWindow
-from mta.logs.base import Batch, EventLog
+from mta.logs.base import Batch, Chunk, EventLog
 from mta.logs.finger_tree.log import FingerTreeLog
-from mta.logs.leaves import Chunk
 from mta.logs.levels.log import KeepAll, LevelLog
 from mta.monoids.base import AbstractMonoid, Out
 from mta.monoids.product import Columns

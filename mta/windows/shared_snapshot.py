@@ -24,7 +24,7 @@ import msgpack
 
 from mta.errors import SnapshotMismatch
 from mta.frames.base import AbstractPolicy
-from mta.pages.snapshot import Snapshot, corrupt, seal, unseal
+from mta.pages import Snapshot, corrupt, seal, unseal
 
 MAGIC = "mta-shared"
 VERSION = 1

@@ -23,7 +23,7 @@ from mta.frames.base import AbstractPolicy
 from mta.logs.base import Aggregator, OnDuplicate
 from mta.monoids.base import AbstractMonoid, Out
 from mta.monoids.product import Product
-from mta.pages.snapshot import Snapshot
+from mta.pages import Snapshot
 from mta.publishing.records import What
 from mta.times import Duration, TimeUnit, in_unit
 from mta.windows.display import result_rows

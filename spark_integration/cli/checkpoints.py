@@ -37,8 +37,8 @@ from mta.audit.keyed import KeyedDamage, OpaqueKeys
 from mta.audit.published import needed_by_published, unneeded_records
 from mta.audit.walk import Audit
 from mta.cli import snapshots
+from mta.cli.console import note as note_facts
 from mta.cli.console import plural, say
-from mta.cli.output import note as note_facts
 from mta.errors import CorruptPage, MissingPage
 from mta.keyed.key_types import text_of
 from mta.keyed.standalone import AnyWindow

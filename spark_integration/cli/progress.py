@@ -21,8 +21,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mta.cli.console import ProgressLine, plural, say
-from mta.cli.exits import FULL_DISK
+from mta.cli.console import FULL_DISK, ProgressLine, plural, say
 from spark_integration.checkpoint import last_batch
 from spark_integration.cli.stream import INPUT_METRICS
 from spark_integration.runners.packing import METRICS

@@ -5,7 +5,7 @@ them (``bucket.py``). Spark commits both together and rolls both back together: 
 leaves no page behind, and an older state has the pages that its snapshot names.
 
     state of a bucket    state      one value, see ``step/states.py``
-                         pages      the page's key -> its bytes, see ``mta/pages/page.py``
+                         pages      the page's key -> its bytes, see ``mta/pages.py``
 
 Every page needs a call from Python to Java, because Spark's protocol has no call for several pages:
 about 45 us to put 4 KB, 85 us to get them and 30 us to remove them. (Sending 32 requests before

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mta.errors import InvalidTime, InvalidValue
-from mta.kernels.segments import bounds_of, group
+from mta.kernels.native import bounds_of, group
 from mta.keyed.keys import Keys, read_keys
 from mta.times import CERTAIN, doubt_of
 from spark_integration.errors import NullKey

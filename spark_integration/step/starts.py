@@ -1,7 +1,7 @@
 """A start: windows of history in a store, from which a stream continues.
 
     key of a bucket = "start." name "/" bucket
-    its page        = body digest (as of ``mta.pages.snapshot``), of
+    its page        = body digest (as of ``mta.pages``), of
                       [ "mta-start", 1, buckets, until, fixed, snapshot ]
     until           = microseconds since 1970, the cutover: rows before it are in the windows, and
                       the rows of the stream begin with it; nil if there is none
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from mta.errors import MissingPage
 from mta.keyed.changes import side_by_side
-from mta.pages.snapshot import corrupt, seal, unseal
+from mta.pages import corrupt, seal, unseal
 from spark_integration.errors import StateMismatch
 from spark_integration.plan import Plan
 from spark_integration.step.rows import Timed

@@ -33,7 +33,7 @@ import pyarrow as pa
 from mta.columns.schemas import NullableColumn, Rows
 from mta.keyed.bucket import Advance
 from mta.keyed.keys import Keys
-from mta.keyed.questions import Questions
+from mta.keyed.moments import Questions
 from mta.keyed.work import Found
 from mta.monoids.base import empties
 from mta.monoids.product import result_name

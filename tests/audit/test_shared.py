@@ -13,7 +13,7 @@ from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptSnapshot, MissingPage, SnapshotMismatch
 from mta.logs.base import Aggregator
 from mta.logs.finger_tree.log import FingerTreeLog
-from mta.pages.snapshot import Snapshot
+from mta.pages import Snapshot
 from mta.windows.opaque import restore_opaque
 from mta.windows.shared_snapshot import SharedSnapshot
 from stores import MemoryStore

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from mta import KeyedWindows, TimeWindow
-from mta.cli.exits import Exit
+from mta.cli.console import Exit
 from mta.monoids.product import skipping
 from spark_integration.cli import main
 from spark_integration.cli.checkpoints import Sighting, last_batch, note, saved_snapshots

@@ -19,8 +19,7 @@ import spark_integration.errors
 import stores.errors
 from mta import CountWindow, KeyedWindows, Max, SharedWindows, TimeWindow
 from mta.cli.commands import CommandLine
-from mta.cli.exits import _BY_CLASS, MEANINGS, Exit, exit_code
-from mta.cli.output import note, note_item, say
+from mta.cli.console import _BY_CLASS, MEANINGS, Exit, exit_code, note, note_item, say
 from spark_integration.cli import main
 from spark_integration.cli.commands import command_line
 from spark_integration.cli.demo import DemoFailed

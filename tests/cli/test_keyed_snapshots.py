@@ -11,9 +11,9 @@ import pytest
 from mta import CountWindow, KeyedWindows, Max, TimeWindow
 from mta.audit.keyed import OpaqueKeys
 from mta.cli.commands import CommandLine
-from mta.cli.exits import Exit
+from mta.cli.console import Exit
 from mta.keyed.snapshot import MAGIC, VERSION
-from mta.pages.snapshot import seal, unseal
+from mta.pages import seal, unseal
 from stores import open_store
 
 KEYS, BATCHES, ROWS = 300, 20, 700

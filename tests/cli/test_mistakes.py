@@ -12,8 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from mta.cli.console import as_options
-from mta.cli.exits import Exit
+from mta.cli.console import Exit, as_options
 from spark_integration.cli import checkpoints, main, run
 from spark_integration.cli.demo import _rolling
 from spark_integration.cli.expressions import parse_aggregation

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mta import Max, Monoid
-from mta.cli.exits import Exit
+from mta.cli.console import Exit
 from spark_integration.cli import main
 from stores import open_store
 from tests.support.spark.events import make_events, write_files

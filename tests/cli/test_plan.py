@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from mta.cli.commands import CommandLine
-from mta.cli.exits import Exit
+from mta.cli.console import Exit
 
 ASKED = ["plan", "--keys", "1M", "--events-per-second", "20k", "--window", "24 hours"]
 
@@ -91,11 +91,11 @@ def test_the_constants_are_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from mta import TimeWindow
-    from mta.planning import costs
+    from mta.planning import plan
 
-    few = costs.Workload(50, 500, TimeWindow("4 seconds"), 1, 1)
-    monkeypatch.setattr(costs, "SHAPES", (few, replace(few, aggregations=3)))
-    monkeypatch.setattr(costs, "_FILLING", 500)
+    few = plan.Workload(50, 500, TimeWindow("4 seconds"), 1, 1)
+    monkeypatch.setattr(plan, "SHAPES", (few, replace(few, aggregations=3)))
+    monkeypatch.setattr(plan, "_FILLING", 500)
     assert CommandLine().run([*ASKED, "--store", "memory://planned", "--measure", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["measured"] and all(cost >= 0 for cost in found["costs"].values())

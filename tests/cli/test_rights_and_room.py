@@ -18,7 +18,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from mta.cli.exits import Exit
+from mta.cli.console import Exit
 from tests.support.console import Console
 from tests.support.faulty import eventually
 from tests.support.servers import PASSWORD, PASSWORD_IN_URL, RedisServer

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mta import CountWindow, Max, SharedWindows, TimeWindow, Window
-from mta.cli.exits import Exit
+from mta.cli.console import Exit
 from spark_integration.cli import main
 from stores import open_store
 

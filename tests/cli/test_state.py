@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pandas as pd
 import pytest
 
-from mta.cli.exits import Exit
+from mta.cli.console import Exit
 from spark_integration.cli import checkpoints, main
 
 ROWS = 6_000

@@ -93,7 +93,7 @@ def test_paths_exist(page: Path) -> None:
 def classes() -> set[str]:
     """Every class and function of the packages, every built-in, and every problem over HTTP."""
     found = {*dir(builtins), *FOREIGN}
-    problems = (ROOT / "mta" / "serve" / "problems.py").read_text()
+    problems = (ROOT / "mta" / "serve" / "answers.py").read_text()
     found |= set(re.findall(r'^    "([A-Z]\w+)": \(\d{3}, ', problems, re.MULTILINE))
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):

@@ -28,9 +28,8 @@ from mta.evaluators.cursor import Chunk, Cursor, Leaf
 from mta.folds.blocks import Blocks
 from mta.folds.sliding import Events
 from mta.kernels.native import ranks
-from mta.logs import leaves
-from mta.logs.base import Aggregator
-from mta.logs.leaves import JoinedLeaf
+from mta.logs import base
+from mta.logs.base import Aggregator, JoinedLeaf
 from mta.logs.levels.log import LeafReader, LevelLog
 from mta.monoids.base import AbstractMonoid
 from mta.windows.shared import SharedWindows
@@ -58,8 +57,8 @@ def few(request: pytest.FixtureRequest) -> Iterator[None]:
     """How far a cursor follows, and how many events are searched with one read, or alone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ends, "_NEAR", request.param)
-        patch.setattr(leaves, "_FEW", request.param)
-        patch.setattr(leaves, "_MANY", 4 * request.param)
+        patch.setattr(base, "_FEW", request.param)
+        patch.setattr(base, "_MANY", 4 * request.param)
         yield
 
 

@@ -25,7 +25,7 @@ from mta import (
 )
 from mta.frames.base import AbstractPolicy
 from mta.logs.levels.queues import Levels
-from mta.pages.page import Group
+from mta.pages import Group
 
 BOTH = pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])
 

@@ -39,8 +39,7 @@ from mta import (
 from mta.folds.blocks import fold_ranges
 from mta.folds.sliding import SlidingFolds, has_kernel, kernel_lowers, sweep_into
 from mta.kernels import native
-from mta.kernels.native import Kernel, Sweep, numpy_alone, ranks
-from mta.kernels.segments import bounds_of, first_later
+from mta.kernels.native import Kernel, Sweep, bounds_of, first_later, numpy_alone, ranks
 from mta.monoids.base import AbstractMonoid, Refold
 from tests.support import oracle
 from tests.support.bits import HARD, bits

@@ -7,8 +7,15 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 import pytest
 
-from mta.kernels.native import numpy_alone
-from mta.kernels.ranges import Buffer, bytes_of, items_of, numbers_of, rows_of, shortened
+from mta.kernels.native import (
+    Buffer,
+    bytes_of,
+    items_of,
+    numbers_of,
+    numpy_alone,
+    rows_of,
+    shortened,
+)
 
 KERNELS = [nullcontext, numpy_alone]
 BUFFERS: list[Buffer] = [b"hello", memoryview(b"-world-")[1:6], b""]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mta import SampleStdDev
-from mta.kernels.scans import (
+from mta.kernels.native import (
     accumulate,
     accumulate_blocks,
     are_ones,

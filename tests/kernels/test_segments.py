@@ -10,8 +10,8 @@ from itertools import accumulate, pairwise
 import numpy as np
 import pytest
 
-from mta.kernels import segments
-from mta.kernels.segments import (
+from mta.kernels import native
+from mta.kernels.native import (
     bounds_of,
     first_later,
     group,
@@ -117,5 +117,5 @@ def test_segments_that_do_not_fit_64_bits_are_taken_one_by_one(
     count = int(bounds[-1])
     values = rng.integers(-1000, 1000, count)
     largest = running_max(values, bounds).tolist()
-    monkeypatch.setattr(segments, "_ROOM", 1)
+    monkeypatch.setattr(native, "_ROOM", 1)
     assert running_max(values, bounds).tolist() == largest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mta.keyed import lsm, pages, windows
+from mta.keyed import leaves, lsm, windows
 
 
 @pytest.fixture
@@ -16,5 +16,5 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lsm, "_ORDER_BITS", 1)
     monkeypatch.setattr(lsm, "_FIRST_ORDER", 300)
     monkeypatch.setattr(lsm, "_AT_ONCE", 2)
-    monkeypatch.setattr(pages, "ROOM", 150)
-    monkeypatch.setattr(pages, "_LIST_BYTES", 80)
+    monkeypatch.setattr(leaves, "ROOM", 150)
+    monkeypatch.setattr(leaves, "_LIST_BYTES", 80)

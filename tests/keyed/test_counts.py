@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mta import Collect, Count, CountWindow, KeyedWindows, Last, Max, Product, Sum, TimeWindow
-from mta.kernels import native, ranges
+from mta.kernels import native
 from mta.keyed import leaves, lsm
 from stores import MemoryStore
 from stores.base import Capabilities, WrapperStore
@@ -350,10 +350,10 @@ class Taken:
         def of_items(_: Any, column: Any, which: Any, firsts: Any, counts: Any) -> np.ndarray:
             return counts * column[2][which]
 
-        bytes_of = counted(ranges.bytes_of, lambda *given: given[3])
+        bytes_of = counted(native.bytes_of, lambda *given: given[3])
         patch.setattr(leaves, "bytes_of", bytes_of)
-        patch.setattr(leaves, "items_of", counted(ranges.items_of, of_items))
-        patch.setattr(leaves, "numbers_of", counted(ranges.numbers_of, of_items))
+        patch.setattr(leaves, "items_of", counted(native.items_of, of_items))
+        patch.setattr(leaves, "numbers_of", counted(native.numbers_of, of_items))
         patch.setattr(native, "match", counted(native.match, lambda *given: 8 * given[1][0, 1]))
 
 

@@ -30,11 +30,20 @@ from mta import (
 from mta.columns.schemas import Array, Record
 from mta.errors import CorruptPage, CorruptSnapshot, SnapshotMismatch
 from mta.keyed.keys import read_keys
-from mta.keyed.leaves import MAGIC, Leaves, TableLayout
-from mta.keyed.pages import LIST, Index, PendingPages, decode, digests, encode
+from mta.keyed.leaves import (
+    LIST,
+    MAGIC,
+    Index,
+    Leaves,
+    PendingPages,
+    TableLayout,
+    decode,
+    digests,
+    encode,
+)
 from mta.keyed.snapshot import UnreadSnapshot, is_keyed_snapshot
 from mta.keyed.table import STANDALONE, Table
-from mta.pages.page import name_of
+from mta.pages import name_of
 from stores import MemoryStore
 from tests.support.sampling import parts
 

@@ -10,7 +10,7 @@ import pytest
 
 from mta import CountWindow, KeyedWindows, SharedWindows, TimeWindow, Window
 from mta.folds.sliding import SlidingFolds
-from mta.monoids.missing_columns import MissingColumns
+from mta.monoids.product import MissingColumns
 from stores.memory import MemoryStore
 from tests.support.aggregations import CASES, Case
 from tests.support.catalogue import batch_of

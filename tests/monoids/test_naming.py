@@ -27,7 +27,7 @@ from mta import (
     Window,
 )
 from mta.errors import SnapshotMismatch
-from mta.monoids.naming import name_of
+from mta.recipes import name_of
 
 
 def at_least(bound: Any) -> Callable[[Any, Any], bool]:

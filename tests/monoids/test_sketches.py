@@ -27,15 +27,14 @@ from mta import (
     LogMTA,
     Max,
     Window,
+    pages,
 )
 from mta.audit.walk import audit
 from mta.columns import codec
 from mta.columns.schemas import Objects
 from mta.errors import CorruptPage, CorruptSnapshot, InvalidValue, MissingDependency
 from mta.monoids.summary import SummaryMonoid
-from mta.pages import page
-from mta.pages.page import Group, Layout
-from mta.pages.snapshot import Snapshot
+from mta.pages import Group, Layout, Snapshot
 from stores.errors import pip_install
 from tests.support.catalogue import NUMBERS, WORDS
 
@@ -342,14 +341,14 @@ SUMMARIES: dict[str, Callable[[], SummaryMonoid]] = {
 def test_a_page_of_no_sketches_is_corrupt_and_says_which(name: str) -> None:
     monoid = SUMMARIES[name]()
     for hostile in (b"", b"\0" * 200, b"\xff" * 48, "text", 7, [b"x"]):
-        data = page.encode(
+        data = pages.encode(
             "w", 1, 4, Group([hostile], None, [], 1), Layout(Objects(), False, False)
         )
         layout = Layout(monoid.partials, False, False)
         with pytest.raises(
             CorruptPage, match=r"page w/1/4/\w+ is damaged: a partial is not a summary"
         ):
-            page.decode(data, "w", 1, 4, page.name_of(data), layout)
+            pages.decode(data, "w", 1, 4, pages.name_of(data), layout)
 
 
 @pytest.mark.parametrize("name", SUMMARIES)

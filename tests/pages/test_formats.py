@@ -31,7 +31,7 @@ from mta.columns.schemas import Array, Objects, Record
 from mta.errors import CorruptPage, CorruptSnapshot
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
-from mta.pages.page import Group, Layout, decode, encode, key_of, name_of
+from mta.pages import Group, Layout, decode, encode, key_of, name_of
 from stores.memory import MemoryStore
 from tests.support.naive import IN_ORDER, joined, pages_of
 

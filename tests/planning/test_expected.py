@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from mta import CountWindow, TimeWindow
-from mta.planning.costs import Batches, advance, new_windows
-from mta.planning.expected import Expected, expected
-from mta.planning.workload import Workload
+from mta.planning.expected import Expected, Workload, expected
+from mta.planning.plan import Batches, advance, new_windows
 from stores.memory import MemoryStore
 from stores.testing.counting import CountingStore
 

@@ -48,10 +48,10 @@ from mta import (
 )
 from mta.errors import CorruptSnapshot, SnapshotMismatch
 from mta.frames.base import AbstractPolicy
-from mta.keyed import pages as keyed_pages
+from mta.keyed import leaves as keyed_pages
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.nulls import SkipNulls
-from mta.pages.page import name_of
+from mta.pages import name_of
 from mta.publishing import known
 from mta.publishing.batches import Part
 from mta.publishing.records import Head, decode_written, head_key, what_of, written_key

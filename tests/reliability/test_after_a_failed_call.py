@@ -24,13 +24,13 @@ from mta import (
     TimeWindow,
     TriggeredWindow,
     Window,
+    pages,
 )
 from mta.errors import StoreUnavailable
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.frames.base import AbstractPolicy
 from mta.logs.base import Aggregator
-from mta.pages import page
 from stores import FaultyStore, MemoryStore, PageStore
 from tests.support import oracle
 from tests.support.failed_calls import (
@@ -163,7 +163,7 @@ def test_a_window_is_its_list_whichever_call_failed(
     part: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(page, "PART_BYTES", 24)  # parts of an event or two
+    monkeypatch.setattr(pages, "PART_BYTES", 24)  # parts of an event or two
     kept, made = Kept(tree, lateness, policy), 0
     calls = CALLS | (BY_TIME if tree.by_time else {})
     if lateness:
@@ -194,7 +194,7 @@ def test_a_restored_window_whose_open_leaf_cannot_be_read_stays_as_it_was(
     tree: type[Aggregator], call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its parts are read when they are first needed, as where the front comes to another tree."""
-    monkeypatch.setattr(page, "PART_BYTES", 160)
+    monkeypatch.setattr(pages, "PART_BYTES", 160)
     policy, memory, listed = CountWindow(680), MemoryStore(), Listed(CountWindow(680))
     window = Window(oracle.joined(), policy, memory, "w", arity=2, leaf_arity=100, aggregator=tree)
     try_out(extend(690), window, listed)

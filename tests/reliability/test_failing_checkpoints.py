@@ -22,11 +22,11 @@ from mta import (
     SteadyMTA,
     TriggeredWindow,
     Window,
+    pages,
 )  # fmt: skip
 from mta.audit.walk import live_keys
 from mta.errors import NotPageable, StoreUnavailable
 from mta.logs.base import Aggregator
-from mta.pages import page
 from stores import FaultyStore, MemoryStore, PageStore
 from tests.support import oracle
 
@@ -142,7 +142,7 @@ KINDS: dict[str, Kind] = {
 def test_a_checkpoint_that_fails_deletes_nothing_that_a_retained_snapshot_needs(
     kind: Kind, fault: str, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page, "PART_BYTES", 24)  # parts of an event or two
+    monkeypatch.setattr(pages, "PART_BYTES", 24)  # parts of an event or two
     for nth in count(1 + part, 4):
         memory = MemoryStore()
         store = FaultyStore(memory)

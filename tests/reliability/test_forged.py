@@ -29,12 +29,12 @@ from mta import (
     TriggeredWindow,
     Window,
 )
+from mta import pages as window_pages
 from mta.audit import audit
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
-from mta.keyed import pages as keyed_pages
-from mta.pages import page as window_pages
-from mta.pages.page import name_of
+from mta.keyed import leaves as keyed_pages
+from mta.pages import name_of
 from mta.windows.opaque import restore_opaque
 from stores import MemoryStore
 from tests.support import forgeries

@@ -12,7 +12,7 @@ import pytest
 
 from mta import KeyedWindows, Max, TimeWindow
 from mta.cli.commands import CommandLine
-from mta.cli.exits import Exit
+from mta.cli.console import Exit
 from mta.serve.settings import InvalidService, Settings, checked
 from tests.serve.conftest import Published
 from tests.support.patience import LONG, in_time

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mta import CountWindow, FiBA, KeyedWindows, Max, TimeWindow, Window
-from mta.cli.exits import Exit
+from mta.cli.console import Exit
 from mta.errors import CorruptPage
 from spark_integration.cli import main
 from stores import MemoryStore, MissingDependency, PageStore, UnsupportedOperation, open_store

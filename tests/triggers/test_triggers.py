@@ -43,9 +43,8 @@ from mta.errors import (
     SnapshotMismatch,
     StoreUnavailable,
 )
-from mta.pages.snapshot import Snapshot
-from mta.triggers.snapshot import TriggeredSnapshot
-from mta.triggers.triggered import ResultsWhenDue
+from mta.pages import Snapshot
+from mta.triggers.triggered import ResultsWhenDue, TriggeredSnapshot
 from stores import MemoryStore
 from stores.testing.counting import CountingStore
 from tests.support.counted import Counted, rolling_hash

@@ -46,7 +46,7 @@ from mta.errors import (
 )
 from mta.evaluators.fiba import FiBA
 from mta.frames.base import AbstractPolicy
-from mta.logs.base import Named
+from mta.pages import Named
 from stores.memory import MemoryStore
 from tests.support.naive import (
     AGGREGATORS,

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import CountWindow, FiBA, PopulationStdDev, SteadyMTA, Window
+from mta import CountWindow, FiBA, PopulationStdDev, SteadyMTA, Window, pages
 from mta.evaluators import amortized_mta as chunks
 from mta.logs.base import Aggregator
-from mta.pages import page
 from mta.windows import shared_engine
 from stores import MemoryStore
 from tests.support import oracle
@@ -32,7 +31,7 @@ SEEDS = range(2)
 #: release what no window needs.
 CHUNKS, TRIMS = (1 << 16, 3), (32, 1)
 #: Bytes of a part of an open leaf group: of one event or a few, and of more than any group has.
-PARTS = 24, 72, 216, page.PART_BYTES
+PARTS = 24, 72, 216, pages.PART_BYTES
 #: Events of a bulk, and bytes of its values: batches may be longer than a window of several bulks.
 BULKS = (chunks._EVENTS, chunks._BYTES), (4, 1)
 
@@ -56,7 +55,7 @@ def test_windows_are_lists(
     sort: str, order: str, kind: Kind, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     turn = KINDS.index(kind) + seed
-    monkeypatch.setattr(page, "PART_BYTES", PARTS[turn % 4])
+    monkeypatch.setattr(pages, "PART_BYTES", PARTS[turn % 4])
     monkeypatch.setattr(shared_engine, "_CHUNK", CHUNKS[turn % 2])
     monkeypatch.setattr(shared_engine, "_TRIM_GROUPS", TRIMS[turn % 2])
     set_bulks(monkeypatch, BULKS[turn // 2 % 2])
@@ -68,7 +67,7 @@ def test_what_nobody_should_give_harms_nothing(
     sort: str, order: str, kind: Kind, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     turn = KINDS.index(kind) + seed
-    monkeypatch.setattr(page, "PART_BYTES", PARTS[turn % 4])
+    monkeypatch.setattr(pages, "PART_BYTES", PARTS[turn % 4])
     live(sort, order, kind, seed, STEPS, watched=bool(turn % 2), is_hostile=True)
 
 
@@ -146,7 +145,7 @@ def test_scenarios_without_number(sort: str, monkeypatch: pytest.MonkeyPatch) ->
     for _ in range(oracle.kills(2000)):
         order, kind, seed = random.choice(ORDERS), random.choice(KINDS), random.randrange(1 << 32)
         steps, is_hostile = random.choice([20, 40, 150]), random.random() < 0.3
-        monkeypatch.setattr(page, "PART_BYTES", random.choice(PARTS))
+        monkeypatch.setattr(pages, "PART_BYTES", random.choice(PARTS))
         monkeypatch.setattr(shared_engine, "_CHUNK", random.choice(CHUNKS))
         monkeypatch.setattr(shared_engine, "_TRIM_GROUPS", random.choice(TRIMS))
         set_bulks(monkeypatch, random.choice(BULKS))

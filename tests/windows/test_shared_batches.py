@@ -13,7 +13,7 @@ import pytest
 from mta import BoundWindow, ColumnarMonoid, CountWindow, Max, Mean, Sum, TimeWindow
 from mta.errors import StoreUnavailable
 from mta.frames.base import AbstractPolicy
-from mta.logs.leaves import Chunk
+from mta.logs.base import Chunk
 from mta.monoids.base import AbstractMonoid
 from mta.windows.shared import SharedWindows
 from stores import MemoryStore
@@ -61,7 +61,7 @@ def test_batches_of_many_chunks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Windows shorter than a hand, of a few hands and longer."""
-    monkeypatch.setattr("mta.logs.leaves._FEW", 16)
+    monkeypatch.setattr("mta.logs.base._FEW", 16)
     monkeypatch.setattr("mta.windows.shared_engine._CHUNK", 250)
     monkeypatch.setattr("mta.logs.levels.log._RECENT_BYTES", 1)
     random, count = np.random.default_rng(1), 3_000

@@ -20,14 +20,13 @@ from mta.columns.schemas import Row, Rows
 from mta.errors import EventsGone, NoSuchEvent, UnsuitableMonoid
 from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy
-from mta.logs.base import OnDuplicate, Setting
+from mta.logs.base import Chunk, OnDuplicate, Setting
 from mta.logs.finger_tree.bulk import insert_sorted
 from mta.logs.finger_tree.node import Kind
 from mta.logs.finger_tree.pages import TreePages
-from mta.logs.leaves import Chunk
 from mta.logs.ranges import Positions
 from mta.monoids.base import AbstractMonoid
-from mta.pages.snapshot import Snapshot
+from mta.pages import Snapshot
 from mta.times import clock
 
 #: The most events of a batch to add together: this many, or as many as this many leaves contain.

@@ -17,8 +17,7 @@ import numpy as np
 
 from mta.columns.schemas import Array, Record, Row, Rows
 from mta.monoids.base import AbstractMonoid, Partial, Refold
-from mta.pages.page import NO_NAME, Group, Layout
-from mta.pages.pager import NOTES, Note
+from mta.pages import NO_NAME, NOTES, Group, Layout, Note
 
 WHOLE_NUMBERS = Array("<i8")
 #: Partial aggregates in order, and their number.

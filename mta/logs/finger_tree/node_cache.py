@@ -1,7 +1,7 @@
 """Nodes as pages: which nodes are in memory, which are written, and which pages may be deleted.
 
 The root, the spines and the most recently used nodes are in memory. Every other node is an
-immutable page, named like the groups of level queues (``pages.page``). When a changed node is
+immutable page, named like the groups of level queues (``mta.pages``). When a changed node is
 released, or when a snapshot is taken, the node and the nodes above it are written again under new
 numbers. Large leaves are released as soon as no event can be added to them. A page therefore never
 changes, and its parent has its number and name.
@@ -12,7 +12,7 @@ changes, and its parent has its number and name.
                 subtrees' pages. No entry follows the last subtree, so its row repeats the entry
                 before it, or has zeros if it is the only subtree, as at the left end of a level.
 
-Pages that the tree no longer needs are retired (``pages.pager``). The note of a retired page covers
+Pages that the tree no longer needs are retired (``mta.pages``). The note of a retired page covers
 everything below the first ``gone`` of its subtrees, so evicting any number of events together takes
 one note per level. If there are many notes, they are written to a separate page (level ``NOTES``).
 """
@@ -27,8 +27,7 @@ import numpy as np
 
 from mta.errors import CorruptPage
 from mta.logs.finger_tree.node import NO_NOTE, Kind, Link, Node, RowBuffer
-from mta.pages.page import NO_NAME, Group
-from mta.pages.pager import NOTES, Note, RetiredPages, StorePager, check_note
+from mta.pages import NO_NAME, NOTES, Group, Note, RetiredPages, StorePager, check_note
 from stores import PageStore
 
 _MOST_NOTES = 256

@@ -5,13 +5,13 @@ In a snapshot, after the common fields:
     state    = [kept, serial, retired, left, spine, newest, parts]
     kept     = position of the oldest event in the tree, which late events may need
     serial   = number of the next page
-    retired  = see ``pages.pager``
+    retired  = see ``mta.pages``
     left     = [columns of one partial, count]: the aggregate of the root's first subtree, and its
                number of events, as in the root's columns; unused if the root is a leaf
     spine    = for each node from the root to the last leaf, [count, columns], columns as in a page;
                the last subtree of a node is the next node of the spine, and has no page name
     newest   = microseconds since 1970 of the newest event evicted for good; nil if ``kept`` is 0
-    parts    = see ``logs.parts``; ``spine`` has the events after the parts
+    parts    = see ``mta.pages``; ``spine`` has the events after the parts
 """
 
 from __future__ import annotations
@@ -27,17 +27,26 @@ import numpy as np
 from mta.columns.schemas import Rows
 from mta.errors import CorruptPage, InvariantViolation
 from mta.folds.sliding import Events
-from mta.logs.base import EventLog, Named, Setting
+from mta.logs.base import EventLog, JoinedLeaf, Leaf, Setting
 from mta.logs.finger_tree.btree import require_same
 from mta.logs.finger_tree.fingers import FingerTree, after_time
 from mta.logs.finger_tree.node import Kind, Node, RowBuffer, parent_of
 from mta.logs.finger_tree.node_cache import NodeCache, PagedNodeCache
-from mta.logs.leaves import JoinedLeaf, Leaf
-from mta.logs.parts import LeafParts, Part
 from mta.monoids.base import Partial, Refold
-from mta.pages.page import NO_NAME, Group, Layout, read_columns, write_columns
-from mta.pages.pager import Note
-from mta.pages.snapshot import MAX_LEVELS, Snapshot, corrupt
+from mta.pages import (
+    MAX_LEVELS,
+    NO_NAME,
+    Group,
+    Layout,
+    LeafParts,
+    Named,
+    Note,
+    Part,
+    Snapshot,
+    corrupt,
+    read_columns,
+    write_columns,
+)
 
 _MAX_POSITION = 1 << 62
 #: How many leaves stay in memory: a few windows each need the leaf with their front.

@@ -28,7 +28,7 @@ import numpy as np
 from mta.logs.base import Aggregator, Lens
 from mta.logs.levels.log import LevelPages
 from mta.monoids.base import Partial
-from mta.pages.page import Group
+from mta.pages import Group
 
 
 class Segment(NamedTuple):

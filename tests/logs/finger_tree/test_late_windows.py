@@ -26,7 +26,7 @@ from mta import (
 from mta.audit.walk import audit, live_keys
 from mta.errors import EventsGone, LateEvent, NotRevisable, SnapshotMismatch
 from mta.frames.base import AbstractPolicy
-from mta.logs import leaves
+from mta.logs import base
 from mta.logs.finger_tree.log import FingerTreeLog
 from stores import MemoryStore, open_store
 from tests.support.late_streams import POLICIES, Event, Stream
@@ -37,7 +37,7 @@ from tests.support.naive import joined, letters
 def few(request: pytest.FixtureRequest) -> Iterator[None]:
     """From how many events on several leaves are read at once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leaves, "_FEW", request.param)
+        patch.setattr(base, "_FEW", request.param)
         yield
 
 

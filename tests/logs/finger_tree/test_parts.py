@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import CountWindow, FiBA, Product, SharedWindows, Sum, TimeWindow, Window
+from mta import CountWindow, FiBA, Product, SharedWindows, Sum, TimeWindow, Window, pages
 from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptSnapshot, InvariantViolation, MissingPage, StoreUnavailable
 from mta.logs.finger_tree.pages import TreePages
-from mta.pages import page
-from mta.pages.snapshot import Snapshot
+from mta.pages import Snapshot
 from stores import FaultyStore, MemoryStore, PageStore
 from stores.testing.counting import CountingStore
 
@@ -23,7 +22,7 @@ LEAF, SIZE = 10, 60
 
 @pytest.fixture(autouse=True)
 def parts_of_three_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "PART_BYTES", 3 * 16)
+    monkeypatch.setattr(pages, "PART_BYTES", 3 * 16)
 
 
 def begin(store: PageStore, **more: Any) -> Window:

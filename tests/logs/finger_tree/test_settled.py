@@ -10,7 +10,7 @@ import pytest
 from mta import FiBA, Sum, TimeWindow, Window
 from mta.logs.finger_tree import node_cache
 from mta.logs.finger_tree.node import Node
-from mta.pages.page import NO_NAME
+from mta.pages import NO_NAME
 from stores import CountingStore, FaultyStore, MemoryStore, PageStore
 from stores.errors import StoreUnavailable
 

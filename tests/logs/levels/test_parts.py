@@ -18,13 +18,13 @@ from mta import (
     Sum,
     TimeWindow,
     Window,
+    pages,
 )
 from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptPage, CorruptSnapshot, MissingPage, StoreUnavailable
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
-from mta.pages import page
-from mta.pages.snapshot import Snapshot
+from mta.pages import Snapshot
 from stores import FaultyStore, MemoryStore, PageStore
 from stores.testing.counting import CountingStore
 
@@ -34,7 +34,7 @@ TREES: list[type[Any]] = [AmortizedMTA, SteadyMTA]
 
 @pytest.fixture(autouse=True)
 def parts_of_three_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "PART_BYTES", 24)
+    monkeypatch.setattr(pages, "PART_BYTES", 24)
 
 
 def begin(store: PageStore, tree: type[Any] = AmortizedMTA, **more: Any) -> Window:

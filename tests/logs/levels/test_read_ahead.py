@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from mta import AmortizedMTA, CountWindow, Max, Window
-from mta.pages.page import Group
+from mta.pages import Group
 from stores import MemoryStore
 from stores.base import Capabilities, WrapperStore
 from tests.support.naive import IN_ORDER
