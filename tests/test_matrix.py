@@ -206,7 +206,7 @@ IN_ORDER = [
 
 
 @pytest.mark.parametrize("name", IN_ORDER)
-@pytest.mark.parametrize("seed", some(range(4), by_default=2))
+@pytest.mark.parametrize("seed", some(range(4), by_default=1))
 def test_every_aggregator_combines_neighbours_alone(name: str, seed: int) -> None:
     """In order too; and its check does."""
     random = Random(seed)

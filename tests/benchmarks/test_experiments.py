@@ -90,7 +90,7 @@ ON_SPARK = (
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.soak if name in ON_SPARK else [REST] if at % 6 else [])
+        pytest.param(name, marks=pytest.mark.soak if name in ON_SPARK else [REST] if at % 9 else [])
         for at, name in enumerate(EXPERIMENTS)
     ],
 )

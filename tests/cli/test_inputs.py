@@ -321,7 +321,7 @@ def test_refuses_by_name(spark, tmp_path, case):
 CELL = st.text(st.sampled_from("a\"\\,;\n\r\té€𝄞 '|") | st.characters(codec="utf-8"), max_size=6)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(
     rows=st.lists(st.tuples(CELL, CELL, CELL), max_size=9),
     delimiter=st.sampled_from(",;\t|"),

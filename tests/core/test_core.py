@@ -7,6 +7,7 @@ more is installed, they run as if it were not.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import walk_packages
+from typing import NamedTuple
 
 import pytest
 
@@ -40,11 +42,25 @@ EXTRAS = (
     "pyspark", "redis", "zstandard",
 )  # fmt: skip
 WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS}))\n"
-WHOLE = WITHOUT + "from spark_integration.cli import main; sys.exit(main())"
-BARE = WITHOUT + "import runpy; runpy.run_module('mta', run_name='__main__')"
+WHOLE = "from spark_integration.cli import main; sys.exit(main())"
+BARE = "import runpy; runpy.run_module('mta', run_name='__main__')"
+#: Runs several commands in one process, and prints each one's code and what it has printed.
+SEVERAL = """
+import json, runpy
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+for sys.argv[1:] in json.loads(sys.argv[1]):
+    out, err = StringIO(), StringIO()
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            exec(command)
+    except SystemExit as ended:
+        print(json.dumps((ended.code or 0, out.getvalue(), err.getvalue())))
+"""
 EVENTS = [float(at * 37 % 101) for at in range(500)]
 
 
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("name", ["stores.py", "stores/__init__.py", "stores/errors.py"])
 @pytest.mark.parametrize("package", ["mta", "mta.errors", "spark_integration", "mta.__main__"])
 def test_a_folder_of_ones_own_that_hides_a_package_is_named(
@@ -88,6 +104,22 @@ def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 
+class Done(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def commands(entry: str, *given: list[object]) -> list[Done]:
+    """What commands do, one after the other in one process."""
+    texts = json.dumps([[str(argument) for argument in arguments] for arguments in given])
+    done = python(f"{WITHOUT}command = {entry!r}{SEVERAL}", texts)
+    assert (done.returncode, done.stderr) == (0, "")
+    return [Done(*json.loads(line)) for line in done.stdout.splitlines()]
+
+
 @pytest.fixture(params=[WHOLE, BARE], ids=["mta", "python -m mta"])
 def entry(request: pytest.FixtureRequest) -> str:
     code: str = request.param
@@ -107,75 +139,77 @@ def saved(tmp_path: Path) -> tuple[str, Path]:
     return address, snapshot
 
 
-def test_help_names_the_commands(entry: str) -> None:
-    done = python(entry, "--help")
-    assert (done.returncode, done.stderr) == (0, "")
+def test_the_process_of_a_command_ends_with_its_code() -> None:
+    done = python(WITHOUT + WHOLE, "inspect", "no-such-file")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("mta: ")
+
+
+def test_help_version_and_what_only_spark_reads(entry: str, tmp_path: Path) -> None:
+    """The version tells what results depend on."""
+    usage, version, of_spark = commands(entry, ["--help"], ["--version"], ["inspect", tmp_path])
+    assert (usage.returncode, usage.stderr) == (0, "")
     for command in ("inspect", "check", "gc"):
-        assert f"\n    {command} " in done.stdout
-
-
-def test_the_version_tells_what_results_depend_on(entry: str) -> None:
-    done = python(entry, "--version")
-    assert (done.returncode, done.stderr) == (0, "")
-    reported = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+        assert f"\n    {command} " in usage.stdout
+    assert (version.returncode, version.stderr) == (0, "")
+    reported = dict(line.split(maxsplit=1) for line in version.stdout.splitlines())
     assert reported["mta"] == mta.__version__
     assert list(reported) == ["mta", "python", "numpy", "kernels", "stores", "spark"]
     assert reported["python"].startswith(".".join(map(str, sys.version_info[:3])))
     assert reported["stores"] == "memory, file"
+    assert of_spark.returncode == 2
+    assert "Spark" in of_spark.stderr or pip_install("spark") in of_spark.stderr
 
 
 def test_the_commands_on_a_saved_snapshot(entry: str, saved: tuple[str, Path]) -> None:
     address, snapshot = saved
-    done = python(entry, "inspect", snapshot, "--store", address)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "policy    few=CountWindow(64), hour=TimeWindow(90 minutes)\n" in done.stdout
-    done = python(entry, "check", snapshot, "--store", address)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "damaged   none" in done.stdout
     with open_store(address) as store:
         before = sorted(store.keys())
         leaf = max(key for key in before if key.startswith("w/0/"))
         store.put_many({f"w/0/1/{'ab' * 16}": b"garbage"})
-    done = python(entry, "gc", snapshot, "--store", address, "--delete")
-    assert (done.returncode, done.stderr) == (0, "")
+    given = snapshot, "--store", address
+    every = commands(entry, ["inspect", *given], ["check", *given], ["gc", *given, "--delete"])
+    assert [(done.returncode, done.stderr) for done in every] == 3 * [(0, "")]
+    inspected, checked, _ = every
+    assert "policy    few=CountWindow(64), hour=TimeWindow(90 minutes)\n" in inspected.stdout
+    assert "damaged   none" in checked.stdout
     with open_store(address) as store:
         assert sorted(store.keys()) == before
         store.delete_many([leaf])
-    done = python(entry, "check", snapshot, "--store", address)
+    (done,) = commands(entry, ["check", *given])
     assert done.returncode == 3
     assert f"page {leaf} " in done.stdout
 
 
-@pytest.mark.parametrize("command", ["run", "demo", "migrate"])
-def test_a_command_of_spark_says_what_to_install(command: str, tmp_path: Path) -> None:
-    arguments: list[str | Path] = ["events.csv"]
-    if command == "demo":
-        arguments = ["--output", tmp_path / "demo"]
-    elif command == "migrate":
-        arguments = [tmp_path, tmp_path / "new", "--store", "file:///pages"]
-    done = python(WHOLE, command, *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"mta: 'mta {command}' needs ")
-    assert done.stderr.endswith(f": {pip_install('spark')}\n")
+def test_commands_of_spark_say_what_to_install(tmp_path: Path) -> None:
+    given: dict[str, list[object]] = {
+        "run": ["events.csv"],
+        "demo": ["--output", tmp_path / "demo"],
+        "migrate": [tmp_path, tmp_path / "new", "--store", "file:///pages"],
+    }
+    every = commands(WHOLE, *([command, *arguments] for command, arguments in given.items()))
+    for command, done in zip(given, every, strict=True):
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"mta: 'mta {command}' needs ")
+        assert done.stderr.endswith(f": {pip_install('spark')}\n")
 
 
-def test_what_only_spark_reads_says_so(entry: str, tmp_path: Path) -> None:
-    done = python(entry, "inspect", tmp_path)
-    assert done.returncode == 2
-    assert "Spark" in done.stderr or pip_install("spark") in done.stderr
-
-
-def test_a_store_without_its_library_says_what_to_install() -> None:
+def test_what_needs_a_library_says_what_to_install() -> None:
+    """Stores, and Spark's windows."""
     extras = {"redis": "redis", "couchbase": "couchbase", "s3": "objects", "az": "objects"}
-    for scheme, extra in extras.items():
-        code = f"from stores import open_store; open_store('{scheme}://host/0')"
-        done = python(WITHOUT + code)
-        assert done.stderr.splitlines()[-1].endswith(pip_install(extra))
-
-
-def test_sliding_aggregate_says_what_to_install() -> None:
-    done = python(WITHOUT + "from spark_integration import sliding_aggregate")
-    assert done.stderr.splitlines()[-1].endswith(pip_install("spark"))
+    code = f"""
+from stores import open_store
+for scheme in {list(extras)}:
+    try:
+        open_store(scheme + "://host/0")
+    except Exception as error:
+        print(error)
+from spark_integration import sliding_aggregate
+"""
+    done = python(WITHOUT + code)
+    lines = [*done.stdout.splitlines(), done.stderr.splitlines()[-1]]
+    for line, extra in zip(lines, [*extras.values(), "spark"], strict=True):
+        assert line.endswith(pip_install(extra))
 
 
 @pytest.mark.parametrize("kind", [None, LogMTA, FiBA, PagedFlatFAT])

@@ -172,11 +172,11 @@ def test_a_snapshot_stays_small_at_many_keys(monkeypatch: pytest.MonkeyPatch) ->
     rng = np.random.default_rng(1)
     largest = 0
     for step in range(6):
-        size = 60_000 if step < 4 else 5000
-        keys = np.arange(size) + step * size if step < 4 else rng.integers(0, 240_000, size)
+        size = 30_000 if step < 4 else 5000
+        keys = np.arange(size) + step * size if step < 4 else rng.integers(0, 120_000, size)
         windows.extend(keys, {"v": np.zeros(len(keys))})
         largest = max(largest, len(windows.checkpoint()))
-    assert len(windows) == 240_000
+    assert len(windows) == 120_000
     assert largest <= 1 << 13
     assert max(levels(store.pages)) >= 2
 

@@ -128,7 +128,7 @@ def test_results_are_those_of_plain_lists(seed: int) -> None:
 # --- expiring -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", some(range(8), by_default=3))
+@pytest.mark.parametrize("seed", some(range(8), by_default=2))
 @pytest.mark.usefixtures("tiny")
 def test_expiring_changes_no_result(seed: int) -> None:  # noqa: C901, PLR0912, PLR0915
     """It takes just the keys whose windows are empty, and events go on as though it had not."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from itertools import count
 from typing import Any
 
@@ -34,6 +35,7 @@ SHAPES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 Batch = tuple[list[int], list[float], list[int]]
 
 
+@cache
 def batches(count: int, keys: int = 12, rows: int = 20) -> list[Batch]:
     """Batches in order of time, with keys that come and go."""
     rng, now, found = random.Random(3), 1000, []
@@ -80,6 +82,7 @@ class Program:
         return found, gone
 
 
+@cache
 def uninterrupted(shape: str, steps: int, **settings: Any) -> tuple[list[Any], Program]:
     """What a run without failures gives."""
     program = Program(shape, MemoryStore(), **settings)

@@ -104,7 +104,7 @@ CASES |= {name: (case.make, case.events, case.agrees) for name, case in MORE.ite
 
 @pytest.mark.sparse(1)
 @BOTH
-@pytest.mark.parametrize("size", [7, 1, 45])
+@pytest.mark.parametrize("size", [7, 1, 25])
 @pytest.mark.parametrize("name", CASES)
 def test_windows_on_disk_are_restored_and_equal_the_oracle(
     name: str, size: int, aggregator: Any, tmp_path: Path

@@ -50,7 +50,7 @@ def frames(size: int) -> list[tuple[AbstractPolicy, int]]:
     ]
 
 
-@pytest.mark.sparse
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("batch", [1, 7, 500, 4 * LONG])
 @pytest.mark.parametrize(("frame", "lag"), frames(LONG), ids=repr)
 @pytest.mark.parametrize("lateness", [None, 5])

@@ -31,7 +31,7 @@ def test_no_page_of_a_retained_snapshot_is_deleted_and_no_other_stays(
     random, memory, size = Random(retain), MemoryStore(), 120
     window = oracle.begin(memory, size, 3, 2, retain=retain, aggregator=tree)
     snapshots: deque[bytes] = deque(maxlen=retain)
-    for _ in range(50):
+    for _ in range(30):
         back = window.structure().back
         window.extend(oracle.events(back, back + random.choice((1, 5, 30, 300))))
         snapshots.append(window.checkpoint())
@@ -50,9 +50,9 @@ def test_no_page_of_a_retained_snapshot_is_deleted_and_no_other_stays(
 @pytest.mark.parametrize(
     ("scheme", "checkpoints"),
     [
-        *some([("memory", 600), ("memory", 2400)], by_default=1),
-        *some([("file", 300), ("file", 600)], by_default=1),
-        *some([("redis", 300), ("redis", 600)], by_default=1),
+        *some([("memory", 300), ("memory", 2400)], by_default=1),
+        *some([("file", 150), ("file", 600)], by_default=1),
+        *some([("redis", 150), ("redis", 600)], by_default=1),
     ],
 )
 def test_many_checkpoints_leave_everything_flat(

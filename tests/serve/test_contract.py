@@ -55,7 +55,7 @@ def test_the_document_is_kept(mode: str, service: Served) -> None:
 
 
 def _check(operation: Any, mode: Any, headers: dict[str, str]) -> None:
-    @settings(max_examples=6, deadline=None, database=None, derandomize=True,
+    @settings(max_examples=4, deadline=None, database=None, derandomize=True,
               suppress_health_check=[*HealthCheck])  # fmt: skip
     @given(case=operation.as_strategy(generation_mode=mode))
     def run(case: Any) -> None:

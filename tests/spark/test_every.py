@@ -31,6 +31,7 @@ from spark_integration.options import EmitEvery
 from spark_integration.plan import Plan
 from spark_integration.step.step import step
 from stores.memory import MemoryStore
+from tests.support.sampling import some
 from tests.support.spark.events import SECOND, START
 from tests.support.spark.idle_cases import SCHEMA, rows_of
 from tests.support.spark.plans import make_plan
@@ -210,7 +211,7 @@ def run(df: Any, store: str, **changes: Any) -> Any:
     return sliding_aggregate(df, **settings)
 
 
-@pytest.mark.parametrize("every", ["2 seconds", 3])
+@pytest.mark.parametrize("every", some([3, "2 seconds"], by_default=1))
 def test_through_spark(spark: SparkSession, store: str, tmp_path: Path, every: Any) -> None:
     """A batch query, and a stream of two micro-batches."""
     events = stream(300, 4, seed=5)

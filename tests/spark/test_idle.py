@@ -136,7 +136,7 @@ def test_equals_the_oracle_however_the_stream_is_cut(
     assert plain.results == naive(events, until=None)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     steps=st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9)), min_size=1, max_size=30),
     cuts=st.lists(st.integers(1, 8), min_size=1),
@@ -464,9 +464,9 @@ def forgetful(store: MemoryStore, **changes: Any) -> Stream:
 
 def test_rows_older_than_what_was_expired_are_late(store: MemoryStore) -> None:
     stream = forgetful(store)
-    with pytest.raises(LateEvent, match=r"keys expired.* key 'a'.*delay of the watermark"):
+    with pytest.raises(LateEvent, match=r"keys may have expired.* key 'a'.*delay of the watermark"):
         stream.feed(rows_of(("a", 10 + SIZE - 0.001, 5.0)))
-    with pytest.raises(LateEvent, match=r"keys expired.* key 'c'"):
+    with pytest.raises(LateEvent, match=r"keys may have expired.* key 'c'"):
         stream.feed(rows_of(("c", 10 + SIZE - 0.001, 5.0)))
     done = stream.feed(rows_of(("a", 10 + SIZE, 5.0), ("c", 10 + SIZE, 6.0)))
     assert [row[3] for row in in_form(done.rows)] == [[5.0], [6.0]]

@@ -138,7 +138,7 @@ def test_append_gives_what_a_late_event_changes_again(
     assert late or batches < 40
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     batches=st.lists(
         st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 12)), min_size=1, max_size=8),

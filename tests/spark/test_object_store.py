@@ -15,7 +15,7 @@ from tests.support.s3_server import S3Server
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BATCHES, BUCKETS = 10, 2
+BATCHES, BUCKETS = 6, 2
 
 
 @pytest.mark.proves("stores", "a Spark stream with a restart", "s3")

@@ -22,23 +22,26 @@ OWN_JAVA = (
 
 
 def begin_with_the_longest(items: Sequence[pytest.Item], shares: int) -> list[pytest.Item]:
-    """The tests, those on the Spark that suites share at the head of the first of so many shares.
+    """The tests, those on the Spark that suites share at the heads of the first of so many shares.
 
-    So the first process starts that Spark, and another one only when nothing else is left for it.
-    Tests with a Java of their own are at the head of the second share.
+    They are about half of the processor's time. Where there are three shares or more, two processes
+    start a Spark at once, and each has its half: one of ``tests/spark``, the other one of the other
+    folders. A process that starts a Spark for the last tests spends as much on it as on them. Tests
+    with a Java of their own are at the head of the next share.
     """
-    own, on_spark, others = [], [], []
+    suite, elsewhere, own, others = [], [], [], []
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
-            on_spark.append(item)
+            (suite if item.nodeid.startswith("tests/spark/") else elsewhere).append(item)
         elif item.nodeid.startswith(OWN_JAVA):
             own.append(item)
         elif item.nodeid.startswith("tests/cli/"):  # whose commands start the shared Spark
-            on_spark.append(item)
+            elsewhere.append(item)
         else:
             others.append(item)
+    heads = [suite, elsewhere, own] if shares > 2 else [suite + elsewhere, own]
     rest, ordered = iter(others), []
-    for share, head in enumerate([on_spark, own, *([] for _ in range(shares))], start=1):
+    for share, head in enumerate([*heads, *([] for _ in range(shares))], start=1):
         ordered += head
         ordered += islice(rest, max(0, len(items) * share // shares - len(ordered)))
     return ordered

@@ -14,6 +14,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,7 +71,8 @@ def spark_versions() -> tuple[str, ...]:
     return (*(".".join(each.split(".")[:2]) for each in found[1].split()), "newest")
 
 
-def claims() -> list[Claim]:
+@cache
+def claims() -> tuple[Claim, ...]:
     """All that the marks say, in the order of files and lines."""
     found = []
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
@@ -78,7 +80,7 @@ def claims() -> list[Claim]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 found += list(_of_test(place, node))
-    return found
+    return tuple(found)
 
 
 def _of_test(place: str, node: ast.FunctionDef | ast.ClassDef) -> Iterator[Claim]:

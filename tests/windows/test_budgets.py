@@ -1,6 +1,6 @@
 """Budgets, not times: combines, store calls, pages and bytes, each bounded and counted.
 
-In windows of up to 2^20 events; of fewer where small groups make as many levels.
+In windows of up to 2^18 events, and a few of 2^20; of fewer where small groups make as many levels.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from mta import (
 from stores.memory import MemoryStore
 from stores.testing.counting import CountingStore
 from tests.support.naive import AGGREGATORS, pages_of
+from tests.support.sampling import some
 
-N = 1 << 20
+N = 1 << 18
 
 
 class Counted:
@@ -95,7 +96,7 @@ def test_amortized_mta_takes_a_constant_number_of_combines(
 ) -> None:
     counted = Counted()
     window = filled(counted, n, leaf_arity, arity, AmortizedMTA)
-    stretch = values(max(10_000, 8 * leaf_arity)).tolist()
+    stretch = values(max(2500, 8 * leaf_arity)).tolist()
     total = worst = 0
     for value in stretch:
         before = counted.combines
@@ -157,7 +158,7 @@ def test_amortized_mta_takes_what_its_head_says(leaf_arity: int, arity: int, at_
 
 def test_a_whole_window_passes_at_a_constant_number_of_combines() -> None:
     """From the first event to the last eviction, including every rebuilding of the stack."""
-    for arity, n in [(2, 1 << 6), (2, 1 << 12), (3, 3**6), (16, 1 << 10)]:
+    for arity, n in [(2, 1 << 6), (2, 1 << 11), (3, 3**6), (16, 1 << 10)]:
         counted = Counted()
         window = Window(counted.monoid, CountWindow(n), store=None, arity=arity)
         steps = 4 * n
@@ -171,25 +172,25 @@ def test_a_whole_window_passes_at_a_constant_number_of_combines() -> None:
 
 
 @pytest.mark.sparse(1)
-@pytest.mark.parametrize("size", [1, 10, 3000])
+@pytest.mark.parametrize("size", [1, 10, 1500])
 @pytest.mark.parametrize("late", [None, 0])
 def test_a_batch_takes_a_constant_number_of_combines_wherever_frames_end(
     size: int, late: int | None
 ) -> None:
     """Of long windows; folds stay from batch to batch."""
-    costs, times, steps = [], np.arange(8_000.0), 3000
+    costs, times, steps = [], np.arange(4_000.0), 1500
     for frame in (
-        TimeWindow(2000),
-        TimeWindow(2000, closed="left"),
-        TimeWindow(2000, delay=700),
+        TimeWindow(1000),
+        TimeWindow(1000, closed="left"),
+        TimeWindow(1000, delay=350),
     ):
         counted = Counted()
         window = Window(
-            counted.monoid, frame, store=None, leaf_arity=64, arity=8, allowed_lateness=late
+            counted.monoid, frame, store=None, leaf_arity=32, arity=8, allowed_lateness=late
         )
-        window.extend(values(5_000), times[:5_000])
+        window.extend(values(2_500), times[:2_500])
         before = counted.combines
-        for at in range(5_000, 5_000 + steps, size):
+        for at in range(2_500, 2_500 + steps, size):
             window.extend(values(size), times[at : at + size])
         costs.append((counted.combines - before) / steps)
     assert max(costs) <= 8
@@ -270,7 +271,7 @@ def test_bulk_eviction_reads_at_most_a_page_a_level(
 
 #: Policies whose cut is searched for, in a window of about so many events of values and times 0, 1,
 #: 2, ...; where two are asked, their cuts lie a few events apart.
-HELD = 1 << 12
+HELD = 1 << 11
 SEARCHED: dict[str, Callable[[], AbstractPolicy]] = {
     "time": lambda: TimeWindow(HELD),
     "policy": lambda: Policy(lambda prefix, total: total - prefix >= HELD, name="span"),
@@ -287,7 +288,7 @@ def test_a_cut_is_searched_and_made_with_one_read_a_page(which: str, aggregator:
     """One event after the other on a store without a cache, then one that evicts half of all."""
     leaf_arity, arity = 32, 16
     window, store = counting_window(leaf_arity, arity, SEARCHED[which](), aggregator=aggregator)
-    done, steps = HELD + 999, 2048
+    done, steps = HELD + 999, 1024
     start = np.arange(done)
     window.extend(start.astype(float), start, emit="last")
     window.checkpoint()
@@ -384,7 +385,7 @@ def test_resident_rows_are_logarithmic() -> None:
         assert most <= 2 * (leaf_arity + arity * levels(N // leaf_arity, arity)) + 2
 
 
-@pytest.mark.parametrize("n", [N, 1 << 22])
+@pytest.mark.parametrize("n", some([1 << 20, N, 1 << 22], by_default=1))
 def test_a_snapshot_takes_at_most_128_kib_at_the_defaults(n: int) -> None:
     for policy in (CountWindow(n), TimeWindow(n)):
         window = Window(Max(), policy, store="memory://")
@@ -405,14 +406,14 @@ def test_a_snapshot_takes_at_most_128_kib_at_the_defaults(n: int) -> None:
 
 def test_a_snapshot_takes_at_most_8_kib_with_small_groups() -> None:
     store = MemoryStore()
-    window = Window(Max(), TimeWindow("12 days"), store=store, leaf_arity=128, arity=32)
+    window = Window(Max(), TimeWindow("3 days"), store=store, leaf_arity=128, arity=32)
     seconds = np.arange(N + N // 3).astype("M8[s]").astype("M8[us]")
     largest = 0
-    for start in range(0, len(seconds), 50_033):
-        stop = min(start + 50_033, len(seconds))
+    for start in range(0, len(seconds), 25_033):
+        stop = min(start + 25_033, len(seconds))
         window.extend(values(stop - start), seconds[start:stop], emit="last")
         largest = max(largest, len(window.checkpoint()))
-    assert len(window) == 12 * 86400
+    assert len(window) == 3 * 86400
     assert 1000 < largest <= 8 << 10
 
 
@@ -438,7 +439,7 @@ def test_pages_of_the_last_snapshots_stay_and_others_go(retain: int, aggregator:
     window, store = counting_window(16, 4, CountWindow(size), **options)
     snapshots: list[tuple[bytes, float]] = []
     counts = []
-    for number in range(40):
+    for number in range(32):
         window.extend(values(batch) + number)
         if number == 20:
             window.evict(2500)  # at once, across many groups
@@ -477,15 +478,15 @@ def test_replaying_writes_the_same_pages() -> None:
     policies = [CountWindow(700), TimeWindow("900 s"), BoundWindow(Sum(), at_most=300)]
     for policy in policies:
         window, store = counting_window(16, 4, policy)
-        seconds = np.arange(4000)
-        data = values(4000)
-        window.extend(data[:2000], seconds[:2000])
+        seconds = np.arange(2400)
+        data = values(2400)
+        window.extend(data[:1200], seconds[:1200])
         snapshot = window.checkpoint()
-        window.extend(data[2000:], seconds[2000:])
+        window.extend(data[1200:], seconds[1200:])
         result, pages = window.query(), pages_of(store)
-        for wanted, piece in (("all", 333), ("last", 1), ("last", 2000)):
+        for wanted, piece in (("all", 333), ("last", 1), ("last", 1200)):
             again = Window.restore(snapshot, Max(), policy, store=store)
-            for start in range(2000, 4000, piece):
+            for start in range(1200, 2400, piece):
                 part = slice(start, start + piece)
                 again.extend(data[part], seconds[part], emit=wanted)
             assert again.query() == result

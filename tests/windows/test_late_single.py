@@ -67,7 +67,7 @@ class Stream:
         return "".join(letter for _, letter in self.events[start:])
 
 
-@pytest.mark.sparse
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("code", CODES)
 @ARITIES
 @pytest.mark.parametrize("window", WINDOWS)
@@ -98,7 +98,7 @@ def test_late_events_take_their_places_in_multiple_windows(
     random, options = Random(6), {"allowed_lateness": 3600}
     stream = Stream(random)
     late = SharedWindows(make(), WINDOWS, **options, **arities)  # type: ignore[arg-type]
-    for at in range(1300):
+    for at in range(700):
         letter, time = next(stream)
         late.insert(value_of(letter), time)
         if random.random() < 0.05:
@@ -108,7 +108,7 @@ def test_late_events_take_their_places_in_multiple_windows(
         if random.random() < 0.2:
             name = random.choice(list(WINDOWS))
             assert late.query(name) == result_of(stream.text(WINDOWS[name]))
-        if at % 500 == 499:
+        if at % 250 == 249:
             late.check()
             late = late.restore_like(late.checkpoint())
 

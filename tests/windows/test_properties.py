@@ -13,7 +13,7 @@ from tests.support.window_machine import WindowMachine
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
 @pytest.mark.parametrize(
     ("scheme", "examples"),
-    [(None, 3), ("memory", 6), ("file", 3), *some([("memory", 100)], by_default=0)],
+    [(None, 2), ("memory", 4), ("file", 2), *some([("memory", 100)], by_default=0)],
 )
 def test_a_window_is_a_list(aggregator: type, scheme: str | None, examples: int) -> None:
     run_machine(WindowMachine, examples, aggregator=aggregator, scheme=scheme)

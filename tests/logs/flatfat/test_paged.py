@@ -342,7 +342,7 @@ def test_every_retained_snapshot_stays_whole_and_nothing_else_stays(retain: int)
     window = window_of(store, 150, 2, 3, retain=retain)
     text: list[str] = []
     snapshots: list[tuple[bytes, str]] = []
-    for number in range(25):
+    for number in range(16):
         new = letters(rng.choice((1, 5, 30)))
         window.extend(new)
         text = (text + new)[-150:]
@@ -535,10 +535,10 @@ def test_a_compaction_that_fails_changes_nothing() -> None:
     for failing in range(1, 200):
         store = FailingStore()
         window = window_of(store, 1000, 2, 2)
-        text = letters(40)
+        text = letters(24)
         window.extend(text)
         window.checkpoint()
-        take(window, text, list(range(3, 36, 2)))
+        take(window, text, list(range(3, 20, 2)))
         calls = store.calls
         store.failing = lambda number, at=calls + failing: number == at
         error = error_of(tree_of(window).compact)
