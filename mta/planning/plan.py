@@ -88,10 +88,10 @@ class SparkCosts:
 MEASURED = Costs(
     row=4.7e-7, value=2.3e-7, key=3.7e-8, number=0.0, page=2.7e-6, byte=2.1e-10, standalone=3.6e-4
 )
-#: The trivial step of ``python -m benchmarks spark_keys`` as in ``docs/figures.md``, on 2 cores
-#: with 8 buckets in 2 partitions: batches of 100,000, 500,000 and 1,000,000 rows take 0.96, 2.27
-#: and 4.37 s of a core. 56 more buckets took 0.36 s, and a partition takes 0.11 s of Java.
-SPARK = SparkCosts(row=3.6e-6, bucket=6.4e-3, partition=0.11, batch=0.33)
+#: The trivial step of ``python -m benchmarks spark_keys``, on 2 cores of an AMD EPYC with 2 buckets
+#: in 2 partitions: batches of 100,000, 500,000 and 1,000,000 rows take 0.56, 1.23 and 2.60 s of a
+#: core. A bucket more takes 6.4 ms.
+SPARK = SparkCosts(row=1.9e-6, bucket=6.4e-3, partition=0.05, batch=0.22)
 
 
 def measure(url: str) -> Costs:
