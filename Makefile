@@ -58,7 +58,7 @@ demo: $(RUN)
 		$(if $(VALUE),--value "$(VALUE)") $(if $(WINDOW),--window "$(WINDOW)")
 
 # A process without tests takes some of another's; tests/support/order.py says with which they begin.
-## run all tests, in a process for each core and one more, up to four; ARGS="tests/cli -k java"
+## run all tests, in a process for each core and two more, up to four; ARGS="tests/cli -k java"
 ## runs some, ARGS="-n 0 --pdb" in one process
 test: $(ALL) $(CLASSES)
 	@$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)

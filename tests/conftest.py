@@ -62,11 +62,11 @@ __all__ = [
 def pytest_xdist_auto_num_workers() -> int:
     """How many processes ``-n auto`` spreads the tests over; each may come to start a Java.
 
-    One more than cores: a test that waits for a Java or a server leaves its core to another.
+    Two more than cores: a test that waits for a Java or a server leaves its core to another.
     """
     # macOS and Windows do not say which of the machine's cores are a process's own.
     affinity = getattr(os, "sched_getaffinity", None)
-    return min(4, 1 + (len(affinity(0)) if affinity else os.cpu_count() or 1))
+    return min(4, 2 + (len(affinity(0)) if affinity else os.cpu_count() or 1))
 
 
 def pytest_collection() -> None:
