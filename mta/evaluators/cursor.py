@@ -266,11 +266,11 @@ class Cursor(ObservedEvents):
         self._fresh()
         now = self.front, self.back, self._stamp
         if self._asked != now:
-            self._asked, self._result = now, self._find(self.front)
+            self._asked, self._result = now, self._find()
         return self._result
 
-    def _find(self, front: int) -> Partial:
-        stack = self._stack
+    def _find(self) -> Partial:
+        front, stack = self.front, self._stack
         if not self._is_held(front):
             while stack and stack[-1].stop < front + (stack[-1].starts is None):
                 self._pop()
