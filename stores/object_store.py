@@ -27,6 +27,7 @@ import os
 import re
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -42,7 +43,7 @@ import obstore
 import obstore.store
 
 from .address import Credentials, Option, StoreAddress, credentials_of, seconds, size, switch
-from .base import PING_SECONDS, start_over_in_children
+from .base import PING_SECONDS, at_fork, start_over_in_children
 from .disk_cache import CACHE_BYTES, DiskCache, default_folder
 from .errors import (
     InvalidStoreURL,
@@ -104,12 +105,15 @@ class Bucket:
         self.url = address.public
         self._address = address
         self._credentials = _credentials(address)
-        self.start_over()
-        start_over_in_children(self)
         self._settings = _settings(address, self._credentials)
+        self._client: tuple[ModuleType, Any] | None = None
+        self._connecting = threading.Lock()
+        start_over_in_children(self)
 
     def start_over(self) -> None:
-        self._client: tuple[ModuleType, Any] | None = None
+        # The parent's client waits for threads that do not exist here, even while it is freed.
+        _of_parents.append(self._client)
+        self._client, self._connecting = None, threading.Lock()
 
     def put(self, name: str, data: bytes) -> None:
         self._run(lambda obs, store: obs.put(store, name, data, use_multipart=False))
@@ -173,8 +177,9 @@ class Bucket:
         With ``reads``, ``FileNotFoundError`` means that one object is missing.
         """
         try:
-            if self._client is None:
-                self._client = _connect(self._address, self._settings)
+            with self._connecting:
+                if self._client is None:
+                    self._client = _connect(self._address, self._settings)
             return call(*self._client)
         except WindowStoreError:
             raise
@@ -427,6 +432,16 @@ def _certificate(path: str, url: str) -> bytes:
 _EXTENSION = "obstore._obstore"
 #: The process that loaded the library, and the library.
 _loaded: tuple[int, ModuleType] | None = None
+_loading = threading.Lock()
+_of_parents: list[object] = []
+
+
+def _new_lock_in_child() -> None:
+    global _loading
+    _loading = threading.Lock()
+
+
+at_fork(after_in_child=_new_lock_in_child)
 
 
 def _connect(address: StoreAddress, settings: Mapping[str, Any]) -> tuple[ModuleType, Any]:
@@ -442,11 +457,12 @@ def _library() -> ModuleType:
     same file would return the same library, without its threads.
     """
     global _loaded
-    if _loaded is None:
-        _loaded = os.getpid(), obstore
-    elif _loaded[0] != os.getpid():
-        _loaded = os.getpid(), _copy_of_library()
-    return _loaded[1]
+    with _loading:
+        if _loaded is None:
+            _loaded = os.getpid(), obstore
+        elif _loaded[0] != os.getpid():
+            _loaded = os.getpid(), _copy_of_library()
+        return _loaded[1]
 
 
 def _copy_of_library() -> ModuleType:

@@ -13,6 +13,7 @@ tests direct access to the stored pages.
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import multiprocessing
 import os
 import threading
@@ -546,8 +547,13 @@ def sent_through_a_pipe(store: PageStore) -> PageStore:
 def in_children(works: list[Callable[[], None]]) -> None:
     """Do each piece of work in a fork of this process, in parallel; all of them must succeed."""
     need(hasattr(os, "fork"), "this system cannot fork")
+
+    def saying_where_it_hangs(work: Callable[[], None]) -> None:
+        faulthandler.dump_traceback_later(0.9 * PATIENCE, file=2)
+        work()
+
     fork = multiprocessing.get_context("fork")
-    children = [fork.Process(target=work) for work in works]
+    children = [fork.Process(target=saying_where_it_hangs, args=[work]) for work in works]
     for child in children:
         child.start()
     for child in children:

@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
 
@@ -336,6 +337,30 @@ def test_a_fork_of_a_fork_may_use_the_open_store(url: str) -> None:
     child.join(LONG)
     assert child.exitcode == 0
     assert len(list(store.keys("w/1/"))) == 2
+
+
+def _threads_that_begin_at_once(url: str) -> None:
+    def work(number: int) -> None:
+        together.wait()
+        store = bare(url)
+        store.put_many({f"w/1/{number}": b"of a thread"})
+        assert store.get_many([f"w/1/{number}"]) == [b"of a thread"]
+
+    together = threading.Barrier(4)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+
+
+def test_threads_of_a_fork_load_the_library_once(url: str) -> None:
+    bare(url).put_many(PAGES)
+    child = multiprocessing.get_context("fork").Process(
+        target=_threads_that_begin_at_once, args=(url,)
+    )
+    child.start()
+    child.join(LONG)
+    child.kill()  # if it hangs
+    child.join()
+    assert child.exitcode == 0
 
 
 def test_the_log_holds_no_secret(
