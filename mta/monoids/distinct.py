@@ -53,9 +53,6 @@ class ExactDistinctCount(ValueMonoid[int]):
     def __init__(self, dtype: Any = None) -> None:
         super().__init__("ExactDistinctCount", dtype, empty=0, result_type="bigint")
 
-    def with_type(self, dtype: Any) -> AbstractMonoid:
-        return ExactDistinctCount(dtype)
-
     def answer(self, summary: SortedRuns) -> int:
         return len(self.counts(summary)[0])
 
@@ -94,9 +91,6 @@ class Mode(ValueMonoid[Any]):
     def follows_column(self) -> bool:
         return self._follows
 
-    def with_type(self, dtype: Any) -> AbstractMonoid:
-        return Mode(dtype)
-
     def answer(self, summary: SortedRuns) -> Any:
         values, counts = self.counts(summary)
         return self.shown(values[int(np.argmax(counts))])
@@ -107,13 +101,6 @@ class Mode(ValueMonoid[Any]):
         shown = [self.shown(value) for value in values]
         steps = slide(folds, codes.tolist(), most.add, most.take)
         return [shown[most.code] if most.count else self.empty for _ in steps]
-
-    def lower_rows(self, partials: Rows) -> Rows:
-        found = super().lower_rows(partials)
-        return np.array(found, self.outputs.dtype) if isinstance(self.outputs, Array) else found
-
-    def results(self, outputs: Rows) -> Any:
-        return outputs if isinstance(self.outputs, Array) else super().results(outputs)
 
 
 class _MostFrequentCode:
@@ -294,9 +281,6 @@ class Entropy(ValueMonoid[float]):
 
     def __init__(self, dtype: Any = None) -> None:
         super().__init__("Entropy", dtype, 0.0, "double")
-
-    def with_type(self, dtype: Any) -> AbstractMonoid:
-        return Entropy(dtype)
 
     def answer(self, summary: SortedRuns) -> float:
         return self._of_counts(self.counts(summary)[1])
