@@ -1,13 +1,5 @@
 """Exact distinct counts and most frequent values; see ``mta.monoids.holistic``.
 
-| monoid | result | result for an empty window |
-|---|---|---|
-| ExactDistinctCount | the number of distinct values | 0 |
-| Mode | the most frequent value; the smallest in a tie | None |
-| MostFrequent(k) | the k most frequent values, with their counts | [] |
-| SumDistinct | the sum of the distinct values, rounded once | 0 |
-| Entropy | the entropy of the values, in bits | 0.0 |
-
 Values have the type of their column, or ``dtype``; if neither is known, they are text or other
 objects. Where windows compute results from ranges of events (``mta.monoids.ranges``), a result of
 ExactDistinctCount, Mode or SumDistinct costs 2 to 4 us, whatever the size of the window. Other

@@ -5,10 +5,6 @@ positions, ``interpolation`` chooses, by the names of pandas, numpy and polars: 
 percentile_cont), "lower", "higher", "nearest" (the even position in a tie) or "midpoint".
 "discrete" is the smallest value that is at least as large as a share q of the values
 (percentile_disc).
-
->>> from mta import CountWindow, Window
->>> Window(Median(), CountWindow(4), name="m").extend([5.0, 1.0, 9.0, 2.0, 3.0]).tolist()
-[5.0, 3.0, 5.0, 3.5, 2.5]
 """
 
 from __future__ import annotations
