@@ -108,10 +108,9 @@ class SkipNulls(Parts[Any]):
         self.monoid, self.filtered = monoid, filtered
         self.min_samples, self.refuses = min_samples, refuses
         self.counted_elsewhere = counted_elsewhere
+        least = 1 if min_samples is None else min_samples
         #: The result of fewer values than this is null.
-        self.least = 1 if min_samples is None else min_samples
-        if monoid.never_null:
-            self.least = 0
+        self.least = 0 if monoid.never_null else least
         inner = monoid.inputs
         self._width = len(inner.schemas) if isinstance(inner, Record) else None
         own = nullable(inner)
@@ -123,11 +122,8 @@ class SkipNulls(Parts[Any]):
         self.result_type = monoid.result_type
         #: Whether a null row may be chosen.
         self._chooses_nulls = not getattr(monoid, "skip_nulls", True)
-        rules = [
-            "filtered" if filtered else "",
-            "respecting nulls" if self._chooses_nulls else "" if filtered else "skipping nulls",
-        ]
-        self.name = " ".join(filter(None, [monoid.name, *rules]))
+        rule = "respecting nulls" if self._chooses_nulls else "" if filtered else "skipping nulls"
+        self.name = " ".join(filter(None, [monoid.name, "filtered" if filtered else "", rule]))
         #: The aggregation of which rows have values, if the result needs it.
         self._flags = _flags_of(monoid)
         #: Whether rows are one column from which only nulls are left out.
@@ -159,9 +155,7 @@ class SkipNulls(Parts[Any]):
 
     def without_samples(self) -> SkipNulls:
         """Return this monoid for a caller that knows the number of values."""
-        return SkipNulls(
-            self.monoid, self.filtered, self.min_samples, self.refuses, counted_elsewhere=True
-        )
+        return SkipNulls(self.monoid, self.filtered, self.min_samples, self.refuses, True)
 
     # --- events coming in -----------------------------------------------------------------------
 
@@ -205,7 +199,7 @@ class SkipNulls(Parts[Any]):
             found = lift_where(self.monoid, rows.values, count, valid)
             return found if self.counted_elsewhere else (rows.samples(), found)
         values, valid, passing = self._columns(rows)
-        present = any_all(valid, passing)
+        present = all_of(valid, passing)
         found = lift_where(self.monoid, values, count, passing if self._chooses_nulls else present)
         if self.counted_elsewhere:
             return found
@@ -306,7 +300,7 @@ class SkipNulls(Parts[Any]):
     def _is_null(self, own: Row) -> bool:
         values = own if self._width is not None else (own,)
         pairs = zip(self._own, values, strict=False)
-        return any(_is_null(schema, value) for schema, value in pairs)
+        return any(not v if isinstance(s, Presence) else v is None for s, v in pairs)
 
     def _bare_row(self, own: Row) -> Row:
         """Return a row as the monoid reads it; a null that it may choose becomes 0."""
@@ -336,7 +330,7 @@ class SkipNulls(Parts[Any]):
                         column = with_row(schema, column, ~valid, 0)
                 bare.append(column)
                 masks.append(valid)
-        valid = any_all(*masks)
+        valid = all_of(*masks)
         passing = None
         if self.filtered:
             passes: np.ndarray = columns[-1].values  # False under a null
@@ -357,11 +351,7 @@ def _flags_of(monoid: AbstractMonoid) -> AbstractMonoid | None:
     return None if skips else Last("?")
 
 
-def _is_null(schema: Schema, value: Row) -> bool:
-    return not value if isinstance(schema, Presence) else value is None
-
-
-def any_all(*masks: np.ndarray | None) -> Any:
+def all_of(*masks: np.ndarray | None) -> Any:
     """Return the rows that all masks mark; None for all rows."""
     found = [mask for mask in masks if mask is not None]
     return reduce(np.logical_and, found) if found else None
