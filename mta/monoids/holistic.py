@@ -28,7 +28,7 @@ import numpy as np
 from mta.columns import codec
 from mta.columns.reading import plain
 from mta.columns.schemas import Array, Decimals, Objects, Rows, Schema
-from mta.monoids.base import AbstractMonoid, Out, Partial
+from mta.monoids.base import AbstractMonoid, Monoid, Out, Partial
 from mta.monoids.columnar import named
 from mta.monoids.ranges import RangeFolds, RangeMonoid
 from mta.monoids.summary import SummaryMonoid
@@ -127,7 +127,8 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
     @property
     def taken_as_they_come(self) -> frozenset[type]:
         is_double = isinstance(self.inputs, Array) and self.inputs.kind == "<f8"
-        return frozenset({float}) if is_double else super().taken_as_they_come
+        is_usual = is_double and type(self).is_valid is Monoid.is_valid
+        return frozenset({float}) if is_usual else super().taken_as_they_come
 
     @abstractmethod
     def answer(self, summary: SortedRuns) -> Out:
