@@ -243,10 +243,9 @@ class Refold:
     __slots__ = ("monoid", "partial", "scale")
 
     def __init__(self, monoid: AbstractMonoid, partials: Iterable[Partial] = ()) -> None:
-        rows, combine, fold = list(partials), monoid.combine, monoid.identity
-        for partial in rows:
-            fold = combine(fold, partial)
-        self.monoid, self.partial, self.scale = monoid, fold, Scale.of_rows(rows, len(rows))
+        rows = list(partials)
+        self.monoid, self.scale = monoid, Scale.of_rows(rows, len(rows))
+        self.partial = reduce(monoid.combine, rows, monoid.identity)
 
     @classmethod
     def of_rows(cls, monoid: AbstractMonoid, rows: Rows, count: int) -> Self:

@@ -56,9 +56,7 @@ class ExactDistinctCount(ValueMonoid[int]):
         #: The row after the previous occurrence of the same value; 0 if there is none.
         previous = np.zeros(len(codes), np.int64)
         previous[order[again]] = order[again - 1] + 1
-        counts = count_below(previous, folds.starts, folds.stops, folds.starts + 1)
-        found: list[int] = counts.tolist()
-        return found
+        return count_below(previous, folds.starts, folds.stops, folds.starts + 1).tolist()
 
 
 class Mode(ValueMonoid[Any]):

@@ -1,15 +1,9 @@
 """Distinct counts, quantiles and frequencies by Apache DataSketches (the extra ``sketches``).
 
 A partial is a sketch of the library. A page holds its serialized bytes, which the DataSketches
-libraries of all languages read. These guarantees hold after any merges:
-
-- DistinctCount (HLL): the same events give the same result and the same bytes, in whatever order
-  they are folded.
-- KLLQuantiles: the rank error is bounded. Up to k values, the result is exact. Above k, folding
-  again gives another result within the bound, as the library uses random numbers.
-- FrequentItems: the error is bounded. While the distinct items fit, estimates are exact; otherwise,
-  another order gives other estimates within the bound.
-- CountMin: the same events give the same bytes, as counters are added.
+libraries of all languages read. ``docs/monoids.md`` states the guarantees, which hold after any
+merges. The same events give the same bytes of DistinctCount and CountMin, in whatever order they
+are folded, but not of KLLQuantiles above k values, as the library uses random numbers.
 
 A replay with KLL may therefore write pages under other names. This does no harm: ``mta gc`` finds
 the pages that no snapshot names. But a lost inner page of KLL cannot be rebuilt from the level
