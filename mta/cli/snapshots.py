@@ -30,7 +30,7 @@ from mta.audit.keyed import OpaqueKeys
 from mta.audit.published import needed_by_published
 from mta.audit.walk import (
     Audit,
-    Sharing,
+    Audited,
     SnapshotSummary,
     audit,
     describe_snapshot,
@@ -50,14 +50,13 @@ from mta.cli.console import (
 from mta.errors import CorruptPage, MissingPage
 from mta.evaluators.coverage import Incomplete
 from mta.kernels import native
-from mta.keyed.coverage import later
+from mta.keyed.coverage import latest
 from mta.keyed.key_types import text_of
 from mta.keyed.snapshot import is_keyed_snapshot
 from mta.publishing.publisher import read_head
 from mta.publishing.publisher import unpublish as delete_published
 from mta.windows.display import human_bytes
 from mta.windows.opaque import Opaque, restore_opaque
-from mta.windows.window import Window
 from stores import PageStore, open_store, ping_store
 from stores.address import without_credentials
 
@@ -256,8 +255,7 @@ class Listing:
     late: int = 0
     invalid: int = 0
     ahead: int = 0
-    incomplete: dict[tuple[str, str], Incomplete] = field(default_factory=dict)
-    """The incomplete results, by window and column."""
+    incomplete: list[Incomplete] = field(default_factory=list)
     whole: bool = True
     """Whether all counted events are in windows; with an unknown policy, some may have left."""
 
@@ -280,9 +278,7 @@ class Listing:
         self.ahead += keyed.snapshot.counts.ahead
         self.saved += keyed.snapshot_bytes
         self.whole &= keyed.exact
-        for each in keyed.incomplete():
-            what = each.window, each.aggregation
-            self.incomplete[what] = later(self.incomplete.get(what, each), each)
+        self.incomplete = latest([*self.incomplete, *keyed.incomplete()])
         self._keep([(text_of(key), summary) for key, summary in found])
 
     def add_one(self, text: str, snapshots: Iterable[OpaqueKeys]) -> None:
@@ -323,7 +319,7 @@ def show(listing: Listing, store: str | None, pages: Totals | None) -> None:
     for label, count in dropped.items():
         if count:
             say(f"{label:9} {plural(count, 'event')}, dropped")
-    for each in listing.incomplete.values():
+    for each in listing.incomplete:
         say(f"incomplete {_incomplete(each)}")
     if listing.saved:
         say(f"snapshots {human_bytes(listing.saved)}")
@@ -379,7 +375,7 @@ def _note_listing(listing: Listing, store: str | None, pages: Totals | None) -> 
                 "complete_from": (None if each.complete_from is None else f"{each.complete_from}Z"),
                 "complete_after_events": each.complete_after_events,
             }
-            for each in listing.incomplete.values()
+            for each in listing.incomplete
         ],
     )
     for _, first in listing.windows[:1]:
@@ -439,9 +435,7 @@ def disk_bytes(folder: Path) -> int:
     )
 
 
-def verify(
-    total: Audit, windows: Iterable[tuple[str, Window | Sharing]], repair: bool = False
-) -> None:
+def verify(total: Audit, windows: Iterable[tuple[str, Audited]], repair: bool = False) -> None:
     """Audit windows, add the findings to a total, and print the damage by key."""
     for whose, held in windows:
         add_up(total, audit(held, repair), whose)

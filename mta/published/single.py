@@ -32,8 +32,9 @@ from mta.kernels.native import Buffer
 from mta.keyed import leaves
 from mta.keyed.key_types import WHOLE
 from mta.keyed.leaves import MAGIC, VERSION, Index, TableLayout
-from mta.keyed.lsm import PageSize, Place, Run, RunPages
-from mta.keyed.table import ALL, MORE, Table
+from mta.keyed.lsm import PageSize, Place, RunPages
+from mta.keyed.snapshot import KeyedSnapshot
+from mta.keyed.table import ALL, MORE
 from mta.monoids.base import AbstractMonoid, empties
 from mta.pages import NAME_BYTES, key_of, keys_of
 from mta.published.pages import ReadOnlyPages, Steps
@@ -105,7 +106,7 @@ class IndexedPages(RunPages):
 
     def __init__(self, store: ReadOnlyPages, layout: TableLayout, known: Indexes) -> None:
         super().__init__(store, layout, PageSize(1, 0))
-        self._known = known
+        self.known = known
 
     def see(self, places: Sequence[Place], see: Callable[[list[Buffer]], T]) -> T:
         """Return what ``see`` returns for pages; one ``view_many``.
@@ -124,7 +125,7 @@ class IndexedPages(RunPages):
 
     def indexes(self, places: Sequence[Place]) -> list[Index]:
         """Return the indexes at some places; one ``view_many`` for those that are not known."""
-        found = {name: self._known.get(name) for _, _, name in places}
+        found = {name: self.known.get(name) for _, _, name in places}
         if missing := [place for place in places if found[place[2]] is None]:
             found |= self.see(missing, lambda pages: self.read_indexes(missing, pages))
         return [node.decoded for _, _, name in places if (node := found[name]) is not None]
@@ -133,7 +134,7 @@ class IndexedPages(RunPages):
         """Decode pages as indexes, and keep these. Raises MissingPage and CorruptPage."""
         read: list[Index] = self.decoded(places, self.require_all(places, found))
         pairs = zip(places, read, strict=True)
-        return {name: self._known.keep(name, index) for (_, _, name), index in pairs}
+        return {name: self.known.keep(name, index) for (_, _, name), index in pairs}
 
 
 @dataclass(slots=True)
@@ -260,22 +261,15 @@ class _TablePage:
 class SingleKeys:
     """Looks up single keys in a snapshot; for any number of threads."""
 
-    def __init__(
-        self,
-        layout: TableLayout,
-        runs: Sequence[Run],
-        memtable: Table | None,
-        late: bool,
-        pages: IndexedPages,
-        indexes: Indexes,
-    ) -> None:
-        self._layout, self._memtable, self._late = layout, memtable, late
-        self._pages, self._indexes = pages, indexes
+    def __init__(self, snapshot: KeyedSnapshot, pages: IndexedPages) -> None:
+        self._layout, self._memtable, self._pages = pages.layout, snapshot.memtable, pages
+        self._late = snapshot.lateness is not None
         #: The oldest run first.
-        self._tops = [(run.height, run.number, Node.of(run.top)) for run in runs]
-        self.is_simple = _is_fixed(layout.schema)
+        self._tops = [(run.height, run.number, Node.of(run.top)) for run in snapshot.runs]
+        schema = pages.layout.schema
+        self.is_simple = _is_fixed(schema)
         #: The kinds of the value columns of a page.
-        self._kinds = [kind for kind, _ in layout.schema.dump(layout.schema.new(0))]
+        self._kinds = [kind for kind, _ in schema.dump(schema.new(0))]
         self._labels: set[bytes] = set()
 
     def find(self, hashed: int, packed: bytes) -> Steps[Events | None]:
@@ -286,19 +280,19 @@ class SingleKeys:
         fresh: dict[bytes, Node] = {}
         tables, missing = self._reach(hashed, fresh)
         while missing:
-            found = yield self._keys(missing)
+            found = yield keys_of(self._layout.window, missing)
             fresh |= self._pages.read_indexes(missing, found)
             tables, missing = self._reach(hashed, fresh)
         parts: list[_Part] = []
         if tables:
-            found = yield self._keys(tables)
+            found = yield keys_of(self._layout.window, tables)
             parts = self._parts(tables, found, hashed, packed)
         parts = self._with_memtable(parts, hashed, packed)
         return self._joined(parts) if parts else None
 
     def _reach(self, hashed: int, fresh: Mapping[bytes, Node]) -> tuple[list[Place], list[Place]]:
         """Return the tables that may have a key, the oldest first, and the indexes to read."""
-        tables, missing, known = list[Place](), list[Place](), self._indexes.get
+        tables, missing, known = list[Place](), list[Place](), self._pages.known.get
         for height, number, node in self._tops:
             while (name := node.name_for(hashed)) is not None:
                 if not height:
@@ -310,9 +304,6 @@ class SingleKeys:
                     break
                 height, node = height - 1, below
         return tables, missing
-
-    def _keys(self, places: Sequence[Place]) -> list[str]:
-        return keys_of(self._layout.window, places)
 
     def _parts(
         self, places: list[Place], found: list[Any], hashed: int, packed: bytes

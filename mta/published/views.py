@@ -29,7 +29,7 @@ from mta.keyed.keys import Keys
 from mta.keyed.kind import Kind
 from mta.keyed.lsm import LSMTree
 from mta.keyed.moments import Answers, answers
-from mta.keyed.snapshot import UnreadSnapshot
+from mta.keyed.snapshot import Counts, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, current, given_back, open_window
 from mta.keyed.table import EXPIRED, STANDALONE, Table
 from mta.logs.base import EventLog
@@ -57,17 +57,6 @@ AGGREGATORS: dict[str, type[EventLog]] = {
         SteadyMTA,
     )
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """The counts of a snapshot."""
-
-    keys: int
-    accepted: int
-    late: int
-    invalid: int
-    newest: int | None = None
 
 
 @dataclass(frozen=True)
@@ -104,33 +93,19 @@ class KeyedView:
             found.window, operation.store, found.changes,
         )  # fmt: skip
         self.kind.retention.read(found.earlier, found.earlier_asked)
-        self.monoid, self.store = operation.monoid, operation.store
+        self.monoid, self.timed = operation.monoid, found.timed
         self._layout = unread.layout(self.kind.reader.inputs)
         self.snapshot = unread.read(self._layout)
         self._pattern = open_window(self.kind)
         self._pages = IndexedPages(operation.store, self._layout, operation.indexes)
-        self._single = SingleKeys(
-            self._layout, self.snapshot.runs, self.snapshot.memtable, found.lateness is not None,
-            self._pages, operation.indexes,
-        )  # fmt: skip
+        self._single = SingleKeys(self.snapshot, self._pages)
         #: None where no key is looked up by itself.
         self._results: Results | None = None
         if self.kind.vectorized and self._single.is_simple:
             self._results = Results(self.kind.monoid, self.monoid, self.kind.policies.values())
 
-    @property
-    def key_kind(self) -> str | None:
-        """Return the type of the keys, None while there are no keys."""
-        return self.snapshot.kind
-
-    @property
-    def timed(self) -> bool:
-        """Return whether events have times."""
-        return self.kind.timed
-
     def counts(self) -> Counts:
-        counts = self.snapshot.counts
-        return Counts(counts.keys, counts.inserted, counts.late, counts.invalid)
+        return self.snapshot.counts
 
     def incomplete(self) -> list[Incomplete]:
         """Return the results that lack events since windows or aggregations were changed."""
@@ -209,9 +184,7 @@ class WindowView:
     def counts(self) -> Counts:
         with self._lock:
             intake, structure = self._window.engine.intake, self._window.engine.structure()
-            return Counts(
-                1, structure.back, intake.late_count, intake.invalid_count, intake.last_time
-            )
+            return Counts(1, 0, structure.back, intake.late_count, intake.invalid_count)
 
     def incomplete(self) -> list[Incomplete]:
         with self._lock:
