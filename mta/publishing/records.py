@@ -183,7 +183,8 @@ def _head(values: list[Any]) -> Head:
             head_key(name)
             if not (0 <= batch < _FAR and 0 <= time < _LAST and 1 <= len(buckets) <= MAX_BUCKETS):
                 raise corrupt("its numbers are invalid")
-            head = Head(name, source, batch, time, _what(what), [_bucket(b) for b in buckets])
+            found: list[Bucket] = [None if b is None else [*map(_snapshot, b)] for b in buckets]
+            head = Head(name, source, batch, time, _what(what), found)
             if head.what.shape != "keys" and not (len(buckets) == 1 and head.buckets[0]):
                 raise corrupt("windows without keys have one snapshot")
             if head.what.shape == "keys" and not head.what.keys and len(buckets) > 1:
@@ -225,10 +226,6 @@ def _pair(entry: Any) -> tuple[str, str]:
         case [str(name), str(kind)]:
             return name, kind
     raise corrupt("a column has the wrong types")
-
-
-def _bucket(entry: Any) -> Bucket:
-    return None if entry is None else [_snapshot(each) for each in entry]
 
 
 def _snapshot(entry: Any) -> tuple[int, bytes]:
