@@ -17,10 +17,11 @@ import logging
 import re
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import IntEnum
+from math import inf
 from shlex import quote
 from shutil import which
 from typing import Any
@@ -132,11 +133,18 @@ def human_duration(micros: int) -> str:
     return f"{micros // 1_000_000:,}.{micros % 1_000_000:06d}".rstrip("0") + " seconds"
 
 
-def at_least_one(text: str) -> int:
-    """Parse an option that is an integer of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"give a whole number of at least 1, not {text!r}")
-    return int(text)
+def whole(what: str, least: int, most: float = inf) -> Callable[[str], int]:
+    """Return what parses an option that is an integer in a range, which ``what`` describes."""
+
+    def parse(text: str) -> int:
+        if not text.isdecimal() or not least <= int(text) <= most:
+            raise ArgumentTypeError(f"give {what}, not {text!r}")
+        return int(text)
+
+    return parse
+
+
+at_least_one = whole("a whole number of at least 1", 1)
 
 
 def seconds(text: str) -> float:

@@ -182,24 +182,15 @@ class Problem(Exception):
 
     def response(self) -> Response:
         """Return the problem as an answer."""
-        return Response(
-            orjson.dumps(as_json(self.name, self.detail)),
-            PROBLEMS[self.name][0],
-            self.headers,
-            PROBLEM_JSON,
-        )
-
-
-def as_json(name: str, detail: str) -> Mapping[str, Any]:
-    """Return the body of a problem."""
-    status, title = PROBLEMS[name]
-    return {
-        "type": f"urn:mta-windows:problem:{name}",
-        "name": name,
-        "title": title,
-        "status": status,
-        "detail": detail,
-    }
+        status, title = PROBLEMS[self.name]
+        body = {
+            "type": f"urn:mta-windows:problem:{self.name}",
+            "name": self.name,
+            "title": title,
+            "status": status,
+            "detail": self.detail,
+        }
+        return Response(orjson.dumps(body), status, self.headers, PROBLEM_JSON)
 
 
 def problem_of(error: Exception) -> Problem:

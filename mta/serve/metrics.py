@@ -71,10 +71,6 @@ class _Windows(Collector):
     def __init__(self, gauges: Callable[[], Mapping[str, float]]) -> None:
         self._gauges = gauges
 
-    def describe(self) -> Iterable[Metric]:
-        """Return nothing, so that no gauge is read before it is requested."""
-        return []
-
     def collect(self) -> Iterable[Metric]:
         for name, value in self._gauges().items():
             yield GaugeMetricFamily(f"mta_serve_{name}", GAUGES[name], value)
