@@ -27,8 +27,7 @@ from mta.published.pages import Lookup, Steps
 from mta.published.views import KeyedView, Operation, WindowView
 from mta.publishing.buckets import bucket_of, reader_of
 from mta.publishing.records import Head
-from mta.times import TimeUnit, are_many, moment_of, moments_of
-from mta.windows.moments import column_of, gone
+from mta.times import TimeUnit, are_many, moment_of
 
 #: A moment: a datetime, a number, or "now" by the clock of this machine; or one of these per key.
 Moment = Any
@@ -120,7 +119,8 @@ class Cut:
     def query(self, keys: Any, at: Moment, partial: bool, unit: TimeUnit | None) -> Any:
         """See ``PublishedWindows.query``."""
         if self.operation.what.shape != "keys":
-            return self._query_window(keys, at, partial, unit)
+            results = self._window(keys).query(at, partial, unit)
+            return results[""] if list(results) == [""] else result_columns(results)
         if keys is None:
             raise ValueError("these windows have keys: give a key, or a list of keys")
         one = not are_many(keys) and not are_many(at)
@@ -159,20 +159,6 @@ class Cut:
         if found is None:
             return None
         results = dict(zip(self.operation.policies, found, strict=True))
-        return results[""] if list(results) == [""] else result_columns(results)
-
-    def _query_window(self, keys: Any, at: Moment, partial: bool, unit: TimeUnit | None) -> Any:
-        window, found = self._window(keys), []
-        moments: list[Any] = [None] if at is None else moments_of(at, unit).tolist()
-        for moment in moments:
-            results, misses = window.result(moment)
-            if misses and not partial:
-                raise gone("", moment)
-            found.append(results)
-        results = found[0]
-        if are_many(at):
-            of_windows = ((name, [each[name] for each in found]) for name in results)
-            results = {name: column_of(self.operation.monoid, each) for name, each in of_windows}
         return results[""] if list(results) == [""] else result_columns(results)
 
     def _window(self, keys: Any) -> WindowView:

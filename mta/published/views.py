@@ -10,12 +10,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from mta.errors import CorruptSnapshot, InvalidTime, SnapshotMismatch, UnsupportedOperation
+from mta.errors import CorruptSnapshot, SnapshotMismatch, UnsupportedOperation
 from mta.evaluators.amortized_mta import AmortizedMTA, LogMTA
 from mta.evaluators.coverage import Incomplete
 from mta.evaluators.fiba import FiBA
@@ -30,7 +29,7 @@ from mta.keyed.kind import Kind
 from mta.keyed.lsm import LSMTree
 from mta.keyed.moments import Answers, answers
 from mta.keyed.snapshot import Counts, UnreadSnapshot
-from mta.keyed.standalone import AnyWindow, current, given_back, open_window
+from mta.keyed.standalone import AnyWindow, given_back, open_window
 from mta.keyed.table import EXPIRED, STANDALONE, Table
 from mta.logs.base import EventLog
 from mta.logs.finger_tree.log import FingerTreeLog
@@ -42,7 +41,7 @@ from mta.pages import Snapshot
 from mta.published.pages import ReadOnlyPages, Steps
 from mta.published.single import IndexedPages, Indexes, NotSimple, Results, SingleKeys
 from mta.publishing.records import What
-from mta.windows.moments import result_at
+from mta.times import TimeUnit
 from mta.windows.settings import Settings
 from mta.windows.shared import SharedWindows
 from mta.windows.shared_snapshot import SharedSnapshot
@@ -170,7 +169,7 @@ class WindowView:
                 f"the windows use the aggregator {what.aggregator!r}, but this release knows only "
                 f"{sorted(AGGREGATORS)}: read them with the release that publishes them"
             )
-        self.policies, self._lock = operation.policies, threading.Lock()
+        self._lock = threading.Lock()
         try:
             self._window = _restored(operation, snapshot, aggregator)
         except WindowStoreError:
@@ -190,21 +189,11 @@ class WindowView:
         with self._lock:
             return list(self._window.coverage().incomplete)
 
-    def result(self, moment: int | None) -> tuple[dict[str, Any], bool]:
-        """Return the result of each window, and whether some events are no longer retained."""
-        found, gone = {}, False
+    def query(self, at: Any, partial: bool, unit: TimeUnit | None) -> Mapping[str, Any]:
+        """Return the result of each window, or its results at many moments."""
         with self._lock:
-            window = self._window
-            if moment is not None and not window.engine.timed:
-                raise InvalidTime("these windows have no times: leave out at=")
-            for name, policy in self.policies.items():
-                if moment is None:
-                    found[name] = current(window, name)
-                else:
-                    now = partial(current, window, name)
-                    found[name], misses = result_at(window.engine, policy, moment, now)
-                    gone |= misses
-        return found, gone
+            found = self._window.query(at=at, partial=partial, time_unit=unit)
+        return found if isinstance(self._window, SharedWindows) else {"": found}
 
     def events(self, newest: int | None) -> tuple[Any, np.ndarray | None]:
         """Return the retained events and their times."""
