@@ -25,7 +25,6 @@ from mta.kernels import native
 from stores import installed_stores
 from stores.errors import MissingDependency, pip_install
 
-PACKAGE = "mta-windows"
 #: The extra of the package that installs each optional library.
 EXTRAS = {
     "pyspark": "spark",

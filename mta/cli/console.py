@@ -249,31 +249,19 @@ MEANINGS = {
     Exit.NO_SPACE: "no space on disk or in the store: make room, then try again",
     Exit.INTERRUPTED: "interrupted by Ctrl-C",
 }
-_BY_CLASS = {
-    "WindowStoreError": Exit.USAGE,
-    "StoreUnavailable": Exit.UNAVAILABLE,
-    "BrokerUnavailable": Exit.UNAVAILABLE,
-    "StoreAccessDenied": Exit.DENIED,
-    "InputDenied": Exit.DENIED,
-    "StoreFull": Exit.NO_SPACE,
-    "StoreDamaged": Exit.DAMAGED,
-    "CorruptPage": Exit.DAMAGED,
-    "CorruptSnapshot": Exit.DAMAGED,
-    "CorruptState": Exit.DAMAGED,
-    "MissingPage": Exit.DAMAGED,
-    "RunFailed": Exit.FAILED,
-    "DemoFailed": Exit.FAILED,
-    "InvariantViolation": Exit.FAILED,
-    "PartialBatch": Exit.FAILED,
-    "StoreClosed": Exit.FAILED,
-    "WindowBusy": Exit.FAILED,
+#: The names of errors, by their exit codes; the code of an error is that of its nearest base here.
+_CLASSES = {
+    Exit.FAILED: "RunFailed DemoFailed InvariantViolation PartialBatch StoreClosed WindowBusy",
+    Exit.USAGE: "WindowStoreError",
+    Exit.DAMAGED: "StoreDamaged CorruptPage CorruptSnapshot CorruptState MissingPage",
+    Exit.DENIED: "StoreAccessDenied InputDenied",
+    Exit.UNAVAILABLE: "StoreUnavailable BrokerUnavailable",
+    Exit.NO_SPACE: "StoreFull",
 }
+_BY_CLASS = {name: code for code, names in _CLASSES.items() for name in names.split()}
 _BY_NUMBER = {
-    errno.EACCES: Exit.DENIED,
-    errno.EPERM: Exit.DENIED,
-    errno.EROFS: Exit.DENIED,
-    errno.ENOSPC: Exit.NO_SPACE,
-    errno.EDQUOT: Exit.NO_SPACE,
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), Exit.DENIED),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), Exit.NO_SPACE),
 }
 #: What Python's and Java's errors say about a full disk.
 FULL_DISK = ("No space left on device", "Disk quota exceeded")
