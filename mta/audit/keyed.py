@@ -25,16 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from mta.audit.walk import (
-    Audit,
-    Damage,
-    SnapshotSummary,
-    SubWindow,
-    audit,
-    describe_snapshot,
-    is_garbage,
-    live_keys,
-)
+from mta.audit import walk
+from mta.audit.walk import Audit, Damage, SnapshotSummary, SubWindow
 from mta.columns.schemas import Record
 from mta.errors import CorruptPage, MissingPage, UnsuitableKey
 from mta.evaluators.coverage import Incomplete
@@ -148,7 +140,7 @@ class OpaqueKeys:
         table = lot.table
         left, times = int(table.left[place]), table.times
         if table.marks[place] == STANDALONE:
-            return _later(describe_snapshot(table.snapshot_of(place)), left)
+            return _later(walk.describe_snapshot(table.snapshot_of(place)), left)
         start, last = int(table.bounds[place]), int(table.bounds[place + 1])
         back = left + last - start
         sizes = [last - int(fronts[place]) for fronts in lot.fronts]
@@ -219,7 +211,7 @@ class OpaqueKeys:
         window, _, place = key.rpartition("/")[0].partition("/")
         if window != self.name:
             held = self._lasting.get(window)
-            return held is not None and is_garbage(held, key)
+            return held is not None and walk.is_garbage(held, key)
         numbers = place.split("/")
         if len(numbers) != 2 or not all(map(str.isdecimal, numbers)):
             return False
@@ -248,7 +240,7 @@ class OpaqueKeys:
         """Verify every page, including those of standalone windows; continue after damage."""
         found, snapshots = self.audit_tables()
         for _, snapshot in snapshots:
-            one = audit(restore_opaque(snapshot, self.store))
+            one = walk.audit(restore_opaque(snapshot, self.store))
             found.pages += one.pages
             found.gone += one.gone
             found.damaged += one.damaged
@@ -332,7 +324,7 @@ class _Lot:
         sizes = self.table.bounds[1:] - np.minimum.reduce(self.fronts)
         vectorized = int(sizes[self.table.marks != STANDALONE].sum())
         return vectorized + sum(
-            describe_snapshot(snapshot).events for snapshot in self.table.snapshots
+            walk.describe_snapshot(snapshot).events for snapshot in self.table.snapshots
         )
 
 
@@ -357,7 +349,7 @@ def _damage(key: str, level: int, number: int, what: str, lost: tuple[int, int])
 def _reached(held: Opaque, left_out: dict[str, str] | None) -> Iterator[str]:
     """Yield the pages of a standalone window; record the error in ``left_out`` if that is given."""
     try:
-        yield from live_keys(held)
+        yield from walk.live_keys(held)
     except (MissingPage, CorruptPage) as error:
         if left_out is None:
             raise

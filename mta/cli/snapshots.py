@@ -26,17 +26,10 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
+from mta.audit import walk
 from mta.audit.keyed import OpaqueKeys
 from mta.audit.published import needed_by_published
-from mta.audit.walk import (
-    Audit,
-    Audited,
-    SnapshotSummary,
-    audit,
-    describe_snapshot,
-    is_garbage,
-    live_keys,
-)
+from mta.audit.walk import Audit, Audited, SnapshotSummary
 from mta.cli.console import (
     Exit,
     InvalidCommand,
@@ -73,7 +66,7 @@ def inspect(path: Path, store: str | None, limit: int, key: str | None) -> None:
     if not is_keyed_snapshot(data):
         if key is not None:
             raise InvalidCommand(f"--key: {path} is a snapshot of one window, which has no keys")
-        summary = describe_snapshot(data)
+        summary = walk.describe_snapshot(data)
         listing.add(summary.window, summary)
         show(listing, store, None if store is None else store_totals(store))
         return
@@ -208,11 +201,11 @@ def _garbage(name: str, held_by: list[Opaque | OpaqueKeys], keys: list[str]) -> 
 
 
 def _live(held: Opaque | OpaqueKeys) -> Iterator[str]:
-    return held.live_keys() if isinstance(held, OpaqueKeys) else live_keys(held)
+    return held.live_keys() if isinstance(held, OpaqueKeys) else walk.live_keys(held)
 
 
 def _is_garbage(held: Opaque | OpaqueKeys, key: str) -> bool:
-    return held.is_garbage(key) if isinstance(held, OpaqueKeys) else is_garbage(held, key)
+    return held.is_garbage(key) if isinstance(held, OpaqueKeys) else walk.is_garbage(held, key)
 
 
 def _meant(text: str) -> list[Any]:
@@ -438,7 +431,7 @@ def disk_bytes(folder: Path) -> int:
 def verify(total: Audit, windows: Iterable[tuple[str, Audited]], repair: bool = False) -> None:
     """Audit windows, add the findings to a total, and print the damage by key."""
     for whose, held in windows:
-        add_up(total, audit(held, repair), whose)
+        add_up(total, walk.audit(held, repair), whose)
 
 
 def add_up(total: Audit, found: Audit, whose: str) -> None:

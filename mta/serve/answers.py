@@ -24,19 +24,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mta.errors import (
-    CorruptPage,
-    CorruptSnapshot,
-    EventsGone,
-    InvalidTime,
-    MissingPage,
-    NotPublished,
-    SnapshotMismatch,
-    StoreUnavailable,
-    UnsuitableKey,
-    UnsupportedOperation,
-    WindowStoreError,
-)
+from mta import errors
 
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -168,8 +156,20 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "TimeLimitReached": (503, "The answer took too long"),
     "Overloaded": (503, "Too many requests are waiting"),
 }
-#: Errors whose text is only about the request.
-_OF_REQUEST = (UnsuitableKey, InvalidTime)
+#: What a client reads about errors, by default their text, and the headers of the answers.
+_ADVICE: dict[type[Exception], tuple[str, dict[str, str]]] = {
+    errors.UnsuitableKey: ("", {}),
+    errors.InvalidTime: ("", {}),
+    errors.StoreUnavailable: ("Retry in a second.", {"retry_after": "1"}),
+    errors.EventsGone: ("Request a later moment, or partial=true for the retained events.", {}),
+    errors.UnsupportedOperation: (
+        "They have results only at their newest event, or do not keep the order of events.", {}
+    ),
+    errors.NotPublished: ("Retry when the job has published the windows.", {"retry_after": "5"}),
+}  # fmt: skip
+_UNREADABLE = (
+    errors.MissingPage, errors.CorruptPage, errors.CorruptSnapshot, errors.SnapshotMismatch
+)  # fmt: skip
 
 
 class Problem(Exception):
@@ -202,27 +202,13 @@ def problem_of(error: Exception) -> Problem:
             allowed = (error.headers or {})["Allow"]
             return Problem("MethodNotAllowed", f"The path supports {allowed}.", allow=allowed)
         return Problem("NotFound", "The paths are described at /docs.")
-    if isinstance(error, _OF_REQUEST):
-        name = next(kind.__name__ for kind in _OF_REQUEST if isinstance(error, kind))
-        return Problem(name, str(error))
-    if isinstance(error, StoreUnavailable):
-        logger.warning("the store does not answer: %s", error)
-        return Problem("StoreUnavailable", "Retry in a second.", retry_after="1")
-    if isinstance(error, EventsGone):
-        return Problem(
-            "EventsGone", "Request a later moment, or partial=true for the retained events."
-        )
-    if isinstance(error, UnsupportedOperation):
-        return Problem(
-            "UnsupportedOperation",
-            "They have results only at their newest event, or do not keep the order of events.",
-        )
-    if isinstance(error, NotPublished):
-        return Problem(
-            "NotPublished", "Retry when the job has published the windows.", retry_after="5"
-        )
-    if isinstance(error, (MissingPage, CorruptPage, CorruptSnapshot, SnapshotMismatch)):
+    for kind, (advice, headers) in _ADVICE.items():
+        if isinstance(error, kind):
+            if kind is errors.StoreUnavailable:
+                logger.warning("the store does not answer: %s", error)
+            return Problem(kind.__name__, advice or str(error), **headers)
+    if isinstance(error, _UNREADABLE):
         logger.error("%s: %s", type(error).__name__, error)
         return Problem("WindowsUnreadable", "The server's log has the cause.")
-    logger.error("a request failed", exc_info=not isinstance(error, WindowStoreError) or error)
+    logger.error("a request failed", exc_info=error)
     return Problem("InternalError", "The server's log has the cause.")
