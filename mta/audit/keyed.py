@@ -74,10 +74,7 @@ class OpaqueKeys:
         )
 
     def incomplete(self) -> list[Incomplete]:
-        """Return the results that are incomplete after windows or aggregations were changed.
-
-        They are named by the columns that they read, as monoids are unknown. No store call.
-        """
+        """Return the incomplete results, named by the columns that they read. No store call."""
         found = []
         for name, policy in (self.policies or {}).items():
             for what, start in self.snapshot.starts.items():
@@ -99,10 +96,7 @@ class OpaqueKeys:
     def first(
         self, limit: int, order: Callable[[Any], Any]
     ) -> tuple[int, list[tuple[Any, SnapshotSummary]]]:
-        """Return the number of events in windows, and the summaries of the first keys in an order.
-
-        Reads every page once or twice; 1 us per key.
-        """
+        """Return the number of events in windows, and the first keys by order. Reads all pages."""
         events, found = 0, []
         for lot in map(self._lot, self._tree.everything()):
             events += lot.events

@@ -1,16 +1,4 @@
-"""Which pages published snapshots need, and which published records are no longer needed.
-
->>> from mta import CountWindow, KeyedWindows, Max
->>> windows = KeyedWindows(Max(), CountWindow(2), "memory://needed", name="demo", page_bytes=64)
->>> windows.publish("demo")
->>> _ = windows.extend(["a", "b", "a"] * 100, range(300))
->>> _ = windows.checkpoint()
->>> keys = list(windows.store.keys())
->>> sorted(needed_by_published(windows.store, keys)) == sorted(
-...     key for key in keys if key.startswith("demo/")
-... )
-True
-"""
+"""Which pages published snapshots need, and which published records are no longer needed."""
 
 from __future__ import annotations
 

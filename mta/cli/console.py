@@ -120,11 +120,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def human_duration(micros: int) -> str:
-    """Return a duration in the largest unit without a fraction, or in seconds.
-
-    >>> human_duration(5_400_000_000), human_duration(1_500_000)
-    ('90 minutes', '1.5 seconds')
-    """
+    """Return a duration in the largest unit without a fraction, or in seconds."""
     for unit, size in (("hour", 3_600_000_000), ("minute", 60_000_000)):
         if micros and micros % size == 0:
             return plural(micros // size, unit)

@@ -82,10 +82,7 @@ def inspect(path: Path, store: str | None, limit: int, key: str | None) -> None:
 
 
 def check(path: Path, store: str | None, repair: bool) -> int:
-    """Print the damaged pages and a summary; return the exit code. Reads every page once.
-
-    Tables of keyed windows with standalone windows are read twice.
-    """
+    """Print the damage and a summary; return the exit code. Reads every page once or twice."""
     address, data = _required(store), _read(path)
     if repair and is_keyed_snapshot(data):
         raise InvalidCommand(

@@ -78,7 +78,6 @@ class Workload:
 
     @property
     def events(self) -> float:
-        """Return how many events are retained."""
         return self.keys * self.events_per_key
 
     @property

@@ -67,7 +67,6 @@ class Node(NamedTuple):
 
     @classmethod
     def of(cls, index: Index) -> Node:
-        """Return an index in this form."""
         firsts = np.ascontiguousarray(index.firsts, np.uint64)
         return cls(index, firsts.data, index.names.tobytes())
 
@@ -99,20 +98,14 @@ class Indexes:
 
 
 class IndexedPages(RunPages):
-    """The pages of runs, for reading; indexes stay decoded. For any number of threads.
-
-    ``store`` has checked that pages match their names.
-    """
+    """The pages of runs, for reading, as ``store`` has checked them; indexes stay decoded."""
 
     def __init__(self, store: ReadOnlyPages, layout: TableLayout, known: Indexes) -> None:
         super().__init__(store, layout, PageSize(1, 0))
         self.known = known
 
     def see(self, places: Sequence[Place], see: Callable[[list[Buffer]], T]) -> T:
-        """Return what ``see`` returns for pages; one ``view_many``.
-
-        Raises MissingPage and CorruptPage.
-        """
+        """Return what ``see`` returns; one ``view_many``. Raises MissingPage and CorruptPage."""
         keys = keys_of(self.layout.window, places)
         return self.store.view_many(keys, lambda found: see(self.require_all(places, found)))
 
@@ -160,10 +153,7 @@ class Events:
 
 
 class _TablePage:
-    """A page of a table, of which little more than the entry of one key is read.
-
-    Raises CorruptPage and ValueError.
-    """
+    """A page of a table, read only as far as needed. Raises CorruptPage and ValueError."""
 
     def __init__(self, page: Any, run: int) -> None:
         magic, version, number, keys, count, columns, size = _HEAD.unpack_from(page)
@@ -176,10 +166,7 @@ class _TablePage:
         self._heads: tuple[int, ...] = ()
 
     def find(self, key: bytes, packed: bytes | None) -> int | None:
-        """Return the place of a key, None if the page does not have it.
-
-        ``packed`` has the bytes of the key, if other keys may have the same hash.
-        """
+        """Return the place of a key, if any; ``packed`` if other keys may have the same hash."""
         hashes = bytes(self._page[self._first : self._first + 8 * self._keys])
         at = hashes.find(key)
         while at >= 0:
@@ -204,7 +191,6 @@ class _TablePage:
         return self._cut(_KEY_BYTES, start, stop)
 
     def _cut(self, column: int, start: int, stop: int) -> bytes:
-        """Return a range of the bytes of a column."""
         if not 0 <= start <= stop <= self._heads[3 * column + 2]:
             raise CorruptPage("a range is outside its column")
         origin = self._starts[column]
@@ -391,10 +377,7 @@ def _take(parts: list[_Part], part: _Part) -> None:
 
 
 class Results:
-    """Computes the results of the windows of one key.
-
-    ``monoid`` computes results, and ``outputs`` converts them.
-    """
+    """Computes the results of one key's windows; ``outputs`` converts the results of ``monoid``."""
 
     def __init__(
         self, monoid: AbstractMonoid, outputs: AbstractMonoid, policies: Iterable[AbstractPolicy]
@@ -405,10 +388,7 @@ class Results:
         self._empty = result_of(outputs.results(empties(outputs, 1)), 0)
 
     def of(self, events: Events, moment: int | None) -> list[Any]:
-        """Return the result of each window at a moment, by default that of the newest event.
-
-        Raises NotSimple for an earlier moment.
-        """
+        """Return each window's result, by default at the newest event. Raises NotSimple."""
         count, times = events.count, events.times
         newest = times[-1] if times else 0
         if moment is None:
@@ -465,11 +445,7 @@ def _folds(
 
 
 def _frame_of(policy: AbstractPolicy) -> Callable[[list[int], int, int], tuple[int, int]]:
-    """Return a function that finds where the frame of a moment starts and ends.
-
-    It takes the times of the events, their number and the moment, and returns the places of the
-    first event and behind the last one.
-    """
+    """Return what finds a frame's start and stop, from a key's times, their number and a moment."""
     front, rows, delay = _front_of(policy), policy.end.rows, policy.end.delay
 
     def frame(times: list[int], count: int, moment: int) -> tuple[int, int]:

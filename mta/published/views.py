@@ -133,22 +133,15 @@ class KeyedView:
             return None
 
     def results(self, keys: Keys, codes: np.ndarray, moments: np.ndarray | None) -> Answers:
-        """Return the result of each request, for one of the keys at a moment or its newest event.
-
-        Raises MissingPage, CorruptPage, and InvalidTime if events have no times.
-        """
+        """Return the result of each request. Raises MissingPage, CorruptPage, and InvalidTime."""
         found, expired = self.find(keys), self.snapshot.expired
         return answers(self.kind, self.monoid, found, keys, codes, moments, self.window, expired)
 
     def window(self, table: Table, place: int) -> AnyWindow:
-        """Return the standalone window of a key."""
         return self._pattern.restore_like(table.snapshot_of(place))
 
     def events(self, keys: Keys, newest: int | None) -> tuple[Any, np.ndarray | None]:
-        """Return the retained events of one key and their times, None if there are no times.
-
-        If the key has a standalone window, only the ``newest`` events are returned.
-        """
+        """Return the retained events of a key and their times; if standalone, the newest ones."""
         table, reader = self.find(keys), self.kind.reader
         if not len(table) or table.marks[0] == EXPIRED:
             none = np.zeros(0, "<i8") if self.timed else None
@@ -225,11 +218,7 @@ def _require_same(operation: Operation, found: Mapping[str, bytes]) -> None:
 
 
 def events_of(window: AnyWindow, newest: int | None) -> tuple[Any, np.ndarray | None]:
-    """Return the newest retained events, oldest first, and their times; reads their pages.
-
-    Raises UnsupportedOperation if the aggregator does not keep the order of events (FlatFAT,
-    Reactive Aggregator).
-    """
+    """Return the newest retained events, and their times. Raises UnsupportedOperation."""
     structure: Any = window.engine.structure()
     events: Any = structure.remembered()
     monoid = window.engine.monoid

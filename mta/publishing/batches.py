@@ -140,11 +140,7 @@ class BatchPublisher:
         return head
 
     def _first(self, before: Head | None, is_whole: bool) -> list[Bucket]:
-        """The buckets of a query that publishes for the first time.
-
-        ``is_whole`` says that it has published since its first batch: then a bucket without a
-        snapshot has no keys, or what its start has.
-        """
+        """The first buckets of a query; if ``is_whole``, those without a snapshot have no keys."""
         if self._start is None:
             return [[] if is_whole else None for _ in range(self.buckets)]
         if before is None or before.source != self._start or len(before.buckets) != self.buckets:

@@ -130,10 +130,7 @@ _READ: dict[str, tuple[Callable[[Any, str], Any], str]] = {
 
 
 def bucket_of(keys: Sequence[tuple[str, str]], buckets: int) -> Callable[[Any], int]:
-    """Return what finds the bucket of a key, for columns as name and type.
-
-    Raises UnsuitableKey for a type.
-    """
+    """Return what finds the bucket of a key, for columns as name and type. Raises UnsuitableKey."""
     hashed = hasher_of([f"{name} {kind}" for name, kind in keys])
     return lambda key: hashed(key) % buckets
 

@@ -86,7 +86,6 @@ class What:
     aggregator: str
 
     def dump(self) -> list[Any]:
-        """As plain data."""
         windows = [[name, known.dump(each)] for name, each in self.windows]
         late = [self.lateness, self.on_duplicate, self.aggregator]
         return [self.shape, known.dump(self.monoid), windows, self.keys, self.on, late]
@@ -104,7 +103,6 @@ class Head:
     buckets: list[Bucket]
 
     def encode(self) -> bytes:
-        """The head as bytes."""
         fields = [self.name, self.source, self.batch, self.time, self.what.dump(), self.buckets]
         return seal(MAGIC, VERSION, fields)
 

@@ -181,7 +181,6 @@ class Problem(Exception):
         self.headers = {key.replace("_", "-"): value for key, value in headers.items()}
 
     def response(self) -> Response:
-        """Return the problem as an answer."""
         status, title = PROBLEMS[self.name]
         body = {
             "type": f"urn:mta-windows:problem:{self.name}",

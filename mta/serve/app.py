@@ -111,7 +111,6 @@ class Paths:
         return json_response(document(service.settings, service.keys, service.columns()))
 
     def routes(self) -> list[Route]:
-        """Return the routes of the API."""
         return [
             Route(f"{WINDOWS}{{key:key}}", self.window, methods=["GET"]),
             Route(WINDOWS.rstrip("/"), self.window, methods=["GET"]),

@@ -186,7 +186,6 @@ class KeyForm:
         return tuple(self._part(*each) for each in self._numbered(value))
 
     def to_json(self, key: Any) -> Any:
-        """Return the JSON value of a key."""
         if not self.columns:
             return None
         if self.is_array:
@@ -194,7 +193,6 @@ class KeyForm:
         return self._type(0).write(key)
 
     def schema(self) -> dict[str, Any]:
-        """Return the OpenAPI schema of a key in JSON."""
         if not self.columns:
             return {"type": "null"}
         if self._types is None:
@@ -211,12 +209,10 @@ class KeyForm:
 
     @property
     def example(self) -> str:
-        """Return an example of a key in a path."""
         return "north,7" if self._types is None else ",".join(each.example for each in self._types)
 
     @property
     def described(self) -> str:
-        """Return the names and types of the columns as text."""
         return ", ".join(f"{name} ({kind})" for name, kind in self.columns)
 
     def _type(self, at: int) -> _Type:

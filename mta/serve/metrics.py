@@ -59,7 +59,6 @@ class Metrics:
         self._seconds_of(path).observe(seconds)
 
     def count_keys(self, keys: int) -> None:
-        """Count the keys of a request."""
         self._keys.inc(keys)
 
     def text(self) -> bytes:

@@ -141,7 +141,6 @@ class Query(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Return the number of requested results."""
         return len(self.at) if self.keys is None else len(self.keys)
 
 

@@ -121,16 +121,13 @@ class Service:
         }
 
     def columns(self) -> list[str]:
-        """Return the names of the results."""
         return [name or ONLY for name in self._reader.status().columns]
 
     def history(self) -> dict[str, list[float]]:
-        """Return the samples as columns."""
         columns = zip(*self._samples, strict=True) if self._samples else [()] * (len(SAMPLED) + 1)
         return {name: [*column] for name, column in zip(("at", *SAMPLED), columns, strict=True)}
 
     def gauges(self) -> dict[str, float]:
-        """Return the status as numbers."""
         found = self._reader.status()
         return {
             "batch": found.batch,
