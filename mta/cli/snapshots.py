@@ -16,7 +16,7 @@ it or makes it garbage.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -242,9 +242,7 @@ class Listing:
     events: int = 0
     saved: int = 0
     """Bytes of snapshots."""
-    late: int = 0
-    invalid: int = 0
-    ahead: int = 0
+    dropped: Counter[str] = field(default_factory=lambda: Counter(late=0, invalid=0, ahead=0))
     incomplete: list[Incomplete] = field(default_factory=list)
     whole: bool = True
     """Whether all counted events are in windows; with an unknown policy, some may have left."""
@@ -253,19 +251,17 @@ class Listing:
         self.keys += 1
         self.events += summary.events
         self.saved += summary.snapshot_bytes
-        self.late += summary.late or 0
-        self.invalid += summary.invalid or 0
-        self.ahead += summary.ahead or 0
+        for name in self.dropped:
+            self.dropped[name] += getattr(summary, name) or 0
         self._keep([(key, summary)])
 
     def add_keys(self, keyed: OpaqueKeys) -> None:
         """Add all windows of a snapshot; reads every page once or twice."""
-        events, found = keyed.first(self.limit, text_of)
-        self.keys += keyed.snapshot.counts.keys
+        counts, (events, found) = keyed.snapshot.counts, keyed.first(self.limit, text_of)
+        self.keys += counts.keys
         self.events += events
-        self.late += keyed.snapshot.counts.late
-        self.invalid += keyed.snapshot.counts.invalid
-        self.ahead += keyed.snapshot.counts.ahead
+        for name in self.dropped:
+            self.dropped[name] += getattr(counts, name)
         self.saved += keyed.snapshot_bytes
         self.whole &= keyed.exact
         self.incomplete = latest([*self.incomplete, *keyed.incomplete()])
@@ -305,8 +301,7 @@ def show(listing: Listing, store: str | None, pages: Totals | None) -> None:
         say(f"... and {listing.keys - len(listing.windows):,} more (--limit)")
     say()
     say(f"windows   {listing}")
-    dropped = {"late": listing.late, "invalid": listing.invalid, "ahead": listing.ahead}
-    for label, count in dropped.items():
+    for label, count in listing.dropped.items():
         if count:
             say(f"{label:9} {plural(count, 'event')}, dropped")
     for each in listing.incomplete:
@@ -354,9 +349,7 @@ def _note_listing(listing: Listing, store: str | None, pages: Totals | None) -> 
         ],
         keys=listing.keys,
         events=listing.events,
-        late=listing.late,
-        invalid=listing.invalid,
-        ahead=listing.ahead,
+        **listing.dropped,
         bytes=listing.saved,
         incomplete=[
             {

@@ -33,7 +33,6 @@ ONLY = "value"
 _OPTIONS = (
     orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
 )
-_NATIVE = "?iufM"
 
 
 def named(results: Any) -> Mapping[str, Any]:
@@ -62,15 +61,6 @@ def to_json(content: Any) -> bytes:
         return orjson.dumps(content, _plain, _OPTIONS)
     except TypeError:  # numbers that are too long, or keys of unknown types
         return orjson.dumps(_widened(content), _plain, _OPTIONS)
-
-
-def column(values: Any) -> Any:
-    """Return a column as ``to_json`` accepts it."""
-    array = np.asarray(values)
-    if array.dtype.kind in _NATIVE:
-        native = array.astype(array.dtype.newbyteorder("="), copy=False)
-        return np.ascontiguousarray(native)
-    return array.tolist()
 
 
 def arrow_response(columns: Mapping[str, Any]) -> Response:
@@ -107,8 +97,9 @@ def _plain(value: Any) -> Any:
         return value / np.timedelta64(1, "s")
     if isinstance(value, (set, frozenset)):
         return sorted(value, key=repr)
-    if isinstance(value, np.ndarray):
-        return value.tolist()
+    if isinstance(value, np.ndarray):  # that orjson cannot read as it is
+        native = value.astype(value.dtype.newbyteorder("="), order="C", copy=False)
+        return native if native is not value else value.tolist()
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"a result is a {type(value).__name__}, which JSON cannot represent")
@@ -121,6 +112,8 @@ def _widened(value: Any) -> Any:
             key if isinstance(key, (str, int, float)) else str(_widened(key)): _widened(each)
             for key, each in value.items()
         }
+    if isinstance(value, np.ndarray):
+        return _widened(value.tolist())
     if isinstance(value, (list, tuple)):
         return [_widened(each) for each in value]
     if isinstance(value, int) and not -(2**63) <= value < 2**64:

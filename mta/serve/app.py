@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
-from mta.serve.answers import ARROW, JSON, arrow_response, column, form_of, json_response
+from mta.serve.answers import ARROW, JSON, arrow_response, form_of, json_response
 from mta.serve.guard import Guard
 from mta.serve.metrics import Metrics
 from mta.serve.openapi import document
@@ -71,8 +71,7 @@ class Paths:
         columns = await service.run(service.many, *query)
         if form == ARROW:
             return arrow_response(columns)
-        lists = {name: column(values) for name, values in columns.items()}
-        return json_response({"rows": query.rows, "columns": lists})
+        return json_response({"rows": query.rows, "columns": columns})
 
     async def events(self, request: Request) -> Response:
         """``GET /v1/events/{key}?limit=``; windows without keys have no key in the path."""
@@ -83,9 +82,8 @@ class Paths:
         times, columns = await service.run(service.events, key, limit)
         if form == ARROW:
             return arrow_response(columns if times is None else {"time": times, **columns})
-        lists = {name: column(values) for name, values in columns.items()}
         shown = service.keys.to_json(key)
-        return json_response({"key": shown, "times": times, "columns": lists})
+        return json_response({"key": shown, "times": times, "columns": columns})
 
     async def status(self, request: Request) -> Response:
         parameters(request)
