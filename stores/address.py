@@ -1,16 +1,9 @@
 """Store addresses, ``scheme://user:password@host:port/path?option=value``, and their credentials.
 
 The credentials stay inside ``StoreAddress``; messages and logs use ``public``. No error that is
-raised here repeats the given text, because the text may contain a password.
-
-A password in a URL is visible in the list of processes, in shell histories and in job definitions.
-Therefore a URL may omit it:
-
-1. ``?password_file=/run/secrets/pages`` names a file that contains the password.
-2. Without that option, ``MTA_STORE_PASSWORD`` is the password, and ``MTA_STORE_USER`` the user.
-
-The process that opens a store reads them at that time. So neither a pickled store nor a plan for
-Spark's workers contains such a password.
+raised here repeats the given text, because the text may contain a password. A URL may omit its
+password: then the process that opens the store reads it, from ``?password_file=`` or from the
+environment. So neither a pickled store nor a plan for Spark's workers contains such a password.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ class PageStore(ABC):
 
     def flush(self) -> None:
         """Wait until every earlier put and delete is as durable as the store promises."""
-        return
+        self._check_open()
 
     def close(self) -> None:
         """Flush and release the connection; closing twice is harmless."""
