@@ -263,16 +263,13 @@ def check_pages(pages: Mapping[str, bytes], capabilities: Capabilities) -> int:
     """Return the total bytes of the pages. Raises ``InvalidKey`` and ``PageTooLarge``."""
     check_keys(pages, capabilities)
     limit = capabilities.max_page_bytes
-    total = 0
     for key, page in pages.items():
-        size = len(page)
-        if size > limit:
+        if len(page) > limit:
             raise PageTooLarge(
-                f"page {key!r} has {size} bytes, but the store takes at most {limit}: choose a "
-                "smaller arity"
+                f"page {key!r} has {len(page)} bytes, but the store takes at most {limit}: choose "
+                "a smaller arity"
             )
-        total += size
-    return total
+    return sum(map(len, pages.values()))
 
 
 def in_batches(

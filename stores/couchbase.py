@@ -142,7 +142,7 @@ class CouchbaseStore(ServerStore):
         gone = client.remove_multi(keys, RemoveMultiOptions(**self._removing))
         self._raise_first(gone, but=exceptions.DocumentNotFoundException)
 
-    def _scan(self, prefix: str) -> Iterator[str]:
+    def keys(self, prefix: str = "") -> Iterator[str]:
         """Yield keys from a range scan, which visits every document with that prefix.
 
         Raises ``UnsupportedOperation`` if the server has no range scan (before version 7.6).

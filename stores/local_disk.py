@@ -23,13 +23,13 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice, takewhile
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 import lmdb
 
 from .address import Option, StoreAddress, size
-from .base import Capabilities, PageStore, at_fork, check_keys, check_pages
+from .base import Capabilities, PageStore, T, at_fork, check_keys, check_pages
 from .errors import (
     InvalidStoreURL,
     StoreAccessDenied,
@@ -59,7 +59,6 @@ _DAMAGED = (
 )
 _MAX_READERS = 2048  # 64 bytes each in the lock file; one for each thread that is reading
 _SMALLEST_MAP = 1 << 30
-_T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 
@@ -97,12 +96,12 @@ class LocalDiskStore(PageStore):
         names = [key.encode() for key in keys]
         return self._run(lambda transaction: [transaction.get(name) for name in names])
 
-    def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], _T]) -> _T:
+    def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
         """Return what ``see`` returns for views of the map, in one read transaction; no copies."""
         check_keys(keys, self.capabilities)
         names = [key.encode() for key in keys]
 
-        def read(transaction: Any) -> _T:
+        def read(transaction: Any) -> T:
             views = [transaction.get(name) for name in names]
             found = see(views)
             for view in views:
@@ -149,8 +148,12 @@ class LocalDiskStore(PageStore):
         Uses one short read transaction per thousand keys, so that a slow reader does not prevent
         the reuse of freed pages.
         """
-        self._check_open()
-        return self._scan(prefix.encode())
+        start = prefix.encode()
+        names = self._run(partial(_names, start=start, prefix=start))
+        while names:
+            yield from (name.decode() for name in names)
+            after = names[-1] + b"\0"
+            names = self._run(partial(_names, start=after, prefix=start))
 
     def ping(self, *, write: bool = False) -> None:
         """Ping as the base class does; for a missing folder, check that it can be created."""
@@ -169,16 +172,7 @@ class LocalDiskStore(PageStore):
             self._environment = None
             self._release()
 
-    def _scan(self, prefix: bytes) -> Iterator[str]:
-        names = self._run(partial(_names, start=prefix, prefix=prefix))
-        while names:
-            yield from (name.decode() for name in names)
-            start = names[-1] + b"\0"
-            names = self._run(partial(_names, start=start, prefix=prefix))
-
-    def _run(
-        self, operation: Callable[[Any], _T], write: bool = False, buffers: bool = False
-    ) -> _T:
+    def _run(self, operation: Callable[[Any], T], write: bool = False, buffers: bool = False) -> T:
         """Run the operation in a transaction; LMDB's errors become this project's errors."""
         while True:
             environment = self._environment
@@ -218,8 +212,7 @@ class LocalDiskStore(PageStore):
             return environment
 
     def __reduce__(self) -> tuple[Callable[..., LocalDiskStore], tuple[str]]:
-        again = partial(LocalDiskStore, map_size=self._map_size, sync=self._sync)
-        return again, (self.folder,)
+        return partial(LocalDiskStore, map_size=self._map_size, sync=self._sync), (self.folder,)
 
 
 def from_address(address: StoreAddress) -> LocalDiskStore:

@@ -24,13 +24,13 @@ from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 import obstore
 import obstore.store
 
 from .address import Credentials, Option, StoreAddress, credentials_of, seconds, size, switch
-from .base import at_fork, start_over_in_children
+from .base import T, at_fork, start_over_in_children
 from .disk_cache import CACHE_BYTES, DiskCache, default_folder
 from .errors import (
     InvalidStoreURL,
@@ -62,7 +62,6 @@ _CLOUDS = {"s3": "S3", "gs": "Google Cloud Storage", "az": "Azure"}
 _COALESCE = 256 << 10  # unused bytes that may be read to avoid another request
 _RETRIES = 2
 _DELETES = 1000  # objects that one request removes
-_T = TypeVar("_T")
 
 _CODE = re.compile(r"<Code>\s*(\w+)\s*</Code>")
 _STATUS = re.compile(r"status code: (\d{3})")
@@ -156,7 +155,7 @@ class Bucket:
             self.put("ping/ping", b"")
             self.delete(["ping/ping"])
 
-    def _run(self, call: Callable[[Any, Any], _T], *, reads: bool = False) -> _T:
+    def _run(self, call: Callable[[Any, Any], T], *, reads: bool = False) -> T:
         """Run the call with the library and its store; errors become this project's errors.
 
         With ``reads``, ``FileNotFoundError`` means that one object is missing.

@@ -34,7 +34,6 @@ PACK_CACHE = 16 << 20
 
 _log = logging.getLogger(__name__)
 _FOLDER = re.compile(r"[^/:]{0,100}")
-_PLAIN = re.compile(r"[A-Za-z0-9_.-]")
 
 
 class PackStore(PageStore):
@@ -195,7 +194,7 @@ def _escaped(folder: str) -> str:
     >>> _escaped("a b"), _escaped("..")
     ('f-a~20b', 'f-..')
     """
-    return "f-" + "".join(c if _PLAIN.match(c) else f"~{ord(c):02x}" for c in folder)
+    return "f-" + re.sub(r"[^A-Za-z0-9_.-]", lambda found: f"~{ord(found[0]):02x}", folder)
 
 
 def _unescaped(name: str) -> str:

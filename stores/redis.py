@@ -170,9 +170,7 @@ class RedisStore(ServerStore):
     def _get(self, client: Any, keys: list[str]) -> list[bytes | None]:
         names = [*map(self._name, keys)]
         pages = None if self._cluster else self._asked(client, names)
-        if pages is None:
-            pages = client.mget(names)
-        return pages
+        return client.mget(names) if pages is None else pages
 
     def _asked(self, client: Any, names: list[str]) -> list[bytes | None] | None:
         """Return the reply to MGET, None if the connection is lost: a client connects and retries.
@@ -251,8 +249,8 @@ class RedisStore(ServerStore):
                 "check the replicas and the append-only file, then retry"
             )
 
-    def _scan(self, prefix: str) -> Iterator[str]:
-        """Yield every key of the server, a thousand per call.
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """Yield every stored key that starts with ``prefix``; visits all keys, a thousand per call.
 
         A key may be repeated while the server resizes its tables.
         """

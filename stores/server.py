@@ -118,14 +118,6 @@ class ServerStore(PageStore):
         for batch in self._batches(keys, _WRITE_KEYS):
             self._run(self._delete, batch)
 
-    def keys(self, prefix: str = "") -> Iterator[str]:
-        """Yield every stored key that starts with ``prefix``, some of them twice; visits all keys.
-
-        Raises ``UnsupportedOperation`` if the server cannot list its keys.
-        """
-        self._check_open()
-        return self._scan(prefix)
-
     def ping(self, *, write: bool = False) -> None:
         """Ping as the base class does, over a separate connection, which is closed at the end."""
         self._check_open()
@@ -180,10 +172,6 @@ class ServerStore(PageStore):
 
     @abstractmethod
     def _delete(self, client: Any, keys: list[str]) -> None: ...
-
-    @abstractmethod
-    def _scan(self, prefix: str) -> Iterator[str]:
-        """Yield the keys, one batch per call."""
 
     @abstractmethod
     def _connect(self) -> Any:
