@@ -308,11 +308,7 @@ def seal(magic: str, version: int, values: list[Any]) -> bytes:
 
 
 def unseal(
-    data: bytes,
-    magic: str,
-    version: int,
-    what: str,
-    validated: Callable[[list[Any]], _Kind],
+    data: bytes, magic: str, version: int, what: str, validated: Callable[[list[Any]], _Kind]
 ) -> _Kind:
     """Decode a snapshot of any kind: return ``validated(values)`` for the values in its body.
 

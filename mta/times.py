@@ -348,10 +348,8 @@ def _read(values: Any, unit: TimeUnit | None) -> tuple[np.ndarray, bool | None]:
 
 
 def _as_array(values: Any) -> np.ndarray:
-    if type(values).__module__.startswith("pyarrow") and hasattr(values, "to_numpy"):
-        if values.null_count:
-            raise InvalidTime(f"{values.null_count} times are null; drop these events first")
-        values = values.to_numpy() if hasattr(values, "chunks") else values.to_numpy(False)
+    if type(values).__module__.startswith("pyarrow") and getattr(values, "null_count", 0):
+        raise InvalidTime(f"{values.null_count} times are null; drop these events first")
     if getattr(getattr(values, "dtype", None), "tz", None) is not None:  # pandas with a zone
         values = getattr(values, "dt", values).tz_convert(None)
     try:
@@ -447,8 +445,7 @@ def clock(micros: int) -> str:
 # --- time zones -----------------------------------------------------------------------------------
 
 
-_SECOND = 1_000_000
-_DAY = 86_400 * _SECOND
+_DAY = UNITS["day"]
 #: No zone has two transitions within this many microseconds.
 _STEP = 7 * _DAY // 2
 #: The first and last year of Python's datetimes, with a margin.
@@ -466,9 +463,8 @@ class Zone:
             self._zone: tzinfo = UTC if name == "UTC" else ZoneInfo(name)
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:
             raise ValueError(
-                f"no time zone {name!r} is known here: give a name of the time zone database, "
-                "such as "
-                "'Europe/Berlin' (where a system has no database, pip install tzdata)"
+                f"no time zone {name!r} is known here: give a name of the time zone database, such "
+                "as 'Europe/Berlin' (where a system has no database, pip install tzdata)"
             ) from error
         self.name = name
         #: The transitions of each year that was looked up, and the offset after each.
@@ -530,11 +526,9 @@ class Zone:
 
     def _changed(self, begin: int, end: int, offset: int) -> int:
         """Return the first full second after ``begin`` with another offset; ``end`` has one."""
-        seconds = range(begin // _SECOND, end // _SECOND + 1)
-        return (
-            seconds[bisect_left(seconds, True, key=lambda s: self._offset(s * _SECOND) != offset)]
-            * _SECOND
-        )
+        seconds = range(begin // MICROSECONDS, end // MICROSECONDS + 1)
+        at = bisect_left(seconds, True, key=lambda s: self._offset(s * MICROSECONDS) != offset)
+        return seconds[at] * MICROSECONDS
 
     def _offset(self, time: int) -> int:
         moment = _EPOCH + timedelta(microseconds=time)

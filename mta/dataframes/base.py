@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -131,9 +131,8 @@ class Frame(ABC):
         """Return the names of other readable columns, such as levels of an index."""
         return []
 
-    @abstractmethod
     def __len__(self) -> int:
-        """Return the number of rows."""
+        return len(self.frame)
 
     @abstractmethod
     def raw(self, name: str) -> Any:
@@ -143,9 +142,9 @@ class Frame(ABC):
     def column(self, name: str) -> Column:
         """Return a column in the form that aggregations read."""
 
-    @abstractmethod
-    def rows(self, mask: np.ndarray) -> Frame:
+    def rows(self, mask: np.ndarray) -> Self:
         """Return the rows that a mask selects."""
+        return type(self)(self.frame.filter(mask))
 
     @abstractmethod
     def with_columns(self, results: Mapping[str, Result]) -> Any:
@@ -162,6 +161,11 @@ class Frame(ABC):
                 close = get_close_matches(name, [n for n in known if isinstance(n, str)])
                 hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
                 raise InvalidValue(f"there is no column {name!r}{hint}; there are {known}")
+
+
+def type_of(dtype: np.dtype[Any]) -> str | None:
+    """Return the type of a column of numbers, in the terms of monoids."""
+    return {"b": "bool", "i": "int64", "u": "uint64"}.get(dtype.kind)
 
 
 def marked(mask: np.ndarray) -> np.ndarray | None:

@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mta.kernels.native import spread
 from mta.times import Duration, Zone, as_text, to_count, to_duration
 from stores.durations import UNITS
 
@@ -74,10 +75,9 @@ class Trigger(ABC):
         ``lifetime`` is the time after which a window without new events is empty, None if never.
         """
 
+    @abstractmethod
     def quiet(self, progress: Progress, micros: int | None) -> bool:
         """Return whether an event that arrives next makes nothing due."""
-        times = None if micros is None else np.array([micros], "<i8")
-        return not len(self.due(progress, times, 1, None).stops)
 
     def next_moment(self, progress: Progress) -> int:
         """Return the moment of a result that is requested now."""
@@ -230,9 +230,7 @@ class EveryPeriod(Trigger):
 
     def spread(self, counts: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the index of the event that makes each boundary due, and the boundary."""
-        each = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        moments = self.moment(np.repeat(first, counts) + each)
-        return np.repeat(np.arange(len(counts)), counts), moments
+        return np.repeat(np.arange(len(counts)), counts), self.moment(spread(first, counts))
 
     def quiet(self, progress: Progress, micros: int | None) -> bool:
         assert micros is not None

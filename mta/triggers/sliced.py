@@ -343,7 +343,6 @@ def slices_of(
     if size % part:
         raise ValueError(
             f"the size of {policy!r} is not a multiple of the slide of {trigger!r}, so slices "
-            "would "
-            "be cut; choose a slide that divides it, or use TriggeredWindow"
+            "would be cut; choose a slide that divides it, or use TriggeredWindow"
         )
     return trigger, over

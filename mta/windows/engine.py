@@ -51,16 +51,7 @@ from mta.windows.intake import Intake, alone, busy, require_emit
 from mta.windows.moments import asked
 from mta.windows.native import NativeEvents, block_for
 from mta.windows.settings import Settings
-from mta.windows.single import (
-    SECOND,
-    UNIT,
-    UNKNOWN,
-    Ahead,
-    Asked,
-    Moved,
-    SingleEvents,
-    WindowAhead,
-)
+from mta.windows.single import SECOND, UNIT, UNKNOWN, Ahead, Asked, Moved, SingleEvents, WindowAhead
 from stores import PageStore, StoreLike, open_store
 
 _Log = TypeVar("_Log", bound=FingerTreeLog)
@@ -102,9 +93,10 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
         window._use(engine)
         return window
 
-    @abstractmethod
     def _use(self, engine: Any) -> None:
         """Use an engine, for a new or restored window."""
+        self.engine, self.name, self.store = engine, engine.name, engine.store
+        self.monoid, self._single = engine.main, engine.single
 
     def insert(self, value: Any, time: Any = None) -> None:
         """Add an event, and evict events outside each frame. Amortized O(1) combines per window.
@@ -187,10 +179,8 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
             partial: Whether to return the result of the remaining events if some were evicted.
         """
         start, stop = to_count(start, "a position"), to_count(stop, "a position")
-        engine = self.engine
-        return engine.lowered(
-            *fold_positions(engine.structure().remembered(), start, stop, partial)
-        )
+        events = self.engine.structure().remembered()
+        return self.engine.lowered(*fold_positions(events, start, stop, partial))
 
     @alone
     def checkpoint(self, wait: bool = True) -> bytes:
@@ -288,7 +278,7 @@ class Engine(Generic[Out]):
 
     def taken(self) -> int:
         """A number that grows with every accepted event. No store call."""
-        return self._structure.taken
+        return self.structure().taken
 
     # --- results --------------------------------------------------------------------------------
 
@@ -387,8 +377,9 @@ class Engine(Generic[Out]):
             raise
         except (CorruptPage, ValueError, TypeError) as error:
             raise corrupt(str(error)) from error
-        self.intake.newest = snapshot.last_time
-        self.intake.counts = snapshot.counts
+        intake = self.intake
+        intake.newest = snapshot.last_time
+        intake.late_count, intake.invalid_count, intake.ahead_count = snapshot.counts
         self.retain_snapshot()
 
     def restore_like(self, snapshot: Snapshot) -> Self:
@@ -418,9 +409,12 @@ class WindowEngine(Engine[Out]):
 
     def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
         super()._begin(name, leaf_arity, arity, like)
-        policy = self.policy
-        if policy.end != NEWEST:
-            _require_ranges(policy, self.settings.aggregator)
+        policy, aggregator = self.policy, self.settings.aggregator
+        if policy.end != NEWEST and not issubclass(aggregator, (AmortizedMTA, FiBA)):
+            raise ValueError(
+                f"{aggregator.name} folds up to the newest event, but {policy!r} ends before it: "
+                "leave aggregator= out"
+            )
         #: The moment of the last query after the newest event, if any since that event.
         self._moment: int | None = None
         self._view = WindowView(self._structure, [observer for observer, _, _ in policy.observers])
@@ -706,15 +700,6 @@ def require_policy(policy: Any) -> None:
             f"{policy!r} includes all events at the time of the last event, and more of them "
             "may still come: use ties='peers' in rolling and batches, which have all events; leave "
             "ties= out here"
-        )
-
-
-def _require_ranges(policy: AbstractPolicy, aggregator: type[EventLog]) -> None:
-    """Raise ValueError if the aggregator cannot fold a range that ends before the newest event."""
-    if not issubclass(aggregator, (AmortizedMTA, FiBA)):
-        raise ValueError(
-            f"{aggregator.name} folds up to the newest event, but {policy!r} ends before it: leave "
-            "aggregator= out"
         )
 
 

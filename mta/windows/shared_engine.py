@@ -82,10 +82,6 @@ class SharedEngine(Engine[Out]):
         self.single.write_back()
         return self._structure
 
-    def taken(self) -> int:
-        self.single.write_back()
-        return self._structure.taken
-
     @property
     def cursors(self) -> dict[str, Cursor]:
         """Each window by its name, after all pending insertions."""
@@ -158,11 +154,7 @@ class SharedEngine(Engine[Out]):
         )
         return replace(found, events=len(cursor))
 
-    def query(
-        self,
-        which: str | AbstractPolicy | None,
-        partial: bool,
-    ) -> Any:
+    def query(self, which: str | AbstractPolicy | None, partial: bool) -> Any:
         """Return the result of one window, of all, or of a policy; see ``SharedWindows.query``."""
         found = self.single.found(which)
         if found is not UNKNOWN:
