@@ -219,7 +219,7 @@ class NullableColumn:
             values = [values[row] for row in rows.tolist()]
         else:
             values = values.take(rows)
-        return NullableColumn(values, None if valid is None else valid[rows])
+        return NullableColumn(values, None if valid is None else valid.take(rows))
 
     def tolist(self) -> list[Any]:
         """Return Python values, with None for nulls."""
@@ -347,10 +347,7 @@ class Nullable(Schema):
         return found
 
     def take(self, rows: NullableColumn, indices: Any) -> NullableColumn:
-        values, valid = rows.values, rows.valid
-        if isinstance(indices, slice):
-            return NullableColumn(values[indices], None if valid is None else valid[indices])
-        return NullableColumn(values.take(indices), None if valid is None else valid.take(indices))
+        return rows[indices] if isinstance(indices, slice) else rows.take(indices)
 
     def ranges(
         self,
@@ -472,7 +469,7 @@ class Vector(Fixed):
         self.dtype, self.width = np.dtype(dtype).newbyteorder("<"), width
         self.kind = f"{self.dtype.str}*{width}"
         self.row_bytes = self.dtype.itemsize * width
-        self.put, self.at = _put, _at
+        self.put, self.at = setitem, _at
 
     def __repr__(self) -> str:
         return f"Vector({self.dtype.str!r}, {self.width})"
@@ -567,10 +564,6 @@ class Record(Schema):
             schema.put(column, at, value)
 
     def put_many(self, room: Rows, at: int, rows: Rows) -> None:
-        if self._is_flat:
-            for column, values in zip(room, rows, strict=True):
-                column[at : at + len(values)] = values
-            return
         for schema, column, values in zip(self.schemas, room, rows, strict=True):
             schema.put_many(column, at, values)
 
@@ -618,10 +611,6 @@ class Record(Schema):
         pairs = zip(self.schemas, rows, strict=True)
         found = [at for s, column in pairs if (at := s.unpageable(column)) is not None]
         return min(found, default=None)
-
-
-def _put(room: Rows, at: int, row: Row) -> None:
-    room[at] = row
 
 
 def _at(rows: Rows, index: int) -> Row:
