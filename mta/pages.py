@@ -772,14 +772,9 @@ class LeafParts:
             start = self._first + index * self.size - leaf.dropped
             gone = max(0, -start)
             held = leaf.group(start + gone, start + self.size)
-            found = _cut(schema, self._pager.read_again(*place), gone)
+            page = self._pager.read_again(*place)
+            times = None if page.times is None else page.times[gone:]
+            found = Group(schema.cut(page.rows, gone, page.count), times, [], page.count - gone)
             one, other = (encode("", 0, 0, group, self._layout) for group in (found, held))
             if one != other:
                 raise InvariantViolation(f"part {index} of the last leaf contains other events")
-
-
-def _cut(schema: Schema, group: Group, start: int) -> Group:
-    """Return the events of a group from ``start`` on."""
-    times = None if group.times is None else group.times[start:]
-    rows = schema.cut(group.rows, start, group.count)
-    return Group(rows, times, [], group.count - start)

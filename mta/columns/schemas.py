@@ -213,7 +213,6 @@ class NullableColumn:
         return NullableColumn(self.values[some], None if self.valid is None else self.valid[some])
 
     def take(self, rows: np.ndarray) -> NullableColumn:
-        """Return the values at some places."""
         values, valid = self.values, self.valid
         if isinstance(values, list):
             values = [values[row] for row in rows.tolist()]
@@ -433,7 +432,6 @@ class Decimals(Array):
         return f"Decimals({self.places})"
 
     def shown(self, rows: Any) -> np.ndarray:
-        """Return rows as an array of decimals."""
         found = np.empty(len(rows), object)
         found[:] = [DIGITS.scaleb(Decimal(row), -self.places) for row in rows.tolist()]
         return found

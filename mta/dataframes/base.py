@@ -37,7 +37,6 @@ class Moments:
         return self._array if dtype is None else self._array.astype(dtype)
 
     def tolist(self) -> list[Any]:
-        """Return Python values."""
         return self._listed()
 
     def take(self, rows: np.ndarray) -> Moments:

@@ -179,7 +179,6 @@ def _places(values: list[Any], name: str) -> int:
 
 
 def _array(result: Result) -> Any:
-    """Return results as an array for a column."""
     values, form, like, _ = result
     if values.dtype.kind in "mM":
         values, _ = split(values)  # nulls are NaT

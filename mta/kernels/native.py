@@ -12,20 +12,11 @@ the monoid's methods: without the extension, for other types of columns, and if 
 on the previous one, so a scan takes much longer than other operations on a column. Scans of columns
 of ones are therefore computed as counts.
 
-    column        1 2 3 | 4 5 6 | 7 8          np.add, blocks of 3
-    forwards      1 3 6 | 4 9 15 | 7 15
-    backwards     6 5 3 | 15 11 6 | 15 8
-
 *Ranges* of many buffers are concatenated; nothing else in the buffers is read. A *column* describes
 items in each buffer by five rows: where they start, their number, the bytes of each item, and for
 integers a base and a unit. Integers are shortened to offsets of 0, 1, 2, 4 or 8 bytes; their values
 are ``base + unit * offset``. A range outside its column, or a column outside its buffer, raises
 ValueError.
-
-    buffers   b"hello", b"world"
-    which     1 0         the buffer of each range
-    firsts    0 2         the first item of each range
-    counts    3 2         b"worll"
 
 *Segments* of a column, one per key, are processed together. The result of a segment does not depend
 on the rows of other segments.

@@ -7,13 +7,6 @@ time of the boundary (or with the number of the slice). That window is an ordina
 whose inputs are partials (``Prelifted``). Its pages, snapshots and evictions work as in other
 windows, with one row per slide instead of one row per event.
 
-    >>> from mta import Max, TimeWindow
-    >>> window = SlicedWindow(Max(), TimeWindow("3 minutes"), slide="1 minute", name="demo")
-    >>> window.extend([5.0, 1.0, 2.0, 3.0], [10, 70, 130, 250]).results.tolist()
-    [5.0, 5.0, 5.0, 2.0]
-
-With slide == size, the default, the window *tumbles*: it has one slice.
-
 Results are exact if no slice is ever cut. So the size must be a whole number of slides, results are
 due only at the ends of slices, the policy depends only on times or counts, and no event is late.
 Other windows are refused, with an error that says what to use instead.

@@ -414,7 +414,6 @@ class TriggeredSnapshot:
 
     @staticmethod
     def decode(data: bytes) -> TriggeredSnapshot:
-        """Decode bytes. Raises CorruptSnapshot if they are damaged or have an unknown format."""
         return unseal(data, MAGIC, VERSION, "one of a window with a trigger", _validated)
 
 
@@ -432,14 +431,11 @@ def read_rows(schema: Schema, columns: list[Payload], count: int) -> Rows:
 
 
 def _validated(values: list[Any]) -> TriggeredSnapshot:
-    """Return the fields as a snapshot. Raises CorruptSnapshot or TypeError for other fields."""
-    window, trigger, events, newest, given, held, part = values
-    if [type(value) for value in (window, trigger, held, part or [])] != [bytes, str, list, list]:
+    window, trigger, events, newest, given, (moments, columns), part = values
+    lists = moments, columns, part or []
+    if [type(value) for value in (window, trigger, *lists)] != [bytes, str, list, list, list]:
         raise corrupt("its fields have the wrong types")
     Snapshot.decode(window)
-    moments, columns = held
-    if not isinstance(moments, list) or not isinstance(columns, list):
-        raise corrupt("its results are no lists")
     progress = Progress(_number(events, _COUNTS), _time(newest), _time(given))
     moments = [_number(moment, _TIMES) for moment in moments]
     return TriggeredSnapshot(window, trigger, progress, moments, columns, part)

@@ -94,7 +94,6 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
         return window
 
     def _use(self, engine: Any) -> None:
-        """Use an engine, for a new or restored window."""
         self.engine, self.name, self.store = engine, engine.name, engine.store
         self.monoid, self._single = engine.main, engine.single
 
@@ -268,7 +267,6 @@ class Engine(Generic[Out]):
         self.busy = False
 
     def _intake(self) -> Intake:
-        """Create the intake, which reads and checks events."""
         paged: Literal["events"] | None = None if self.store is None else "events"
         return Intake(self.monoid, self.policy, self.main.name, self.settings, paged)
 
@@ -437,7 +435,6 @@ class WindowEngine(Engine[Out]):
         return SingleEvents(self, usual and any_time, paged, self._asked)
 
     def ahead(self, most: int) -> Ahead | None:
-        """Prefetch for single events; see ``single.Owner``."""
         (structure, length), policy, asked = self._placed(), self.policy, self._asked
         if self._moment is not None and policy.end != NEWEST:
             return None  # the window ends at a later moment than the newest event
@@ -462,7 +459,6 @@ class WindowEngine(Engine[Out]):
         return structure, structure.end_at(time) - structure.front
 
     def write_back(self, new: Events, moved: dict[str, Moved]) -> None:
-        """Add the events since ``ahead`` and evict those that left the window. No store call."""
         self._structure.sync(new, *moved[""])
 
     def _as_asked(self) -> Asked | None:
@@ -513,7 +509,6 @@ class WindowEngine(Engine[Out]):
         store: StoreLike,
         settings: Settings,
     ) -> Self:
-        """Return the engine that a snapshot describes; see ``Window.restore``."""
         state = Snapshot.decode(snapshot)
         engine = cls(monoid, policy, store, state.window, settings.of_snapshot(state))
         engine.restore(state, others=True)
@@ -526,7 +521,6 @@ class WindowEngine(Engine[Out]):
             self.pass_to(snapshot.last_time)
 
     def coverage(self) -> Coverage:
-        """Return the coverage of the window; see ``Window.coverage``."""
         structure, time = self.structure(), self.intake.last_time if self.timed else None
         late = self.settings.allowed_lateness or 0
         found = coverage_of(
@@ -554,7 +548,6 @@ class WindowEngine(Engine[Out]):
         self.intake.advance(micros)
 
     def extend(self, values: Any, times: Any, emit: Literal["all", "last"]) -> Any:
-        """Read a batch and add it; see ``Window.extend``."""
         require_emit(emit)
         rows, micros, count = self.intake.admit_batch(values, times)
         if emit == "all":
@@ -628,7 +621,6 @@ class WindowEngine(Engine[Out]):
         self.put_result(outs[0], at)
 
     def query(self, which: str = "", partial: bool = False) -> Out:
-        """Return the result of the window. 1 combine, none if nothing has changed."""
         del which, partial  # there is only one window
         found: Out = self.single.found("")
         if found is not UNKNOWN:
@@ -650,7 +642,6 @@ class WindowEngine(Engine[Out]):
         structure.evict_to(structure.front + number)
 
     def retract(self, time: Any) -> None:
-        """Remove an event by its time; see ``Window.retract``."""
         structure, micros = by_time(self.structure(), FiBA), to_time(time)
         row = structure.retract(micros)
         try:

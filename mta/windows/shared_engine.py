@@ -78,7 +78,6 @@ class SharedEngine(Engine[Out]):
         self.single = SingleEvents(self, usual, self.store is not None)
 
     def structure(self) -> LevelLog | FingerTreeLog:
-        """Return the structure, after all pending insertions."""
         self.single.write_back()
         return self._structure
 
@@ -99,11 +98,8 @@ class SharedEngine(Engine[Out]):
         for name, front in fronts.items():
             if not (cursor := self.cursors[name]).ends_early:
                 cursor.place(front, self.structure().back)
-        structure = self.structure()
-        if (
-            isinstance(structure, FingerTreeLog)
-            and structure.newest_time() != self.intake.last_time
-        ):
+        structure, newest = self.structure(), self.intake.last_time
+        if isinstance(structure, FingerTreeLog) and structure.newest_time() != newest:
             self._fall_behind()  # the newest event was retracted
 
     def cursor(self, policy: AbstractPolicy) -> Cursor:
@@ -155,7 +151,6 @@ class SharedEngine(Engine[Out]):
         return replace(found, events=len(cursor))
 
     def query(self, which: str | AbstractPolicy | None, partial: bool) -> Any:
-        """Return the result of one window, of all, or of a policy; see ``SharedWindows.query``."""
         found = self.single.found(which)
         if found is not UNKNOWN:
             return found
@@ -175,7 +170,6 @@ class SharedEngine(Engine[Out]):
     def query_at(
         self, which: str | AbstractPolicy | None, partial: bool, at: Any, unit: TimeUnit | None
     ) -> Any:
-        """Return the results of ``query`` at a moment, or at each of many."""
         if which is None:
             return {name: self.query_at(name, partial, at, unit) for name in self.cursors}
         if isinstance(which, str):
@@ -249,13 +243,11 @@ class SharedEngine(Engine[Out]):
         return structure.newest(min(map(len, held), default=structure.back))
 
     def write_back(self, new: Events, moved: dict[str, Moved]) -> None:
-        """Add the events since ``ahead`` and evict those that left the windows. No store call."""
         late = self._structure.take_in(new)
         for name, each in moved.items():
             self._windows[name].sync(*each, late)
 
     def insert(self, value: Any, time: Any) -> None:
-        """Read an event and add it to all windows; see ``SharedWindows.insert``."""
         event = self.intake.admit(value, time)
         if event is not None:
             self.accept(*event)
@@ -287,7 +279,6 @@ class SharedEngine(Engine[Out]):
             raise
 
     def extend(self, values: Any, times: Any, emit: Literal["all", "last"]) -> dict[str, Any]:
-        """Read a batch and add it; see ``SharedWindows.extend``."""
         require_emit(emit)
         outputs, each = self.monoid.outputs, emit == "all"
         rows, micros, count = self.intake.admit_batch(values, times)
