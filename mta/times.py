@@ -294,7 +294,7 @@ def to_times(values: Any, unit: TimeUnit | None = None) -> np.ndarray:
 
     An array of datetime64[us] is checked, but not copied.
     """
-    return _read(values, unit)[0]
+    return read_times(values, unit)[0]
 
 
 def are_many(given: Any) -> bool:
@@ -333,22 +333,17 @@ def in_unit(values: Any, unit: TimeUnit | None) -> Any:
     return values if unit is None or values is None else to_times(values, unit).view("M8[us]")
 
 
-def read_times(values: Any) -> tuple[np.ndarray, bool]:
+def read_times(values: Any, unit: TimeUnit | None = None) -> tuple[np.ndarray, bool]:
     """Return times as ``to_times`` does, and whether they never decrease."""
-    found, in_order = _read(values, None)
-    return found, are_in_order(found) if in_order is None else in_order
-
-
-def _read(values: Any, unit: TimeUnit | None) -> tuple[np.ndarray, bool | None]:
-    """Return times, and whether they never decrease if that is already known; otherwise None."""
     array = _as_array(values)
     if array.dtype.kind == "M":
         return _of_datetimes(array)
-    return _to_micros(array, unit), None
+    found = _to_micros(array, unit)
+    return found, are_in_order(found)
 
 
 def _as_array(values: Any) -> np.ndarray:
-    if type(values).__module__.startswith("pyarrow") and getattr(values, "null_count", 0):
+    if type(values).__module__.startswith("pyarrow") and getattr(values, "null_count", False):
         raise InvalidTime(f"{values.null_count} times are null; drop these events first")
     if getattr(getattr(values, "dtype", None), "tz", None) is not None:  # pandas with a zone
         values = getattr(values, "dt", values).tz_convert(None)
@@ -387,10 +382,10 @@ def _to_micros(array: np.ndarray, unit: TimeUnit | None) -> np.ndarray:
     return micros
 
 
-def _of_datetimes(array: np.ndarray) -> tuple[np.ndarray, bool | None]:
+def _of_datetimes(array: np.ndarray) -> tuple[np.ndarray, bool]:
     """Convert datetime64 of any unit, without numpy's silent overflow beyond int64."""
     if not len(array):
-        return np.zeros(0, "<i8"), None
+        return np.zeros(0, "<i8"), True
     unit, step = np.datetime_data(array.dtype)
     whole: np.ndarray = array.astype(array.dtype.newbyteorder("="), copy=False).view("i8")
     in_order = are_in_order(whole)
