@@ -487,15 +487,14 @@ class StorePager(Pager):
 
     def read_many(self, places: Sequence[Place]) -> list[Group]:
         keys = [key_of(self._window, *place) for place in places]
-        found = {key: self.store.peek(key) for key in keys} if self.reads_ahead else {}
-        missing = [key for key in keys if found.get(key) is None]
-        self.waited = bool(missing)
         place_of = dict(zip(keys, places, strict=True))
 
         def opened(pages: Mapping[str, Any]) -> dict[str, Group | CorruptPage | None]:
             return {key: self._opened(*place_of[key], data) for key, data in pages.items()}
 
-        groups = opened({key: data for key, data in found.items() if data is not None})
+        groups = opened({key: self.store.peek(key) for key in keys} if self.reads_ahead else {})
+        missing = [key for key in keys if groups.get(key) is None]
+        self.waited = bool(missing)
         if missing:
             groups |= self.store.view_many(
                 missing, lambda pages: opened(dict(zip(missing, pages, strict=True)))
@@ -534,12 +533,8 @@ class StorePager(Pager):
 
     def prefetched(self, level: int, number: int, name: bytes) -> Group | None:
         data = self.store.peek(key_of(self._window, level, number, name))
-        if data is None:
-            return None
-        try:
-            return decode(data, self._window, level, number, name, self._layout_of(level))
-        except CorruptPage:  # ``read`` raises this error
-            return None
+        group = self._opened(level, number, name, data)
+        return group if isinstance(group, Group) else None  # ``read`` raises the error
 
 
 class RetiredPages:

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
+from mta.columns.reading import objects
 from mta.columns.schemas import Decimals, NullableColumn
 from mta.errors import InvalidValue
 
@@ -185,9 +186,7 @@ def flattened(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     ends = np.cumsum([0, *map(len, values)])
     if flat and isinstance(flat[0], (np.datetime64, np.timedelta64)):
         return np.array(flat), ends
-    found = np.empty(len(flat), object)
-    found[:] = flat
-    return found, ends
+    return objects(flat), ends
 
 
 # --- types of results (``AbstractMonoid.result_type``) --------------------------------------------

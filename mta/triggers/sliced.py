@@ -173,8 +173,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
         self.monoid, self.policy = monoid, policy
         #: The partial of the open slice, once it has events.
         self._open, self._is_open = monoid.identity, False
-        self._begin(_SliceEngine(monoid, (policy, over), store, name, settings), trigger,
-                    policy.lifetime)  # fmt: skip
+        self._begin(_SliceEngine(monoid, (policy, over), store, name, settings), trigger)
 
     def _add(self, partial: Partial) -> None:
         self._open = self.monoid.combine(self._open, partial) if self._is_open else partial

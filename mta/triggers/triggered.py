@@ -76,9 +76,8 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
     #: What a result aggregates.
     monoid: AbstractMonoid
 
-    def _begin(self, engine: WindowEngine, trigger: Trigger, lifetime: int | None) -> None:
-        self.engine, self.intake = engine, engine.intake
-        self.trigger, self._lifetime = trigger, lifetime
+    def _begin(self, engine: WindowEngine, trigger: Trigger) -> None:
+        self.engine, self.intake, self.trigger = engine, engine.intake, trigger
         if trigger.needs_times:
             self.intake.timed, self.intake.needed_by = True, trigger
         self.progress = Progress()
@@ -143,7 +142,8 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
             raise ValueError(f"with {trigger!r}, no result becomes due with time; use EveryPeriod")
         moment = trigger.last_boundary(to_time(time))
         # The same results as if an event arrived immediately after that time.
-        plan = trigger.due(self.progress, np.array([moment + 1], "<i8"), 1, self._lifetime)
+        lifetime = self.engine.policy.lifetime
+        plan = trigger.due(self.progress, np.array([moment + 1], "<i8"), 1, lifetime)
         due = self._follow(plan, (), None, 0)
         self.intake.advance(moment + 1)
         return due
@@ -168,7 +168,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
     def _run(self, rows: Rows, micros: np.ndarray | None, count: int) -> Due:
         if not count:
             return self._give(*self._nothing())
-        plan = self.trigger.due(self.progress, micros, count, self._lifetime)
+        plan = self.trigger.due(self.progress, micros, count, self.engine.policy.lifetime)
         return self._follow(plan, rows, micros, count)
 
     def _follow(self, plan: Plan, rows: Rows, micros: np.ndarray | None, count: int) -> Due:
@@ -324,7 +324,7 @@ class TriggeredWindow(ResultsWhenDue[Out]):
                 f"late events would change results that {trigger!r} has returned; choose "
                 "allowed_lateness=0, or OnDemand()"
             )
-        self._begin(window.engine, trigger, window.policy.lifetime)
+        self._begin(window.engine, trigger)
 
     @alone
     def query(self) -> Out:
