@@ -119,7 +119,7 @@ _MAKER = Maker(
         "timestamp": pa.timestamp("us"), "interval day to second": pa.duration("us"),
     },
     pa.list_,
-    lambda fields: pa.struct(list(fields.items())),
+    pa.struct,
 )  # fmt: skip
 
 

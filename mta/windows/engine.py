@@ -121,10 +121,6 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
             single.intake.newest = micros
 
     @abstractmethod
-    def stats(self) -> Any:
-        """Return sizes and counts. No store call."""
-
-    @abstractmethod
     def _rows(self) -> list[tuple[str, Any]]:
         """Return the names and values to show in a notebook."""
 

@@ -96,11 +96,7 @@ def result_at(
 def _newest_result(
     engine: Engine[Out], policy: AbstractPolicy, moment: int, current: Callable[[], Any]
 ) -> Any:
-    """Return ``result_at`` of a policy that observes values: the window as of its newest event.
-
-    When enough time has passed to empty the window, as at the end of a session, return the result
-    of no events.
-    """
+    """Return ``result_at`` of a policy that observes values: as of its newest event, or empty."""
     newest, lifetime = engine.intake.last_time, policy.lifetime
     if isinstance(policy, Both) or (newest is not None and moment < newest):
         raise UnsupportedOperation(

@@ -230,10 +230,7 @@ class SharedEngine(Engine[Out]):
         return is_asked and len(self.ready(cursor)) > 0
 
     def _newest(self, cursors: Iterable[Cursor]) -> Events | None:
-        """Return the newest events, among which others may arrive late.
-
-        At most one page read per level for each window whose results are requested, usually none.
-        """
+        """Return the newest events, which late events may precede; usually without a page read."""
         structure = self.structure()
         if not isinstance(structure, FingerTreeLog):
             return None
@@ -328,19 +325,13 @@ class SharedEngine(Engine[Out]):
                     self._fall_behind()
 
     def _fall_behind(self, ahead: bool = False) -> None:
-        """Mark windows as behind, so that the next access updates them.
-
-        Marks all windows, or with ``ahead`` only those ahead of the stored events.
-        """
+        """Have the next access update all windows, or only those ``ahead`` of the stored events."""
         for cursor in self.cursors.values():
             if not ahead or cursor.taken > self.structure().back:
                 cursor.place(self.structure().front, self.structure().front)
 
     def _recede(self, stamp: int, chunk: Chunk | None = None) -> bool:
-        """Move windows back if stored events have moved since a stamp; return whether they have.
-
-        The next access updates these windows. Those that processed all of a ``chunk`` stay.
-        """
+        """Move windows back if stored events have moved since a stamp; return whether they have."""
         structure = self.structure()
         if structure.stamp == stamp or not isinstance(structure, FingerTreeLog):
             return False
@@ -354,10 +345,7 @@ class SharedEngine(Engine[Out]):
     def _ingest_chunk(
         self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, outs: dict[str, Rows]
     ) -> Chunk | None:
-        """Store the events of a chunk, after running the windows whose fronts are predictable.
-
-        Windows whose fronts depend on values run one event at a time, with their results.
-        """
+        """Store a chunk after the windows with predictable fronts; step the others by event."""
         monoid, structure, chunk = self.monoid, self.structure(), None
         if outs:
             times = None if micros is None else micros[start:stop]
