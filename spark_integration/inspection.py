@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from pyspark.sql import SparkSession
 
@@ -20,7 +19,6 @@ from mta.frames.base import AbstractPolicy
 from mta.keyed.coverage import later
 from mta.keyed.key_types import text_of
 from mta.keyed.standalone import AnyWindow, given_back
-from mta.logs.levels.search import SegmentedWindow
 from mta.monoids.product import Aggregations, result_name, skipping
 from spark_integration.checkpoint import (
     last_batch,
@@ -111,13 +109,14 @@ def events_of_key(
             raise KeyError(f"the key {key!r} has no window; inspect_query lists all keys")
         monoid = window.engine.monoid
         frames = []
-        for rows, times, count in _parts(window):
-            named = given_back(monoid, rows, count)
+        for leaf in window.engine.structure().leaves():
+            named = given_back(monoid, leaf.rows, leaf.count)
             values = (
                 {n: shown_column(c) for n, c in named.items()} if isinstance(named, dict) else {}
             )
+            times = leaf.times
             moments = {} if times is None else {"time": times.astype("<i8").view("M8[us]")}
-            frames.append(pd.DataFrame({**moments, **values}, index=range(count)))
+            frames.append(pd.DataFrame({**moments, **values}, index=range(leaf.count)))
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
     return _looked(checkpoint, store, aggregations, window, look)
@@ -246,24 +245,6 @@ def _by_column(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         for window, results in found.items()
         for alias, column in results.items()
     }
-
-
-def _parts(window: AnyWindow) -> Iterator[tuple[Any, np.ndarray | None, int]]:
-    """Yield a window's events, leaf by leaf: input rows, times, and count."""
-    structure: Any = window.engine.structure()
-    inputs = window.engine.monoid.inputs
-    if isinstance(structure, SegmentedWindow):
-        for group, start, stop in structure.leaves():
-            times = None if group.times is None else group.times[start:stop]
-            yield inputs.cut(group.rows, start, stop), times, stop - start
-        return
-    position = structure.front
-    while position < structure.back:
-        leaf = structure.leaf(position)
-        start, stop = position - leaf.first, min(leaf.count, structure.back - leaf.first)
-        times = None if leaf.times is None else leaf.times[start:stop]
-        yield inputs.cut(leaf.rows, start, stop), times, stop - start
-        position = leaf.first + stop
 
 
 def _moment(micros: int | None) -> Any:

@@ -54,6 +54,7 @@ from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy, View
 from mta.logs.base import Chunk, EventLog, Leaf, PathGroup, Rebuild, Setting
 from mta.logs.levels.queues import BEFORE_ALL, Levels, RestoredTail
+from mta.logs.ranges import leaves_from
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.product import Columns
 from mta.pages import (
@@ -171,6 +172,10 @@ class LevelPages(EventLog):
         coming = None if times is None else times[start:stop]
         self.append(self.monoid.inputs.cut(rows, start, stop), coming, stop - start)
         return stop - start
+
+    def leaves(self) -> Iterator[Leaf]:
+        reader = LeafReader(self)  # leaves the groups that this log has cached
+        return leaves_from(reader, self.front, self.monoid.inputs, self.back)
 
     # --- snapshots --------------------------------------------------------------------------------
 
