@@ -105,28 +105,19 @@ class PagedFlatFAT(SegmentedWindow):
         full = list(takewhile(lambda tail: tail.is_full, levels.tails))
         if len(full) > 1:
             self._write_dirty()  # a sealed block contains the names of the blocks below it
-        leaf = self.blocks.tail(0)
         sealed = [
             self.blocks.tail(tail.level)
             for tail in full
             if front // levels.span(tail.level + 1) == tail.number
         ]
-        inside = None
-        if front >= leaf.first:
-            inside = leaf.between(front - leaf.first, leaf.group.count)
-        aggregate = levels.seal()[0][1]
+        first, left_at = levels.tails[0].first, self.left_at
+        levels.seal()
         self.blocks.retain_sealed(sealed)
-        if inside is not None:
-            self.left, self.left_at = inside, front
-            self._rest, self._rest_at = self.monoid.identity, leaf.number
-            return
-        # The new open leaf block starts later, so the aggregates up to it grow.
-        combine, left_at, rest_at = self.monoid.combine, self.left_at, self._rest_at
-        self.left_at = self._rest_at = -1  # until everything has succeeded
-        if rest_at == front // levels.leaf_arity:
-            self._rest, self._rest_at = combine(self._rest, aggregate), rest_at
-        if left_at == front:
-            self.left, self.left_at = combine(self.left, aggregate), left_at
+        self.left_at = self._rest_at = -1
+        if left_at == front < first:  # so that the next query reads no page
+            above = levels.tails[1]
+            newest = self.monoid.partials.at(above.rows, above.count - 1)
+            self.left, self.left_at = self.monoid.combine(self.left, newest), front
 
     def drop_folds(self) -> None:
         """Discard the remembered folds after a change of events."""
