@@ -23,9 +23,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from mta.logs.base import Aggregator, Lens
+from mta.columns.schemas import Rows
+from mta.errors import InvariantViolation
+from mta.logs.base import Aggregator, Leaf, Lens
 from mta.logs.levels.log import LevelPages
-from mta.pages import Group
+from mta.monoids.base import Partial
+from mta.pages import Group, Layout, Snapshot, corrupt, read_columns
 
 
 class Segment(NamedTuple):
@@ -34,7 +37,8 @@ class Segment(NamedTuple):
     level: int
     first: int
     """The index of the group's first element in its level."""
-    group: Group
+    group: Any
+    """A ``Group``, or the ``Leaf`` of one."""
     start: int
     stop: int
 
@@ -47,8 +51,50 @@ class SegmentedWindow(LevelPages, Aggregator):
         """Return the leaf group of the oldest event, if any. One page read per level."""
 
     @abstractmethod
+    def group_at(self, level: int, number: int) -> Leaf | Group:
+        """Return a group of the head path. At most one page read per level."""
+
     def segments(self) -> Iterator[Segment]:
         """Yield the segments of the window from left to right, as large as memory allows."""
+        head = self.open_path()
+        if head is None:
+            return
+        yield head
+        levels, level, number = self.levels, 0, self.front // self.levels.leaf_arity
+        while number < levels.tails[level].number:
+            start, level, number = number + 1, level + 1, number // levels.arity
+            first = number * levels.arity
+            if start < first + levels.arity:
+                group = self.group_at(level, number)
+                yield Segment(level, first, group, start - first, group.count)
+        for tail in reversed(levels.tails[:level]):
+            yield Segment(tail.level, tail.first, tail, 0, tail.count)
+
+    # --- snapshots ------------------------------------------------------------------------------
+
+    def state_with(self, folds: Rows) -> list[Any]:
+        """Return the state for a snapshot, with some partials."""
+        return [self.levels.swept, self.kept, self.monoid.partials.dump(folds), self.tail_states()]
+
+    def restore_with(self, snapshot: Snapshot, count: int) -> Rows:
+        """Load a state, and return its partials. Raises CorruptSnapshot."""
+        if list(map(type, snapshot.state)) != [int, list, list, list]:
+            raise corrupt(f"its state is not that of {self.name}")
+        swept, kept, columns, tails = snapshot.state
+        self.restore_tails(snapshot, swept, kept, tails)
+        self.restore_front_time(snapshot.front_time)
+        layout = Layout(self.monoid.partials, timed=False, named=False)
+        return read_columns(count, columns, layout).rows
+
+    # --- verifying ------------------------------------------------------------------------------
+
+    def checked_events(self) -> list[Partial]:
+        """Check the levels and the number of events; return the lifted events."""
+        self.check_levels()
+        events = list(self.events())
+        if len(events) != len(self):
+            raise InvariantViolation(f"{len(events)} events in a window of {len(self)}")
+        return events
 
     # --- searches -------------------------------------------------------------------------------
 
