@@ -14,7 +14,7 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.kernels import native
-from mta.kernels.native import Kernel, are_ones, are_zeros, ones, reduce, running_count, zeros
+from mta.kernels.native import Kernel, ones, reduce, repeats, running_count, zeros
 from mta.monoids.base import Out, Partial, same_value
 from mta.monoids.columnar import ColumnarMonoid, Plain
 from mta.monoids.equality import ROUNDING, Scale, close
@@ -73,7 +73,7 @@ class _Moments(ColumnarMonoid[Out]):
         if count == 0:
             return self.identity
         weights, means, squares = partials
-        single = are_ones(weights)  # multiplying by them changes nothing
+        single = repeats(weights, 1)  # multiplying by them changes nothing
         total = reduce(np.add, weights)
         shift = means[0]
         distances = means - shift
@@ -82,7 +82,7 @@ class _Moments(ColumnarMonoid[Out]):
         mean = shift + distances.sum() / max(total, 1.0)
         np.subtract(means, mean, out=distances)
         distances *= distances if single else weights * distances
-        if not are_zeros(squares):
+        if not repeats(squares, 0):
             distances += squares
         folded = distances.sum()
         if not folded < math.inf:
