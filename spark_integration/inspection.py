@@ -18,7 +18,7 @@ from mta.columns.schemas import shown_column
 from mta.errors import MissingPage, SnapshotMismatch
 from mta.evaluators.coverage import Incomplete
 from mta.frames.base import AbstractPolicy
-from mta.keyed.coverage import later
+from mta.keyed.coverage import latest
 from mta.keyed.key_types import text_of
 from mta.keyed.standalone import AnyWindow
 from mta.monoids.base import AbstractMonoid
@@ -183,12 +183,8 @@ class _Inside:
 
     def incomplete(self) -> list[Incomplete]:
         """Return the incomplete results; each is complete once it is complete in every bucket."""
-        found: dict[tuple[str, str], Incomplete] = {}
-        for snapshot in self.snapshots:
-            for each in OpaqueKeys(snapshot, self.store).incomplete():
-                key = each.window, each.aggregation
-                found[key] = later(found.get(key, each), each)
-        return list(found.values())
+        keyed = (OpaqueKeys(snapshot, self.store) for snapshot in self.snapshots)
+        return latest(each for one in keyed for each in one.incomplete())
 
     def window(self, key: Any) -> AnyWindow | None:
         """Return a key's window, only for reading."""

@@ -134,7 +134,7 @@ def step(
 def counts_of(plan: Plan, read: int, before_cutover: int, done: Advance, incomplete: int) -> Counts:
     """Return the counts of rows, including rows before the cutover and rows ahead."""
     options = plan.options
-    late = 0 if done.late is None else int(done.late.mask.sum())
+    late = 0 if done.late is None else int(done.late.sum())
     missing, ahead = len(done.missing), 0 if done.ahead is None else int(done.ahead.sum())
     asked = 0 if done.questions is None else len(done.questions)
     taken = len(done.line) + len(done.retracted) + asked
@@ -156,7 +156,7 @@ def results_of(plan: Plan, group: Sorted, done: Advance, gone: Expired | None) -
     if last and gone is not None and (options.period is not None or options.idle == "emit"):
         of_gone = done.keys.find(gone.table.keys)  # keys with later events
         found = found.take(monoid, np.flatnonzero(~np.isin(found.of, of_gone[of_gone >= 0])))
-    masks = {LATE: None if done.late is None else done.late.mask, AHEAD: done.ahead}
+    masks = {LATE: done.late, AHEAD: done.ahead}
     aside = {
         mark: group.rows.filter(pa.array(mask)) for mark, mask in masks.items() if mask is not None
     }

@@ -145,15 +145,11 @@ class Windows:
         )
         batch.late_first = batch.unordered = True
         done = self.bucket.advance(batch, _wanted(plan))
-        bad = count - len(done.line) - (0 if done.late is None else int(done.late.mask.sum()))
-        bad -= len(done.retracted) + len(done.missing)
-        bad -= 0 if done.ahead is None else int(done.ahead.sum())
-        bad -= 0 if done.questions is None else len(done.questions)
-        if bad and options.nulls != "drop_row":
+        if done.invalid and options.nulls != "drop_row":
             raise InvalidValue(
-                f"bad value: {bad} of {count} rows of a bucket contain a NaN, or a value that an "
-                "aggregation does not accept; filter them out, or set nulls='drop_row' to drop and "
-                "count them, or for NaN set nan='skip' or nan='propagate'"
+                f"bad value: {done.invalid} of {count} rows of a bucket contain a NaN, or a value "
+                "that an aggregation does not accept; filter them out, or set nulls='drop_row' to "
+                "drop and count them, or for NaN set nan='skip' or nan='propagate'"
             )
         return done
 
