@@ -89,11 +89,6 @@ class Workload:
         """Return the expected number of different keys among some events."""
         return -self.keys * expm1(-rows / self.keys)
 
-    @property
-    def row_bytes(self) -> int:
-        """Return the bytes of an event: its time and its values."""
-        return NUMBER_BYTES * (1 + self.aggregations)
-
 
 @dataclass(frozen=True, slots=True)
 class Groups:
@@ -228,7 +223,8 @@ class _Bucket:
         else:
             events, extra = self._events(rows, keys), 0.0
         key_bytes = work.key_bytes or NUMBER_BYTES
-        weight = keys * (_KEY_WEIGHT + key_bytes + extra) + events * work.row_bytes
+        row_bytes = NUMBER_BYTES * (1 + work.aggregations)
+        weight = keys * (_KEY_WEIGHT + key_bytes + extra) + events * row_bytes
         if rows is not None:
             weight *= _LIGHTER
         pages = max(1.0, min(keys, weight / work.page_bytes))

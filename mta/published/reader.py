@@ -211,11 +211,10 @@ class PublishedWindows:
                 return before
             try:
                 self._cut = self._read(head, before)
-            except MissingPage:
+                break
+            except MissingPage:  # published again meanwhile: the snapshots were deleted
                 if attempt:
                     raise
-                continue  # published again meanwhile: the snapshots were deleted
-            break
         assert self._cut is not None
         return self._cut
 
@@ -227,11 +226,7 @@ class PublishedWindows:
             before, operation = None, self._operation(head)
         newest = [bucket[0][1] if bucket else None for bucket in head.buckets]
         known = {} if before is None else before.by_digest()
-        wanted = [
-            (number, digest)
-            for number, digest in enumerate(newest)
-            if digest is not None and (number, digest) not in known
-        ]
+        wanted = [(n, d) for n, d in enumerate(newest) if d is not None and (n, d) not in known]
         keys = [snapshot_key(self.name, *each) for each in wanted]
         found = self._store.get_many(keys) if keys else []
         for each, key, snapshot in zip(wanted, keys, found, strict=True):
@@ -242,11 +237,7 @@ class PublishedWindows:
                     f"the snapshot {key} is damaged: its bytes do not match its name; publish again"
                 )
             known[each] = Snapshot(operation, snapshot)
-        snapshots = [
-            None if digest is None else known[number, digest]
-            for number, digest in enumerate(newest)
-        ]
-        return Cut(head, operation, snapshots)
+        return Cut(head, operation, [known.get(each) for each in enumerate(newest)])
 
     def _operation(self, head: Head) -> Operation:
         """Return the operation, rebuilt from its published description."""

@@ -25,7 +25,7 @@ from mta.serve.answers import ONLY, Problem, named
 from mta.serve.keys import KeyForm
 from mta.serve.lookups import Lookups
 from mta.serve.settings import Settings
-from mta.times import as_text, to_duration
+from mta.times import as_text
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -159,10 +159,9 @@ class Service:
 
     async def _follow(self) -> NoReturn:
         """Check for newer snapshots, again and again."""
-        seconds = to_duration(self.settings.refresh, "refresh") / 1e6
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(seconds)
+            await asyncio.sleep(self.settings.refresh)
             try:
                 await loop.run_in_executor(self._refresher, self._look)
                 self._answers = True
