@@ -3,15 +3,6 @@
 As for a single window (``opaque``), the monoid is not needed: values remain uninterpreted bytes.
 Policies on counts and times are restored from their descriptions in the snapshot, so the events in
 windows are counted exactly. Under any other policy, all stored events are counted.
-
-    >>> from mta import CountWindow, KeyedWindows, Max
-    >>> windows = KeyedWindows(Max(), CountWindow(2), "memory://keyed", name="demo", page_bytes=64)
-    >>> _ = windows.extend(["a", "b", "a"] * 100, range(300))
-    >>> keyed = OpaqueKeys(windows.checkpoint(), "memory://keyed")
-    >>> [(key, summary.events, summary.back) for key, summary in keyed.first(9, order=str)[1]]
-    [('a', 2, 200), ('b', 2, 100)]
-    >>> sorted(keyed.live_keys()) == sorted(windows.store.keys()), keyed.audit().damaged
-    (True, [])
 """
 
 from __future__ import annotations

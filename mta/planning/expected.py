@@ -211,8 +211,6 @@ class _Bucket:
         #: The runs that each of the last snapshots merged, the newest last; they are deleted later.
         self._merged: list[list[_Run]] = [[] for _ in range(work.retain)]
 
-    # --- runs -----------------------------------------------------------------------------------
-
     def _run(self, rows: float | None) -> _Run:
         """Return a run of this many events; the base for None."""
         work, groups = self.work, self._groups
@@ -257,8 +255,6 @@ class _Bucket:
         rate = self.work.events_per_second
         seconds = (self.work.events if rows is None else rows) / rate
         return max(1, _width(seconds * 1_000_000 / _STEP))
-
-    # --- a batch --------------------------------------------------------------------------------
 
     def follow(self) -> Expected:
         """Follow the bucket for one cycle, or ``_FOLLOWED`` batches; return averages."""

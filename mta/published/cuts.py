@@ -114,8 +114,6 @@ class Cut:
         pairs = enumerate(zip(self.head.buckets, self.snapshots, strict=True))
         return {(n, bucket[0][1]): each for n, (bucket, each) in pairs if bucket and each}
 
-    # --- queries ----------------------------------------------------------------------------------
-
     def query(self, keys: Any, at: Moment, partial: bool, unit: TimeUnit | None) -> Any:
         """See ``PublishedWindows.query``."""
         if self.operation.what.shape != "keys":
@@ -234,8 +232,6 @@ class Cut:
             for out, part in zip(outputs, found.outputs, strict=True):
                 monoid.outputs.put_at(out, requests, part)
         return Answers(outputs, gone)
-
-    # --- status -----------------------------------------------------------------------------------
 
     def status(self, cached: int) -> PublishedStatus:
         """See ``PublishedWindows.status``."""

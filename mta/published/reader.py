@@ -13,13 +13,14 @@ from mta.errors import CorruptSnapshot, MissingPage, NotPublished
 from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations
+from mta.pages import name_of
 from mta.published.cuts import Cut, Moment, PublishedStatus, Snapshot
 from mta.published.pages import Lookup, NotCached, ReadOnlyPages
 from mta.published.single import Indexes
 from mta.published.views import Operation
 from mta.publishing.known import described_again, policy_again
 from mta.publishing.publisher import read_head
-from mta.publishing.records import Head, digest_of, snapshot_key
+from mta.publishing.records import Head, snapshot_key
 from mta.times import Duration, TimeUnit, to_duration
 from stores import PageStore, StoreLike, open_store
 
@@ -72,8 +73,6 @@ class PublishedWindows:
         except BaseException:
             self.close()
             raise
-
-    # --- reading ----------------------------------------------------------------------------------
 
     def query(
         self,
@@ -166,8 +165,6 @@ class PublishedWindows:
         """Return the batch, its age, and the numbers of keys and events; reads no pages."""
         return self._answer(lambda cut: cut.status(self._pages.cached_bytes))
 
-    # --- following --------------------------------------------------------------------------------
-
     def refresh(self) -> bool:
         """Check for a newer batch now; return whether there is one. One or two store calls.
 
@@ -232,7 +229,7 @@ class PublishedWindows:
         for each, key, snapshot in zip(wanted, keys, found, strict=True):
             if snapshot is None:
                 raise MissingPage.of(key, self._store)
-            if digest_of(snapshot) != each[1]:
+            if name_of(snapshot) != each[1]:
                 raise CorruptSnapshot(
                     f"the snapshot {key} is damaged: its bytes do not match its name; publish again"
                 )

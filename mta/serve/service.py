@@ -56,8 +56,6 @@ class Service:
         self._looked_at, self._answers = datetime.now(UTC), True
         self._tasks: list[asyncio.Task[NoReturn]] = []
 
-    # --- requests ---------------------------------------------------------------------------------
-
     @property
     def keys(self) -> KeyForm:
         """Return how keys are written; looked up again until there is a key."""
@@ -137,8 +135,6 @@ class Service:
             "events": found.events,
             "cached_bytes": found.cached_bytes,
         }
-
-    # --- background work --------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start to check for newer snapshots; call this in the event loop."""
