@@ -59,12 +59,9 @@ class Service:
     @property
     def keys(self) -> KeyForm:
         """Return how keys are written; looked up again until there is a key."""
-        if self._keys is None:
+        if self._keys is None or self._keys.is_open:
             columns = self._reader.status().key_columns
-            form = KeyForm([(name or "key", kind) for name, kind in columns])
-            if not form.is_open:
-                self._keys = form
-            return form
+            self._keys = KeyForm([(name or "key", kind) for name, kind in columns])
         return self._keys
 
     async def one(self, key: Any, at: Any, partial: bool) -> Mapping[str, Any]:
