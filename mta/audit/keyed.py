@@ -46,7 +46,6 @@ class OpaqueKeys:
         self.name, self.snapshot_bytes = unread.snapshot.window, len(snapshot)
         self._tree = unread.tree(self.store, Record([]), _CACHED)  # leaves the values encoded
         self.snapshot: KeyedSnapshot = unread.snapshot
-        assert self._tree.pages is not None
         self._layout, self._pages = self._tree.layout, self._tree.pages
 
     @cached_property
@@ -248,7 +247,8 @@ class OpaqueKeys:
             tables = list[tuple[int, bytes]]()
             self._verify(run, run.height, run.top, 1 << 64, (found, tables, lost))
             firsts = np.array([first for first, _ in tables], "u8")
-            index = Index(firsts, digests([name for _, name in tables]), None)
+            names = digests([name for _, name in tables])
+            index = Index(firsts, names, np.zeros(len(tables), "<i8"))
             whole.runs.append(replace(run, height=0, top=index))
         return found, self._intact_snapshots(whole, lost)
 

@@ -32,7 +32,7 @@ from mta.kernels.native import Buffer
 from mta.keyed import leaves
 from mta.keyed.key_types import WHOLE
 from mta.keyed.leaves import MAGIC, VERSION, Index, TableLayout
-from mta.keyed.lsm import PageSize, Place, RunPages
+from mta.keyed.lsm import Place, RunPages
 from mta.keyed.snapshot import KeyedSnapshot
 from mta.keyed.table import ALL, MORE
 from mta.monoids.base import AbstractMonoid, empties
@@ -97,7 +97,7 @@ class IndexedPages(RunPages):
     """The pages of runs, for reading, as ``store`` has checked them; indexes stay decoded."""
 
     def __init__(self, store: ReadOnlyPages, layout: TableLayout, known: Indexes) -> None:
-        super().__init__(store, layout, PageSize(1, 0))
+        super().__init__(store, layout, page_bytes=1, cache_bytes=0)
         self.known = known
 
     def see(self, places: Sequence[Place], see: Callable[[list[Buffer]], T]) -> T:
