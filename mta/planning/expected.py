@@ -226,16 +226,15 @@ class _Bucket:
         if rows is not None:
             weight *= _LIGHTER
         pages = max(1.0, min(keys, weight / work.page_bytes))
-        per_page = events / pages
-        ends = _width(per_page)
-        per_key = NUMBER_BYTES + ends + extra
+        per_key = NUMBER_BYTES + _width(events / pages) + extra
         if work.key_bytes:
             per_key += work.key_bytes + _width(keys / pages * work.key_bytes)
         if rows is None or groups is not None:
             per_key += 2  # the number of events that have left, and a mark
         if groups is not None:
             per_key += 4
-        per_event = self._time_bytes(rows) + NUMBER_BYTES * work.aggregations
+        seconds = (work.events if rows is None else rows) / work.events_per_second
+        per_event = max(1, _width(seconds * _MICROS / _STEP)) + NUMBER_BYTES * work.aggregations
         head = _HEAD + _COLUMN * (9 + work.aggregations)
         size = pages * head + keys * per_key + events * per_event
         added = max(work.events, 50 * work.keys) if rows is None else rows
@@ -249,12 +248,6 @@ class _Bucket:
         if isinstance(work.window, CountWindow):
             return work.keys * _least(work.window.size, rows / work.keys)
         return min(rows, keys * work.events_per_key)
-
-    def _time_bytes(self, rows: float | None) -> int:
-        """Return how many bytes a time takes in the columns of a run."""
-        rate = self.work.events_per_second
-        seconds = (self.work.events if rows is None else rows) / rate
-        return max(1, _width(seconds * 1_000_000 / _STEP))
 
     def follow(self) -> Expected:
         """Follow the bucket for one cycle, or ``_FOLLOWED`` batches; return averages."""
