@@ -79,7 +79,6 @@ class MemoryStore(PageStore):
 
 def from_address(address: StoreAddress) -> MemoryStore:
     """Return the store at the address. Raises ``InvalidStoreURL`` for more than a name."""
-    address.parsed(OPTIONS)
     if address.user or address.password or address.port is not None or address.path:
         raise InvalidStoreURL("memory:// takes at most a name: memory://name")
     return MemoryStore(address.host)

@@ -212,9 +212,6 @@ class Bucket:
             "and retry when it is back"
         )
 
-    def __reduce__(self) -> tuple[type[Bucket], tuple[StoreAddress]]:
-        return type(self), (self._address,)
-
 
 class ObjectStore(PackStore):
     """Pages in packs in a bucket."""
