@@ -267,7 +267,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
     def open_path(self) -> Segment | None:
         if self.front == self.back:
             return None
-        leaf = self._placed().leaf(self.front, self.back)
+        leaf = self._leaf(self.front // self.levels.leaf_arity)
         return Segment(0, leaf.first, leaf, self.front - leaf.first, leaf.count)
 
     # --- looking at it ----------------------------------------------------------------------------
