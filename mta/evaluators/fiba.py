@@ -74,10 +74,7 @@ class FiBA(FingerTreeLog, Aggregator):
     # --- events in and out ----------------------------------------------------------------------
 
     def _make_ready(self, count: int = 1) -> None:
-        """Do everything that needs the store first, so that nothing fails halfway.
-
-        Releases nodes, and removes the events that have left if they are at least ``count``.
-        """
+        """Release nodes, and remove the events that have left if they are at least ``count``."""
         self.trim()
         if self.front - max(self.kept_from, self._cut_at) < count:
             return

@@ -221,10 +221,7 @@ class FingerTree(Tree):
         return newest
 
     def _cut_off(self, count: int) -> None:
-        """Cut the tree along one path; drop everything before the path without reading it.
-
-        Without a left spine, the path starts at the root and ends where whole subtrees are dropped.
-        """
+        """Cut the tree along one path; drop everything before the path without reading it."""
         if count == self.size:
             self.clear()
             return
@@ -249,11 +246,7 @@ class FingerTree(Tree):
         self.repair()
 
     def _path_to(self, node: Node, count: int) -> list[tuple[Node, int, Passage]]:
-        """Return the path of the cut after ``count`` entries of a subtree, reading its nodes.
-
-        The path ends where whole subtrees are dropped. With a left spine it ends at the leaf,
-        unless the leaf is dropped too.
-        """
+        """Return the path of the cut after ``count`` entries, as far as nodes must be read."""
         path: list[tuple[Node, int, Passage]] = []
         while node.level:
             index, passage = self.at_position(count)(node)
@@ -299,13 +292,6 @@ class FingerTree(Tree):
     def unfold(self) -> None:
         """Defer the aggregates of the root and the right spine until their next use."""
         self.last_leaf.stack, self.is_folded = None, False
-
-    def remove_at(self, position: int) -> None:
-        """Remove the value at a position, counted from the oldest. Raises EmptyWindow."""
-        position = whole_number(position)
-        if not 0 <= position < self.size:
-            raise EmptyWindow(f"there is no event {position} in a window of {self.size}")
-        self.remove(*self.entry_at(position))
 
     def clear(self) -> None:
         """Remove everything. No combine, no page read."""
@@ -468,10 +454,7 @@ class FingerTree(Tree):
         return places
 
     def child_with(self, node: Node, position: int) -> tuple[int, int]:
-        """Return the child of an inner node with a position of its subtree, or just after it.
-
-        Also returns the number of events before that child.
-        """
+        """Return the child with a position, or just after it, and the number of events before."""
         places = self.places_of(node)
         index = int(places.searchsorted(position))
         return index, int(places[index - 1]) + 1 if index else 0
@@ -604,7 +587,7 @@ class FingerTree(Tree):
     ) -> tuple[int, Partial, bool]:
         """Return the end and fold of the longest accepted run after a cut, and if all is accepted.
 
-        The end counts from the subtree's first entry, even if the cut is after that entry.
+        The end counts from the subtree's first entry.
         """
         first, left = (0, start) if isinstance(start, str) else start(node)
         pieces: list[Piece] = []
