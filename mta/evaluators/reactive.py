@@ -48,7 +48,7 @@ from mta.errors import EmptyWindow, InvariantViolation
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.logs.base import Aggregator, Batch, Leaf, Lens, Rebuild, Setting
 from mta.logs.levels.queues import BEFORE_ALL, Levels
-from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.base import AbstractMonoid, Partial, lift_where
 from mta.monoids.equality import Scale
 from mta.pages import Group, Layout, Named, Snapshot, corrupt
 
@@ -115,15 +115,8 @@ class WithHoles(AbstractMonoid):
 
     def lift_rows(self, rows: Rows, count: int) -> Rows:
         values, marks = rows
-        if marks.all():
-            return self.main.lift_rows(values, count), np.ones(count, "<i8")
-        schema = self.main.partials
-        lifted = schema.take(schema.one(self.main.identity), np.zeros(count, "i8"))
-        there = np.flatnonzero(marks)
-        if len(there):
-            some = self.main.inputs.take(values, there)
-            schema.put_at(lifted, there, self.main.lift_rows(some, len(there)))
-        return lifted, marks.astype("<i8")
+        where = None if marks.all() else marks
+        return lift_where(self.main, values, count, where), marks.astype("<i8")
 
     def lower_rows(self, partials: Rows) -> Rows:
         return self.main.lower_rows(partials[0])
