@@ -45,6 +45,7 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.evaluators.observed import ObservedEvents
+from mta.folds.blocks import rows_at
 from mta.folds.sliding import (
     EachFront,
     Events,
@@ -55,7 +56,6 @@ from mta.folds.sliding import (
     kernel_lowers,
     moved,
     not_before,
-    rows_at,
     sweep_into,
 )
 from mta.frames.base import AbstractPolicy

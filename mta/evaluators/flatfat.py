@@ -27,8 +27,8 @@ Deviations from the paper, and their reasons:
 
 Costs are in combines, for leaf blocks of a slots. An insert takes none (only a ``lift``), and an
 evict takes none. A query takes 2 log2(a) + 1, and m (1 + ceil(log2(a/m))) for m new events in a
-leaf block. The first query after the front has entered a leaf block also takes a + O(arity). So an
-event takes 3 log2(a) + O(1), amortized.
+leaf block. The first query after the front has entered a leaf block also takes a + O(arity), and
+the first one after a leaf block was sealed O(log n). So an event takes 3 log2(a) + O(1), amortized.
 
 In a snapshot, after the common fields (``levels.log`` describes swept, kept and tails):
 
