@@ -260,23 +260,23 @@ class Bucket:
             return found
 
         settings = self.kind.settings
-        resolved = resolve(
+        order, unmatched, own = resolve(
             batch.codes[line], batch.times[line], takes, settings.on_duplicate, existing,
             batch.unordered,
         )  # fmt: skip
-        if resolved.order is not None:
-            line, takes = line[resolved.order], takes[resolved.order]
-        if resolved.missing.any() and settings.on_missing == "raise":
-            raise self._no_such_event(batch, line[resolved.missing])
-        good = takes & ~resolved.missing
+        if order is not None:
+            line, takes = line[order], takes[order]
+        if unmatched.any() and settings.on_missing == "raise":
+            raise self._no_such_event(batch, line[unmatched])
+        good = takes & ~unmatched
         events = ~takes
         slots = np.cumsum(events)[good]
         codes = batch.codes[line]
         times = batch.times[line[good]]
-        alone = np.unique(codes[resolved.own & good])
+        alone = np.unique(codes[own & good])
         taken = Retractions(codes[good], times, slots, floors[codes[good]], alone)
         bounds = bounds_of(np.bincount(codes[events], minlength=len(batch.keys)))
-        return line[events], bounds, line[good], line[resolved.missing], taken
+        return line[events], bounds, line[good], line[unmatched], taken
 
     def _existing(self, window: AnyWindow, clock: int, time: int) -> int:
         """Return how many events at a time can be retracted from a standalone window."""

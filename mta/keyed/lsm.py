@@ -77,8 +77,6 @@ class Run:
 
     number: int
     weight: int
-    keys: int
-    events: int
     height: int
     top: Index
 
@@ -124,12 +122,10 @@ class RunPages:
     def write(self, number: int, tables: Iterable[Table]) -> Run | None:
         """Write tables as a run, if any; one ``put_many`` per table and per level."""
         found: list[Index] = []
-        weight = keys = events = 0
+        weight = 0
         for table in filter(len, tables):
             weights = table.weights
             weight += int(weights.sum())
-            keys += len(table)
-            events += table.events
             cuts = _cuts(table, weights, self.page_bytes)
             names = self.put(0, number, [table.cut(a, b) for a, b in pairwise(cuts)])
             oldest = np.minimum.reduceat(_newest_of(table), cuts[:-1])
@@ -143,7 +139,7 @@ class RunPages:
             names = self.put(height, number, [index.cut(at, at + FANOUT) for at in starts])
             oldest = np.minimum.reduceat(index.oldest, starts)
             index = Index(index.firsts[::FANOUT], digests(names), oldest)
-        return Run(number, weight, keys, events, height, index)
+        return Run(number, weight, height, index)
 
     def put(self, level: int, number: int, contents: Sequence[Table | Content]) -> list[bytes]:
         """Write pages, and return their names. One ``put_many``."""

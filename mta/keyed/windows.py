@@ -29,11 +29,11 @@ from mta.errors import (
 )
 from mta.evaluators.coverage import Coverage
 from mta.frames.base import AbstractPolicy, lifetime_of
+from mta.kernels.native import sort_within
 from mta.keyed.bucket import Batch, Bucket
 from mta.keyed.changes import (
     Source,
     carry,
-    pending_after,
     require_observed,
     require_suitable,
     starts_after,
@@ -45,7 +45,7 @@ from mta.keyed.keys import Keys, read_key, read_keys
 from mta.keyed.kind import Kind, as_stored, columns_of
 from mta.keyed.moments import Questions, answers, gone_of, paired
 from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
-from mta.keyed.standalone import AnyWindow, given_back, open_window
+from mta.keyed.standalone import AnyWindow, extend, open_window
 from mta.keyed.table import EXPIRED, Table
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import require_joins
@@ -397,12 +397,7 @@ class KeyedWindows(Publishable):
 
     @alone
     def query(
-        self,
-        keys: Any,
-        at: Any = None,
-        *,
-        partial: bool = False,
-        time_unit: TimeUnit | None = None,
+        self, keys: Any, at: Any = None, *, partial: bool = False, time_unit: TimeUnit | None = None
     ) -> Any:
         """Return the result of a key's window, or an array of results for a list of keys.
 
@@ -468,8 +463,7 @@ class KeyedWindows(Publishable):
                 return deepcopy(window)
             return window.restore_like(known.snapshots[0] or window.snapshot())
         window = open_window(self._kind, known.keys.packed(0), paged=False)
-        times = None if known.times is None else known.times.view("M8[us]")
-        window.extend(given_back(self._kind.reader, known.rows, known.events), times, "last")
+        extend(self._kind, window, known.rows, known.times, known.events)
         return window
 
     def _known(self, key: Any) -> Table:
@@ -666,7 +660,8 @@ class KeyedWindows(Publishable):
         source = self._take(unread, self.store, unread.snapshot.changes + 1)
         if source is not None:
             self.bucket.tree.pending = source.snapshot.pending
-            self.bucket.tree.pending.fresh += pending_after(source)
+            pages = [run.pages() for run in source.snapshot.runs]
+            self.bucket.tree.pending.fresh += [*pages, *source.snapshots]
 
     @alone
     def take_over(self, snapshot: bytes, store: StoreLike) -> None:
@@ -708,8 +703,6 @@ class KeyedWindows(Publishable):
         if store is self.store and found.window == self.name:
             bucket.tree.number = found.number
         carry(source, bucket)
-        bucket.counts = replace(found.counts, keys=bucket.counts.keys,
-                                standalone=bucket.counts.standalone)  # fmt: skip
         self._note_spans(found)
         self._starts = starts_after(source, kind.reader, kind.policies)
         return source
@@ -766,10 +759,9 @@ class KeyedWindows(Publishable):
         for table in self.bucket.tree.everything():
             count += len(table)
             standalone += len(table.standalone)
-            if table.times is not None and table.events:
-                steps = np.diff(table.times) < 0
-                if (steps & (np.diff(table.lanes.keys) == 0)).any():
-                    raise InvariantViolation("events of a key are out of order")
+            of = np.repeat(np.arange(len(table)), table.counts)
+            if table.times is not None and sort_within(table.times, of) is not None:
+                raise InvariantViolation("events of a key are out of order")
             for place in table.standalone.tolist():
                 self.bucket.standalone.window(table, place).check()
         if (count, standalone) != (counts.keys, counts.standalone):
