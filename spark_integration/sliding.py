@@ -36,17 +36,7 @@ from spark_integration.step.rows import NOW
 from spark_integration.step.step import Step, step
 
 from .errors import InvalidRequest
-from .options import (
-    ASKED,
-    Emit,
-    EmitEvery,
-    History,
-    Idle,
-    Lateness,
-    OnBadRow,
-    OnLate,
-    Options,
-)
+from .options import ASKED, Emit, EmitEvery, History, Idle, Lateness, OnBadRow, OnLate, Options
 from .plan import Plan
 from .publishing import follow
 from .request import (

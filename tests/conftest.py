@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.couchbase_server import Couchbase, MockServer, couchbase, gocaves, mock_jar
-from tests.support.order import begin_with_the_longest
+from tests.support.order import begin_elsewhere, begin_with_the_longest, in_order
 from tests.support.s3_server import go_s3, own_s3, s3_server
 from tests.support.sampling import mark_rest_of_sparse
 from tests.support.servers import (
@@ -69,9 +69,13 @@ def pytest_xdist_auto_num_workers() -> int:
     return min(4, 2 + (len(affinity(0)) if affinity else os.cpu_count() or 1))
 
 
-def pytest_collection() -> None:
+def pytest_collection(session: pytest.Session) -> None:
     """What is collected stays, so that the garbage collector would look through it in vain."""
     gc.disable()
+    if worker := getattr(session.config, "workerinput", None):
+        number = int(worker["workerid"].removeprefix("gw"))
+        paths = session.config.args
+        session.config.args = begin_elsewhere(paths, number, worker["workercount"])
 
 
 def pytest_collection_finish() -> None:
@@ -92,6 +96,7 @@ def pytest_collection_modifyitems(
 ) -> Iterator[None]:
     """Let few combinations of parameters stand for many; then order what is to run."""
     mark_rest_of_sparse(items)
+    items[:] = in_order(items)
     yield  # tests are selected, by marks among others
     if hasattr(config, "workerinput"):
         items[:] = begin_with_the_longest(items, config.workerinput["workercount"])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.support.order import OWN_JAVA, begin_with_the_longest
+from tests.support.order import OWN_JAVA, begin_elsewhere, begin_with_the_longest, in_order
 
 
 def item(nodeid: str, *fixtures: str) -> Any:
@@ -39,3 +40,24 @@ def test_of_two_shares_the_first_begins_with_all_on_spark() -> None:
     ordered = begin_with_the_longest(ITEMS, 2)
     assert ordered[:5] == [*SPARK, *ELSEWHERE, *PLAIN[:2]]
     assert ordered[5:] == [*OWN, *PLAIN[2:]]
+
+
+def test_each_process_collects_all_files_and_begins_at_a_share_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("spark", "cli", "docs", "__pycache__"):
+        (tmp_path / "tests" / folder).mkdir(parents=True)
+    for file in ("test_order.py", "conftest.py"):
+        (tmp_path / "tests" / file).touch()
+    monkeypatch.chdir(tmp_path)
+    every = [f"tests/{name}" for name in ("cli", "docs", "spark", "test_order.py")]
+    for process in range(4):
+        found = begin_elsewhere(["tests"], process, 4)
+        assert found == every[process:] + every[:process]
+    assert begin_elsewhere(["tests/cli", "mta"], 1, 2) == ["mta", "tests/cli"]
+
+
+def test_the_order_of_files_does_not_depend_on_where_a_process_begins() -> None:
+    files = [[item(f"tests/{name}::test_{at}") for at in (2, 1)] for name in ("a.py", "b.py")]
+    first, second = files
+    assert in_order(first + second) == in_order(second + first) == first + second

@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from mta.times import TimeUnit
 from spark_integration.cli.expressions import parse_aggregation
 from spark_integration.cli.job import Job
-from spark_integration.cli.readers import PARTS, split_files
+from spark_integration.cli.readers import PARTS, SUFFIXES, split_files
 from spark_integration.cli.rows import (
     ORIGIN,
     UTC_MICROS,
@@ -31,13 +31,7 @@ from spark_integration.cli.rows import (
     type_of_time,
     unreadable_time,
 )
-from spark_integration.cli.sources import (
-    SUFFIXES,
-    Source,
-    key_column,
-    other_columns,
-    time_unit,
-)
+from spark_integration.cli.sources import Source, key_column, other_columns, time_unit
 from spark_integration.errors import InvalidRequest
 
 #: The columns of Spark's list of files.
@@ -130,7 +124,6 @@ def select_columns(job: Job, source: Source) -> Selection:
         roots=source.inputs,
         key=job.key,
         key_from_file_name=job.key_from_file_name,
-        endings=tuple(end for ends in SUFFIXES.values() for end in ends),
         time=time,
         values=job.value,
         needed=frozenset(name for each in used for name in each.columns),
@@ -189,5 +182,4 @@ def _glob(path: Path) -> str:
 
 
 def _any_case(ending: str) -> str:
-    """Return a pattern for the ending in upper and lower case."""
     return "".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in ending)

@@ -1,8 +1,6 @@
 """The windows of one bucket of keys, from Spark's state, and a micro-batch of their rows.
 
 The windows are one ``KeyedWindows`` structure, whose snapshot of at most 64 KiB is in the state.
-Windows by count or time with monoids of columns are vectorized; otherwise each key has a standalone
-window, with the same calls.
 
 Idle keys are expired. A window is empty once its newest event is as old as the window is long
 (``lifetime``), and this moment has passed when the stream's watermark is later. In a micro-batch
