@@ -56,11 +56,12 @@ class SegmentedWindow(LevelPages, Aggregator):
 
     def segments(self) -> Iterator[Segment]:
         """Yield the segments of the window from left to right, as large as memory allows."""
-        head = self.open_path()
-        if head is None:
+        if self.open_path() is None:
             return
-        yield head
         levels, level, number = self.levels, 0, self.front // self.levels.leaf_arity
+        # Not the segment of the path: that may be a chunk, which is longer than a leaf group.
+        leaf, first = self.group_at(0, number), number * levels.leaf_arity
+        yield Segment(0, first, leaf, self.front - first, leaf.count)
         while number < levels.tails[level].number:
             start, level, number = number + 1, level + 1, number // levels.arity
             first = number * levels.arity
