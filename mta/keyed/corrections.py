@@ -33,9 +33,6 @@ from mta.keyed.table import ALL, Table, folds
 from mta.logs.base import OnDuplicate
 from mta.monoids.base import AbstractMonoid, empties
 
-#: Returns how many events keys have at some times, for arrays of places of keys and of times.
-Existing = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
 
 @dataclass(slots=True)
 class Retractions:
@@ -57,13 +54,14 @@ def resolve(
     times: np.ndarray,
     retracts: np.ndarray,
     on_duplicate: OnDuplicate,
-    existing: Existing,
+    existing: Callable[[np.ndarray, np.ndarray], np.ndarray],
     put_off: bool,
 ) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
     """Resolve the retractions of a batch, whose rows are in order of key, time and arrival.
 
-    Returns the new order of the rows, or None if they keep their order, and masks of them: which
-    are retractions without a match, and which retract an event of the same batch.
+    ``existing`` returns how many events keys, given by their places, have at some times. Returns
+    the new order of the rows, or None if they keep their order, and masks of them: which are
+    retractions without a match, and which retract an event of the same batch.
 
     ``put_off`` says that rows of one key and time have no order: retractions without another match
     retract events of the batch itself. Costs one step per row of the longest run of rows of one key

@@ -42,7 +42,7 @@ from mta.keyed.changes import (
 )
 from mta.keyed.coverage import incomplete
 from mta.keyed.keys import Keys, read_key, read_keys
-from mta.keyed.kind import Kind, as_stored, columns_of
+from mta.keyed.kind import Kind, columns_of
 from mta.keyed.moments import Questions, answers, gone_of, paired
 from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, extend, open_window
@@ -50,7 +50,7 @@ from mta.keyed.table import EXPIRED, Table
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import require_joins
 from mta.monoids.base import AbstractMonoid, any_of
-from mta.monoids.product import reader_of, require_distinct, result_columns
+from mta.monoids.product import Product, require_distinct, result_columns
 from mta.pages import NAME
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What, what_of
@@ -382,16 +382,18 @@ class KeyedWindows(Publishable):
         return Batch(keys, codes, rows, times, invalid, retracts=marks, ahead=ahead, asks=asks)
 
     def as_stored(self, rows: Rows, count: int) -> Rows:
-        """Return rows in the form that a bucket stores, for the monoid and the policies."""
-        return as_stored(self.reader, self._kind.reader, rows, count)
+        """Return rows in the form that a bucket stores; columns of marks are all True."""
+        own, stored = self.reader, self._kind.reader
+        if own is stored or not isinstance(own, Product):
+            return rows
+        found, here = dict(zip(columns_of(own), rows, strict=True)), np.ones(count, bool)
+        return tuple([found.get(column, here) for column in columns_of(stored)])
 
     @property
     def reader(self) -> AbstractMonoid:
         """Return the monoid that reads new events."""
-        if self._kind.monoid is self.monoid:
-            return self._kind.reader
-        observers = [each[1:] for p in self._kind.policies.values() for each in p.observers]
-        return reader_of(self.monoid, observers)
+        kind = self._kind
+        return kind.reader if kind.monoid is self.monoid else kind.reading(self.monoid)
 
     # --- results ----------------------------------------------------------------------------------
 
