@@ -6,19 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import chain
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import pyarrow as pa
 
+from mta.frames.base import AbstractPolicy
 from mta.keyed.standalone import small_groups
-from mta.monoids.product import column_names, own_columns
+from mta.monoids.product import Product, column_names, own_columns
 from mta.publishing.batches import Part
 
 from .options import Options
-
-if TYPE_CHECKING:
-    from mta import Product
-    from mta.frames.base import AbstractPolicy
 
 #: The store of a batch query: the memory of its tasks.
 BATCH = "memory://"

@@ -13,13 +13,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StructType, TimestampType
 
+from mta.frames.base import AbstractPolicy
+from mta.logs.base import OnDuplicate
 from mta.monoids.product import Aggregations
+from mta.times import TimeUnit
+from mta.windows.settings import Nan, Nulls
 from spark_integration.runners.bucket import advance_batch, advance_stream
 from spark_integration.runners.packing import (
     BLOB,
@@ -50,12 +54,6 @@ from .request import (
 )
 from .starting import FILES, check_chain, check_starts, warn_of_buckets
 from .versions import BY_FILE_SYSTEM
-
-if TYPE_CHECKING:
-    from mta.frames.base import AbstractPolicy
-    from mta.logs.base import OnDuplicate
-    from mta.times import TimeUnit
-    from mta.windows.settings import Nan, Nulls
 
 
 def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)

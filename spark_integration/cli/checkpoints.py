@@ -164,9 +164,6 @@ def windows_of(
         yield key, keyed.bucket.standalone.pattern.restore_like(window_snapshot)
 
 
-# gc
-
-
 class Sighting(NamedTuple):
     """When a page that no snapshot names was first seen, and the last batch started before that."""
 
@@ -254,9 +251,6 @@ def _seconds(option: str, given: str) -> float:
         raise InvalidRequest(f"{option} {given!r}: {error}") from error
 
 
-# migrate
-
-
 @spark_errors()
 def migrate(
     checkpoint: Path,
@@ -284,9 +278,6 @@ def migrate(
     say(f"store     {home}")
     say(f"continue  with checkpointLocation {target}, store={home!r} and buckets={made.buckets}")
     say("          After that, do not start the query from the old checkpoint again.")
-
-
-# What a checkpoint holds
 
 
 def locate(folder: Path, store: str | None) -> tuple[Path, str]:

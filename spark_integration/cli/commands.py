@@ -61,14 +61,13 @@ def command_line() -> CommandLine:
 
 def _serve(published: str, store: str | None, **options: Any) -> None:
     """Serve what is published under a name, or by the run in an output folder."""
-    folder = next((f for f in (Path(published), Path(published, "run")) if read_job(f)), None)
-    if folder is None:
+    job = read_job(Path(published)) or read_job(Path(published, "run"))
+    if job is None:
         serving.serve(published, store, **options)
         return
-    job = read_job(folder) or {}
     if not job.get("publish"):
         raise InvalidRequest(
-            f"the run in {folder} publishes nothing: run it again with a name, such as "
+            f"the run in {published} publishes nothing: run it again with a name, such as "
             "'mta run --publish features'"
         )
     serving.serve(str(job["publish"]), store or str(job["store"]), **options)

@@ -27,7 +27,7 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
-from spark_integration.runners.workers import NO_PAGES, PageCounts, settle, state_partitions
+from spark_integration.runners.workers import PageCounts, settle, state_partitions
 from spark_integration.step.step import Counts
 
 # Columns of packed rows. A user's columns may have the same names, because they are in the blobs.
@@ -75,7 +75,7 @@ def from_blobs(blobs: Iterable[bytes | pa.Buffer]) -> pa.Table:
     return pa.concat_tables(pa.ipc.open_stream(blob).read_all() for blob in blobs)
 
 
-def pack_results(rows: pa.Table, counts: Counts, pages: PageCounts = NO_PAGES) -> pa.Table:
+def pack_results(rows: pa.Table, counts: Counts, pages: PageCounts) -> pa.Table:
     """Return a step's results as rows (blob, counts), with at most ``BLOB_ROWS`` results each.
 
     The counts are in the first row, whose blob is null if there are no results.

@@ -146,9 +146,6 @@ class PageCounts(NamedTuple):
     merges: int = 0
 
 
-NO_PAGES = PageCounts()
-
-
 class MeteredStore(CountingStore):
     """A store that counts pages, and measures how long the caller waits."""
 

@@ -37,9 +37,6 @@ NO_TIME = np.iinfo(np.int64).min
 EXACT_DIGITS = 18
 
 
-# --- keys -----------------------------------------------------------------------------------------
-
-
 def key_columns(keys: Sequence[Any], types: Sequence[pa.DataType]) -> list[pa.Array]:
     """Return keys as the columns from which they came, with these types."""
     columns = [keys] if len(types) == 1 else zip(*keys, strict=True)

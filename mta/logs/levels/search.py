@@ -59,8 +59,7 @@ class SegmentedWindow(LevelPages, Aggregator):
         if self.open_path() is None:
             return
         levels, level, number = self.levels, 0, self.front // self.levels.leaf_arity
-        # Not the segment of the path: that may be a chunk, which is longer than a leaf group.
-        leaf, first = self.group_at(0, number), number * levels.leaf_arity
+        first, leaf = number * levels.leaf_arity, self.group_at(0, number)
         yield Segment(0, first, leaf, self.front - first, leaf.count)
         while number < levels.tails[level].number:
             start, level, number = number + 1, level + 1, number // levels.arity
