@@ -29,7 +29,7 @@ from mta.keyed.keys import read_key
 from mta.keyed.leaves import LIST, Entry, Index, digests
 from mta.keyed.lsm import LSMTree, Run
 from mta.keyed.snapshot import KeyedSnapshot, UnreadSnapshot
-from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table
+from mta.keyed.table import EXPIRED, STANDALONE, Table
 from mta.pages import key_of
 from mta.windows.opaque import Opaque, restore_opaque
 from stores import PageStore, open_store
@@ -116,12 +116,12 @@ class OpaqueKeys:
         ends = table.bounds[1:]
         if self.policies is None:
             return [table.bounds[:-1]]
-        lanes = Lanes(table.bounds, table.times)
-        some = np.flatnonzero(table.counts)
-        fronts = []
+        some, fronts = np.flatnonzero(table.counts), []
+        rows = ends[some] - 1
+        times = None if table.times is None else table.times[rows]
         for policy in self.policies.values():
             front = ends.copy()
-            front[some] = lanes.fronts(policy, ends[some] - 1)
+            front[some] = table.lanes.frame_at(policy, some, rows, times)[0]
             fronts.append(front)
         return fronts
 

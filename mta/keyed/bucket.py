@@ -221,7 +221,9 @@ class Bucket:
             rewritten, stay = work.rewritten(stay)
             tables.append(rewritten)
         if len(stay):
-            tables.append(_added(work.new, stay, marks))
+            part = work.new if len(stay) == len(work.new) else work.new.take(stay)
+            part.marks[marks[stay] == EXPIRED] = ALL
+            tables.append(part)
         for table in [*tables, *entries]:
             if len(table):
                 self.tree.add(table)
@@ -260,23 +262,23 @@ class Bucket:
             return found
 
         settings = self.kind.settings
-        resolved = resolve(
+        order, unmatched, own = resolve(
             batch.codes[line], batch.times[line], takes, settings.on_duplicate, existing,
             batch.unordered,
         )  # fmt: skip
-        if resolved.order is not None:
-            line, takes = line[resolved.order], takes[resolved.order]
-        if resolved.missing.any() and settings.on_missing == "raise":
-            raise self._no_such_event(batch, line[resolved.missing])
-        good = takes & ~resolved.missing
+        if order is not None:
+            line, takes = line[order], takes[order]
+        if unmatched.any() and settings.on_missing == "raise":
+            raise self._no_such_event(batch, line[unmatched])
+        good = takes & ~unmatched
         events = ~takes
         slots = np.cumsum(events)[good]
         codes = batch.codes[line]
         times = batch.times[line[good]]
-        alone = np.unique(codes[resolved.own & good])
+        alone = np.unique(codes[own & good])
         taken = Retractions(codes[good], times, slots, floors[codes[good]], alone)
         bounds = bounds_of(np.bincount(codes[events], minlength=len(batch.keys)))
-        return line[events], bounds, line[good], line[resolved.missing], taken
+        return line[events], bounds, line[good], line[unmatched], taken
 
     def _existing(self, window: AnyWindow, clock: int, time: int) -> int:
         """Return how many events at a time can be retracted from a standalone window."""
@@ -303,7 +305,9 @@ class Bucket:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
         """Return accepted events by key, each key's start, late events, and their times."""
         count = len(batch.keys)
-        line = _events_of(batch, count)
+        line, others = group(batch.codes, count), any_of((batch.asks, batch.ahead))
+        if others is not None:
+            line = line[~others[line]]
         codes = batch.codes if len(line) == len(batch) else batch.codes[line]
         sizes = np.bincount(codes, minlength=count)
         codes = np.repeat(np.arange(count), sizes)
@@ -543,15 +547,6 @@ class Bucket:
         self.tree.pending = PendingDeletions()
 
 
-def _events_of(batch: Batch, count: int) -> np.ndarray:
-    """Return the rows of a batch that are events, by key, without events ahead of the clock."""
-    line = group(batch.codes, count)
-    for others in (batch.asks, batch.ahead):
-        if others is not None:
-            line = line[~others[line]]
-    return line
-
-
 def _in_order(times: np.ndarray, sizes: np.ndarray, floors: np.ndarray) -> bool:
     """Return whether each key's events are in order, and none is before the key's floor."""
     some = np.flatnonzero(sizes)
@@ -572,10 +567,3 @@ def _touched(bounds: np.ndarray, taken: Retractions | None, asked: Asked | None)
     if asked is not None:
         asked.of = np.searchsorted(touched, asked.of)
     return touched
-
-
-def _added(new: Table, stay: np.ndarray, marks: np.ndarray) -> Table:
-    """Return the new events of keys that stay vectorized."""
-    part = new if len(stay) == len(new) else new.take(stay)
-    part.marks[marks[stay] == EXPIRED] = ALL
-    return part

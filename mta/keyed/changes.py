@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -53,10 +53,10 @@ from mta.keyed.bucket import Bucket
 from mta.keyed.coverage import Losses
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Columns, Retention, columns_of
-from mta.keyed.leaves import Entry
 from mta.keyed.snapshot import KeyedSnapshot, Start, UnreadSnapshot
-from mta.keyed.standalone import AnyWindow, given_back, table_of
+from mta.keyed.standalone import extend, table_of
 from mta.keyed.table import ALL, STANDALONE, Lanes, Table, join
+from mta.keyed.work import events_of
 from mta.logs.base import Leaf, OnDuplicate
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import MARKS, Product, column_names, mark_of, with_missing
@@ -237,11 +237,6 @@ class Source:
             self.losses.note(_lane(leaves), clocks)
         return before, leaves
 
-    def give_up(self, left: int, leaves: Sequence[Leaf], last: int | None) -> int:
-        """Discard the events of a key; return how many have left, including these."""
-        self.losses.give_up(last)
-        return left + sum(leaf.count for leaf in leaves)
-
     def _needed(self, leaves: list[Leaf], clocks: np.ndarray | None) -> list[Leaf]:
         """Return leaves without the events that no previous window needs."""
         if not self._are_known or not leaves:
@@ -295,7 +290,7 @@ class Source:
 
 
 def carry(source: Source, bucket: Bucket) -> None:
-    """Add everything in a snapshot to a bucket, as one run.
+    """Add everything in a snapshot to a new bucket, as one run.
 
     If a store call fails, nothing has changed except for pages that no snapshot names, and a
     second attempt writes the same pages.
@@ -312,11 +307,9 @@ def carry(source: Source, bucket: Bucket) -> None:
 
     run = tree.pages.write(tree.number + 1, fed())
     tree.number += 1
-    tree.runs += [] if run is None else [run]
-    bucket.counts.keys += found[0]
-    bucket.counts.standalone += found[1]
-    if snapshot.expired is not None:
-        bucket.expired = max(snapshot.expired, bucket.expired or snapshot.expired)
+    tree.runs = [] if run is None else [run]
+    bucket.counts = replace(snapshot.counts, keys=found[0], standalone=found[1])
+    bucket.expired = snapshot.expired
 
 
 def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
@@ -325,22 +318,15 @@ def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
     columns = columns_of(kind.reader)
     plain = table.take(np.flatnonzero(table.marks != STANDALONE))
     rows = source.rows(plain.rows, plain.events, columns)
-    plain = kind.trimmed(
-        Table(schema, plain.keys, plain.marks, plain.left, plain.bounds, plain.times, rows)
-    )
+    plain = kind.trimmed(replace(plain, schema=schema, rows=rows))
     plain.marks[:] = ALL
-    grown = (
-        np.ones(len(plain), bool)
-        if not kind.vectorized
-        else plain.counts > kind.settings.promote_at
-    )
-    tables, standalone = [plain.take(np.flatnonzero(~grown))], _Standalone(bucket)
+    grown = plain.counts > (kind.settings.promote_at if kind.vectorized else -1)
+    tables = [plain.take(np.flatnonzero(~grown))]
     for place in np.flatnonzero(grown).tolist():
-        start, stop = int(plain.bounds[place]), int(plain.bounds[place + 1])
-        times = None if plain.times is None else plain.times[start:stop]
-        leaf = Leaf(0, schema.cut(plain.rows, start, stop), times, stop - start)
-        last = None if times is None else int(times[-1])
-        standalone.add(plain.keys.cut(place, place + 1), int(plain.left[place]), last, [leaf])
+        rows, times, count = events_of(plain, *plain.bounds[place : place + 2].tolist())
+        last, keys = None if times is None else int(times[-1]), plain.keys.cut(place, place + 1)
+        leaves = [Leaf(0, rows, times, count)]
+        tables.append(_standalone(bucket, keys, int(plain.left[place]), last, leaves))
     for place in table.standalone.tolist():
         keys = table.keys.cut(place, place + 1)
         last = None if table.times is None else int(table.newest()[place])
@@ -349,23 +335,21 @@ def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
         leaves = [Leaf(0, source.of_window(f, columns), f.times, f.count) for f in leaves]
         if leaves and kind.timed and leaves[0].times is None:
             if any(policy.needs_times for policy in kind.policies.values()):
-                left, leaves = source.give_up(left, leaves, last), []
+                source.losses.give_up(last)
+                left, leaves = left + sum(leaf.count for leaf in leaves), []
         elif _fits(bucket, last, leaves):
             tables.append(kind.trimmed(table_of(schema, keys, left, leaves, kind.timed)))
             continue
-        standalone.add(keys, left, last, leaves)
-    return join([*tables, *standalone.tables], late=False)
+        tables.append(_standalone(bucket, keys, left, last, leaves))
+    return join(tables, late=False)
 
 
 def _fits(bucket: Bucket, clock: int | None, leaves: Sequence[Leaf]) -> bool:
     """Return whether a key can be vectorized: few events, the newest of them at its clock."""
     kind, times = bucket.kind, leaves[-1].times if leaves else None
-    if (
-        not kind.vectorized
-        or not 0 < sum(leaf.count for leaf in leaves) <= kind.settings.promote_at
-    ):
-        return False
-    return not kind.timed or (times is not None and int(times[-1]) == clock)
+    few = 0 < sum(leaf.count for leaf in leaves) <= kind.settings.promote_at
+    is_newest = not kind.timed or (times is not None and int(times[-1]) == clock)
+    return kind.vectorized and few and is_newest
 
 
 def _lane(leaves: Sequence[Leaf]) -> Lanes:
@@ -375,36 +359,23 @@ def _lane(leaves: Sequence[Leaf]) -> Lanes:
     return Lanes(bounds, np.concatenate(times) if times else None)
 
 
-class _Standalone:
-    """Starts standalone windows with events, and collects their entries among the keys."""
-
-    def __init__(self, bucket: Bucket) -> None:
-        self._bucket = bucket
-        self.tables: list[Table] = []
-
-    def add(self, keys: Keys, left: int, last: int | None, leaves: Sequence[Leaf]) -> None:
-        """Add the window of a key; ``left`` events of the key precede the first event in it."""
-        bucket, schema = self._bucket, self._bucket.tree.layout.schema
-        events = sum(leaf.count for leaf in leaves)
-        window: AnyWindow = bucket.standalone.begin(keys.packed(0), events, bucket.generation)
-        for leaf in leaves:
-            rows = given_back(bucket.kind.reader, leaf.rows, leaf.count)
-            times = None if leaf.times is None else leaf.times.view("M8[us]")
-            window.extend(rows, times, "last")
-        if bucket.kind.settings.allowed_lateness is not None:
-            window.engine.intake.advance(last)  # after a retraction, later than the newest event
-            if isinstance(window, Window):
-                window.engine.pass_to(last)
-        times = None if not bucket.tree.layout.timed else np.array([last], "<i8")
-        entry = Table.of(schema, keys, np.array([0, 1]), times, schema.blank(1), STANDALONE)
-        entry.left[:] = left
-        entry.snapshots = [window.snapshot()]
-        self.tables.append(entry)
-
-
-def pending_after(source: Source) -> list[Entry]:
-    """Return the pages and windows that snapshots after a carry-over no longer need."""
-    return [*(run.pages() for run in source.snapshot.runs), *source.snapshots]
+def _standalone(
+    bucket: Bucket, keys: Keys, left: int, last: int | None, leaves: Sequence[Leaf]
+) -> Table:
+    """Start the window of a key with its events, which follow ``left`` others; return its entry."""
+    layout, events = bucket.tree.layout, sum(leaf.count for leaf in leaves)
+    window = bucket.standalone.begin(keys.packed(0), events, bucket.generation)
+    for leaf in leaves:
+        extend(bucket.kind, window, leaf.rows, leaf.times, leaf.count)
+    if bucket.kind.settings.allowed_lateness is not None:
+        window.engine.intake.advance(last)  # after a retraction, later than the newest event
+        if isinstance(window, Window):
+            window.engine.pass_to(last)
+    times = np.array([last], "<i8") if layout.timed else None
+    blank = layout.schema.blank(1)
+    entry = Table.of(layout.schema, keys, np.array([0, 1]), times, blank, STANDALONE)
+    entry.left[:], entry.snapshots = left, [window.snapshot()]
+    return entry
 
 
 def starts_after(

@@ -33,9 +33,6 @@ from mta.keyed.table import ALL, Table, folds
 from mta.logs.base import OnDuplicate
 from mta.monoids.base import AbstractMonoid, empties
 
-#: Returns how many events keys have at some times, for arrays of places of keys and of times.
-Existing = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
 
 @dataclass(slots=True)
 class Retractions:
@@ -52,34 +49,26 @@ class Retractions:
     """The places of keys with a retraction of an event of the same batch."""
 
 
-@dataclass(slots=True)
-class Resolved:
-    """Which retractions match an event."""
-
-    order: np.ndarray | None
-    """The new order of the rows of the batch; None if they keep their order."""
-    missing: np.ndarray
-    """Which rows, in their new order, are retractions without a match."""
-    own: np.ndarray
-    """Which rows, in their new order, retract an event of the same batch."""
-
-
 def resolve(
     codes: np.ndarray,
     times: np.ndarray,
     retracts: np.ndarray,
     on_duplicate: OnDuplicate,
-    existing: Existing,
+    existing: Callable[[np.ndarray, np.ndarray], np.ndarray],
     put_off: bool,
-) -> Resolved:
+) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
     """Resolve the retractions of a batch, whose rows are in order of key, time and arrival.
+
+    ``existing`` returns how many events keys, given by their places, have at some times. Returns
+    the new order of the rows, or None if they keep their order, and masks of them: which are
+    retractions without a match, and which retract an event of the same batch.
 
     ``put_off`` says that rows of one key and time have no order: retractions without another match
     retract events of the batch itself. Costs one step per row of the longest run of rows of one key
     and time.
     """
     if not len(codes):
-        return Resolved(None, np.zeros(0, bool), np.zeros(0, bool))
+        return None, np.zeros(0, bool), np.zeros(0, bool)
     changes = (codes[1:] != codes[:-1]) | (times[1:] != times[:-1])
     starts = np.flatnonzero(np.concatenate(([True], changes)))
     sizes = np.diff(np.append(starts, len(codes)))
@@ -89,9 +78,9 @@ def resolve(
     beside = on_duplicate == "append"
     missing, own = _simulate(first, lengths, before, retracts, beside)
     if not (put_off and missing.any()):
-        return Resolved(None, missing, own)
+        return None, missing, own
     order = np.lexsort((missing, np.repeat(np.arange(len(starts)), sizes)))
-    return Resolved(order, *_simulate(first, lengths, before, retracts[order], beside))
+    return order, *_simulate(first, lengths, before, retracts[order], beside)
 
 
 def _simulate(

@@ -35,7 +35,7 @@ from uuid import UUID
 import msgpack
 import numpy as np
 
-from mta.columns.reading import is_missing, plain
+from mta.columns.reading import is_missing, objects, plain
 from mta.errors import CorruptPage, InvalidTime, UnsuitableKey
 from mta.times import to_times
 
@@ -68,25 +68,16 @@ class BytesType(NamedTuple):
     unpack: Callable[[bytes], Any]
 
 
-def _bits(value: float) -> int:
-    bits: int = unpack("<q", pack("<d", value + 0.0))[0]
-    return bits
-
-
-def _double(bits: int) -> float:
-    value: float = unpack("<d", pack("<q", bits))[0]
-    return value
-
-
-def _of_time(value: time) -> int:
-    return (datetime.combine(_EPOCH, value) - _EPOCH) // _MICRO
-
-
 WHOLE: dict[str, WholeType] = {
     "int": WholeType("<i8", lambda n: n, lambda n: n),
     "bool": WholeType("?", int, bool),
-    "float": WholeType("<f8", _bits, _double),
-    "date": WholeType("<M8[D]", lambda day: (day - _EPOCH.date()).days, lambda n: _day(n)),
+    "float": WholeType(
+        "<f8", lambda x: unpack("<q", pack("<d", x + 0.0))[0],
+        lambda n: unpack("<d", pack("<q", n))[0],
+    ),
+    "date": WholeType(
+        "<M8[D]", lambda day: (day - _EPOCH.date()).days, lambda n: _EPOCH.date() + timedelta(n)
+    ),
     "datetime": WholeType(
         "<M8[us]", lambda moment: (moment - _EPOCH) // _MICRO, lambda n: _EPOCH + n * _MICRO
     ),
@@ -94,12 +85,11 @@ WHOLE: dict[str, WholeType] = {
         None, lambda moment: (moment - _EPOCH_UTC) // _MICRO, lambda n: _EPOCH_UTC + n * _MICRO
     ),
     "duration": WholeType("<m8[us]", lambda length: length // _MICRO, lambda n: n * _MICRO),
-    "time": WholeType(None, _of_time, lambda n: (_EPOCH + n * _MICRO).time()),
-}
-
-
-def _day(days: int) -> date:
-    return _EPOCH.date() + timedelta(days)
+    "time": WholeType(
+        None, lambda clock: (datetime.combine(_EPOCH, clock) - _EPOCH) // _MICRO,
+        lambda n: (_EPOCH + n * _MICRO).time(),
+    ),
+}  # fmt: skip
 
 
 def _digits(value: Decimal) -> bytes:
@@ -132,8 +122,6 @@ EXTENSIONS = {
     "date": 1, "datetime": 2, ZONED: 3, "duration": 4, "time": 5, "decimal": 6, "uuid": 7,
 }  # fmt: skip
 _EXTENDED = {code: kind for kind, code in EXTENSIONS.items()}
-#: The errors of unpacking bytes that ``packed_keys`` did not produce.
-_MALFORMED = (ValueError, TypeError, ArithmeticError, msgpack.UnpackException)
 ALLOWED = (
     "keys are integers, text, bytes, booleans, floats, decimals, dates, datetimes, durations, "
     "times of day, UUIDs, or tuples of these"
@@ -221,7 +209,7 @@ def unpacked(kind: str, packed: bytes) -> Any:
         if kind in WHOLE:
             return WHOLE[kind].unpack(int.from_bytes(packed, "little", signed=True))
         return BYTES[kind].unpack(packed)
-    except _MALFORMED as error:
+    except (ValueError, TypeError, ArithmeticError, msgpack.UnpackException) as error:
         raise CorruptPage(f"the bytes of a key are not a valid {kind}: {error!r}") from error
 
 
@@ -243,9 +231,7 @@ def column_of(kind: str, whole: np.ndarray) -> np.ndarray:
         return np.asarray(whole != 0)
     if dtype is not None:
         return np.array(whole.view(dtype))
-    found: np.ndarray = np.empty(len(whole), object)
-    found[:] = [unpacked(kind, bits) for bits in whole.view("V8").tolist()]
-    return found
+    return objects([unpacked(kind, bits) for bits in whole.view("V8").tolist()])
 
 
 def null_key() -> UnsuitableKey:

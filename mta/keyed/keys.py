@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgpack
 import numpy as np
 import xxhash
 
-from mta.columns.reading import NEVER_MISSING, is_missing
+from mta.columns.reading import NEVER_MISSING, is_missing, objects
 from mta.errors import UnsuitableKey
 from mta.kernels.native import bounds_of, bytes_of, group, inverse
 from mta.keyed.key_types import (
@@ -101,9 +100,7 @@ class Keys:
         """Return all keys as public values: an array of their type, or objects."""
         if self.is_whole:
             return column_of(self.kind, self.blob.view("<i8"))
-        found = np.empty(len(self), object)
-        found[:] = [self.at(place) for place in range(len(self))]
-        return found
+        return objects([self.at(place) for place in range(len(self))])
 
     def find(self, wanted: Keys) -> np.ndarray:
         """Return the place of each wanted key in these keys, -1 for a missing key."""
@@ -244,8 +241,7 @@ def _kind_of(found: Distinct, kind: str | None) -> str:
     """Return the kind of distinct keys; it must be ``kind`` if given. Raises UnsuitableKey."""
     if found.kind is None or kind in (None, found.kind):
         return found.kind or kind or "int"
-    odd = found.packed[0]
-    odd = unpacked(found.kind, odd.tobytes() if found.kind in WHOLE else odd)
+    odd = _in_order(found.kind, found.packed[:1])[0].at(0)
     raise UnsuitableKey(
         f"the key {odd!r:.60} is not of the same kind as earlier keys ({kind}): 1 and '1' are "
         "different keys, so convert the column first"
@@ -263,8 +259,11 @@ def _in_order(kind: str, packed: Any) -> tuple[Keys, np.ndarray]:
         bounds = _bounds_of_whole(len(blob))
         return Keys(kind, hashes[order], blob[order].view("u1"), bounds), order
     lengths = np.fromiter(map(len, packed), np.int64, len(packed))
-    every = _hashed(kind, np.frombuffer(b"".join(packed), "u1"), bounds_of(lengths))
-    return distinct_of(every, _order_of(every.hashes))[:2]
+    if int(lengths.max(initial=0)) > MAX_KEY_BYTES:
+        raise _too_long(kind, packed[int(lengths.argmax())])
+    hashes = np.fromiter(map(hash_of, packed), "u8", len(packed))
+    every = Keys(kind, hashes, np.frombuffer(b"".join(packed), "u1"), bounds_of(lengths))
+    return distinct_of(every, _order_of(hashes))[:2]
 
 
 def _order_of(hashes: np.ndarray) -> np.ndarray:
@@ -284,43 +283,17 @@ def _one(kind: str, packed: Any) -> Keys:
         raw = int(packed).to_bytes(8, "little", signed=True)
         hashes = np.array([mixed(int(packed) & _WORD_BITS)], "u8")
         return Keys(kind, hashes, np.frombuffer(raw, "u1"), _WORD)
-    bounds = np.array([0, len(packed)])
     if len(packed) > MAX_KEY_BYTES:
-        return _hashed(kind, np.frombuffer(packed, "u1"), bounds)  # raises the error
+        raise _too_long(kind, packed)
     hashes = np.array([hash_of(packed)], "u8")
-    return Keys(kind, hashes, np.frombuffer(packed, "u1"), bounds)
+    return Keys(kind, hashes, np.frombuffer(packed, "u1"), np.array([0, len(packed)]))
 
 
-def _hashed(kind: str, blob: np.ndarray, bounds: np.ndarray) -> Keys:
-    """Return keys from their bytes, in the given order."""
-    lengths = np.diff(bounds)
-    found = Keys(kind, np.zeros(len(lengths), "u8"), blob, bounds)
-    longest = int(lengths.max(initial=0))
-    if longest > MAX_KEY_BYTES:
-        odd = found.at(int(lengths.argmax()))
-        raise UnsuitableKey(
-            f"the key {odd!r:.60} has {longest} bytes; a key has at most {MAX_KEY_BYTES}: take a "
-            "digest of it"
-        )
-    if len(lengths) and int(lengths.min()) == longest:
-        found.hashes[:] = _hashes(blob[bounds[0] : bounds[-1]], len(lengths))
-    elif len(lengths):
-        # Keys of equal length are hashed together.
-        by_length = np.argsort(lengths, kind="stable")
-        lined = lengths[by_length]
-        cuts = [0, *(np.flatnonzero(np.diff(lined)) + 1).tolist(), len(lined)]
-        raw = found.bytes_at(bounds[by_length], lined)
-        ends = bounds_of(lined)
-        for start, stop in pairwise(cuts):
-            of = by_length[start:stop]
-            found.hashes[of] = _hashes(raw[ends[start] : ends[stop]], len(of))
-    return found
-
-
-def _hashes(raw: np.ndarray, count: int) -> np.ndarray:
-    """Return the hash of each of ``count`` pieces of equal length."""
-    pieces = raw.view(f"V{len(raw) // count}").tolist() if len(raw) else [b""] * count
-    return np.fromiter(map(hash_of, pieces), "u8", count)
+def _too_long(kind: str, packed: bytes) -> UnsuitableKey:
+    return UnsuitableKey(
+        f"the key {unpacked(kind, packed)!r:.60} has {len(packed)} bytes; a key has at most "
+        f"{MAX_KEY_BYTES}: take a digest of it"
+    )
 
 
 def mixed(words: Any) -> Any:
@@ -354,6 +327,10 @@ class Distinct(NamedTuple):
     """The keys as an array of integers, or as a list of bytes."""
     codes: np.ndarray
 
+    def of(self, rows: np.ndarray) -> Distinct:
+        """Return the keys of other rows, each of which repeats a row of these."""
+        return self._replace(codes=self.codes[rows])
+
 
 _NOTHING = Distinct(None, [], np.zeros(0, np.int64))
 
@@ -383,14 +360,8 @@ def common_codes(one: Any, other: Any) -> tuple[np.ndarray, np.ndarray]:
             f"keys are {found.kind} here and {others.kind} there, and so never equal: convert one "
             "of the columns first"
         )
-    if found.kind in WHOLE:
-        known = np.concatenate((found.packed, others.packed))
-        places = np.unique(known, return_inverse=True)[1]
-    else:
-        number: dict[bytes, int] = {}
-        every = [*found.packed, *others.packed]
-        places = np.array([number.setdefault(key, len(number)) for key in every])
-    return places[found.codes], places[len(found.packed) :][others.codes]
+    codes = _united([found, others]).codes
+    return codes[: len(found.codes)], codes[len(found.codes) :]
 
 
 def _joint(columns: list[np.ndarray]) -> np.ndarray:
@@ -457,12 +428,12 @@ def _of_pandas(column: Any) -> Distinct:
         if zone is not None:
             distinct = distinct.tz_convert(None)
         numbers = distinct.to_numpy(dtype=getattr(own, "numpy_dtype", None))
-        return _again(_of_array(numbers, zone is not None), codes)
+        return _of_array(numbers, zone is not None).of(codes)
     values = distinct.tolist()
     kinds = {value.__class__ for value in values}
     # pandas treats 1 and True as one value, and cuts text at a NUL character.
     certain = kinds == {bytes} or (kinds == {str} and "\0" not in "".join(column))
-    return _again(_of_objects(values), codes) if certain else _of_objects(column.tolist())
+    return _of_objects(values).of(codes) if certain else _of_objects(column.tolist())
 
 
 def _of_polars(column: Any) -> Distinct:
@@ -526,8 +497,8 @@ def _of_encoded(encoded: Any, name: str) -> Distinct:
         raw = _as_numpy(encoded.dictionary.cast("large_binary"))
         return Distinct(_OF_BYTES[name], raw.tolist(), codes)
     if name.startswith(("int", "uint")):
-        return _again(_of_array(_as_numpy(encoded.dictionary)), codes)
-    return _again(_of_objects(encoded.dictionary.to_pylist()), codes)
+        return _of_array(_as_numpy(encoded.dictionary)).of(codes)
+    return _of_objects(encoded.dictionary.to_pylist()).of(codes)
 
 
 #: For each unit, how many units equal how many microseconds.
@@ -538,8 +509,11 @@ def _of_dictionaries(column: Any) -> Distinct:
     """Return the keys of chunks; a unified dictionary may be too long for Arrow's indices."""
     chunks = column.chunks if hasattr(column, "chunks") else [column]
     parts = [_of_dictionary(c.dictionary, _as_numpy(c.indices)) for c in chunks if len(c)]
-    if len(parts) == 1:
-        return parts[0]
+    return parts[0] if len(parts) == 1 else _united(parts)
+
+
+def _united(parts: Sequence[Distinct]) -> Distinct:
+    """Return the keys of several columns of one kind, one after the other."""
     starts = np.cumsum([0, *(len(part.packed) for part in parts)]).tolist()
     codes = [part.codes + start for part, start in zip(parts, starts, strict=False)]
     kind = parts[0].kind
@@ -547,7 +521,7 @@ def _of_dictionaries(column: Any) -> Distinct:
         found = _of_whole(kind, np.concatenate([part.packed for part in parts]))
     else:
         found = _of_bytes(kind, [key for part in parts for key in part.packed])
-    return _again(found, np.concatenate(codes))
+    return found.of(np.concatenate(codes))
 
 
 def _of_dictionary(values: Any, codes: np.ndarray) -> Distinct:
@@ -555,13 +529,12 @@ def _of_dictionary(values: Any, codes: np.ndarray) -> Distinct:
     if len(codes) and int(codes.min()) < 0:
         raise null_key()
     used, places = np.unique(codes, return_inverse=True)
-    return _again(_distinct(values.take(used)), places)
+    return _distinct(values.take(used)).of(places)
 
 
 def _as_numpy(column: Any) -> np.ndarray:
-    found: np.ndarray = (
-        column.to_numpy() if hasattr(column, "chunks") else column.to_numpy(zero_copy_only=False)
-    )
+    given = {} if hasattr(column, "chunks") else {"zero_copy_only": False}
+    found: np.ndarray = column.to_numpy(**given)
     return found
 
 
@@ -622,9 +595,9 @@ def _of_whole(kind: str | None, column: np.ndarray) -> Distinct:
     return Distinct(kind, np.flatnonzero(seen) + least, ranks[wide - least])
 
 
-def _of_bytes(kind: str | None, packed: list[bytes]) -> Distinct:
-    """Return the keys of a list of bytes."""
-    places: dict[bytes, int] = {}
+def _of_bytes(kind: str | None, packed: list[Any]) -> Distinct:
+    """Return the keys of a list of bytes, or of other objects that are equal for equal keys."""
+    places: dict[Any, int] = {}
     codes = [places.setdefault(key, len(places)) for key in packed]
     return Distinct(kind, list(places), np.array(codes, np.int64))
 
@@ -639,10 +612,8 @@ def _of_objects(values: list[Any]) -> Distinct:
     if kind in WHOLE:
         return _of_whole(kind, packed_keys(kind, values))
     if kind == "text" or kind == "bytes":
-        # Equal objects are equal keys, so only distinct objects are packed.
-        places: dict[Any, int] = {}
-        codes = np.array([places.setdefault(v, len(places)) for v in values], np.int64)
-        return Distinct(kind, packed_keys(kind, list(places)), codes)
+        found = _of_bytes(kind, values)  # so that only distinct objects are packed
+        return found._replace(packed=packed_keys(kind, found.packed))
     found = _of_bytes(kind, packed_keys(kind, values))
     if kind == "tuple":
         _require_unequal(values, found.codes)
@@ -685,8 +656,3 @@ def _require_unequal(values: list[Any], codes: np.ndarray) -> None:
                 f"the key {value!r:.60} equals another key with parts of other types: 1, 1.0 "
                 "and True are different keys, so convert the parts first"
             )
-
-
-def _again(found: Distinct, codes: np.ndarray) -> Distinct:
-    """Return ``found`` with new rows: ``codes`` has a row of ``found`` for each."""
-    return found._replace(codes=found.codes[codes])

@@ -24,7 +24,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mta.columns.schemas import Rows
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.windows import CountWindow
 from mta.kernels.native import first_later
@@ -186,13 +185,16 @@ class Kind:
 
     def __post_init__(self) -> None:
         self.vectorized = is_vectorized(self.monoid, list(self.policies.values()))
-        observed = [each[1:] for policy in self.policies.values() for each in policy.observers]
-        self.reader = reader_of(self.monoid, observed)
+        self.reader = self.reading(self.monoid)
         settings = self.settings
         self.retention = Retention(
             self.policies, settings.allowed_lateness, settings.on_duplicate,
             settings.retain_for or 0,
         )  # fmt: skip
+
+    def reading(self, monoid: AbstractMonoid) -> AbstractMonoid:
+        """Return a monoid that reads what a monoid and the policies read."""
+        return reader_of(monoid, [o[1:] for p in self.policies.values() for o in p.observers])
 
     @property
     def corrects(self) -> bool:
@@ -218,12 +220,3 @@ class Kind:
 def columns_of(monoid: AbstractMonoid) -> Columns:
     """Return the stored columns of an event."""
     return list(monoid.stored) if isinstance(monoid, Product) else [("", repr(monoid.inputs))]
-
-
-def as_stored(own: AbstractMonoid, stored: AbstractMonoid, rows: Rows, count: int) -> Rows:
-    """Return rows of ``own`` with the columns of ``stored``; columns of marks are all True."""
-    if own is stored or not isinstance(own, Product):
-        return rows
-    found = dict(zip(columns_of(own), rows, strict=True))
-    here = np.ones(count, bool)
-    return tuple([found.get(column, here) for column in columns_of(stored)])

@@ -261,7 +261,7 @@ class Leaves:
 
     # --- finding --------------------------------------------------------------------------------
 
-    def find(self, keys: Keys, runs: Sequence[tuple[int, int]], late: bool) -> Table:
+    def find(self, runs: Sequence[tuple[int, int]], keys: Keys, late: bool) -> Table:
         """Return the entries of some keys in runs, the oldest run first; nothing for unknown keys.
 
         ``runs`` has the first page of each run, and the page after its last. ``late`` is as in

@@ -30,6 +30,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, pairwise, takewhile
 from typing import Any, Self, TypeVar
 
@@ -77,8 +78,6 @@ class Run:
 
     number: int
     weight: int
-    keys: int
-    events: int
     height: int
     top: Index
 
@@ -106,10 +105,7 @@ class Reached:
 
 
 class RunPages:
-    """Writes and reads runs as pages; the most recently read pages stay in memory.
-
-    ``page_bytes`` is the size of a page of keys, and ``cache_bytes`` that of the page cache.
-    """
+    """Writes and reads runs as pages; the most recently read ones stay in memory."""
 
     def __init__(
         self, store: PageStore, layout: TableLayout, page_bytes: int, cache_bytes: int
@@ -124,12 +120,10 @@ class RunPages:
     def write(self, number: int, tables: Iterable[Table]) -> Run | None:
         """Write tables as a run, if any; one ``put_many`` per table and per level."""
         found: list[Index] = []
-        weight = keys = events = 0
+        weight = 0
         for table in filter(len, tables):
             weights = table.weights
             weight += int(weights.sum())
-            keys += len(table)
-            events += table.events
             cuts = _cuts(table, weights, self.page_bytes)
             names = self.put(0, number, [table.cut(a, b) for a, b in pairwise(cuts)])
             oldest = np.minimum.reduceat(_newest_of(table), cuts[:-1])
@@ -143,7 +137,7 @@ class RunPages:
             names = self.put(height, number, [index.cut(at, at + FANOUT) for at in starts])
             oldest = np.minimum.reduceat(index.oldest, starts)
             index = Index(index.firsts[::FANOUT], digests(names), oldest)
-        return Run(number, weight, keys, events, height, index)
+        return Run(number, weight, height, index)
 
     def put(self, level: int, number: int, contents: Sequence[Table | Content]) -> list[bytes]:
         """Write pages, and return their names. One ``put_many``."""
@@ -218,24 +212,15 @@ class RunPages:
     def _opened(self, places: Sequence[Place], found: Sequence[Buffer]) -> Leaves:
         return Leaves(self.layout, [number for _, number, _ in places], found)
 
-    def of_keys(
-        self, runs: Sequence[tuple[int, Sequence[bytes]]], keys: Keys, late: bool
-    ) -> list[Table]:
-        """Return entries of keys in runs; one ``view_many``. Raises MissingPage and CorruptPage."""
-        return self._looked_into(runs, lambda leaves, spans: leaves.find(keys, spans, late))
-
-    def between(
-        self, runs: Sequence[tuple[int, Sequence[bytes]]], low: int, high: int | None, late: bool
-    ) -> list[Table]:
-        """Return the entries of all keys in a range of hashes, as ``of_keys`` does."""
-        return self._looked_into(runs, lambda leaves, spans: leaves.between(spans, low, high, late))
-
-    def _looked_into(
+    def look_into(
         self,
         runs: Sequence[tuple[int, Sequence[bytes]]],
         look: Callable[[Leaves, Sequence[tuple[int, int]]], Table],
     ) -> list[Table]:
-        """Return what ``look`` finds in the tables of runs, oldest first; [] without tables."""
+        """Return what ``look`` finds in the tables of runs, oldest first; [] without tables.
+
+        One ``view_many``. Raises MissingPage and CorruptPage.
+        """
         places = [(0, number, name) for number, names in runs for name in names]
         ends = bounds_of(np.array([len(names) for _, names in runs])).tolist()
         spans = [(start, stop) for start, stop in pairwise(ends) if start < stop]
@@ -387,8 +372,11 @@ class LSMTree:
         """Return stored events. One ``view_many`` per level. Raises MissingPage and CorruptPage."""
         reached = self._reach(lambda index: index.holding(keys.hashes))
         runs = [(run.number, levels[-1].names) for run, levels in reached]
-        found = self.pages.of_keys(runs, keys, self._late) if runs else []
-        return self._joined([*found, *(table.among(keys) for table in self.memtable)])
+        found = [table.among(keys) for table in self.memtable]
+        if runs:
+            look = partial(Leaves.find, keys=keys, late=self._late)
+            found = self.pages.look_into(runs, look) + found
+        return self._joined(found)
 
     def _joined(self, tables: Iterable[Table]) -> Table:
         found = [table for table in tables if len(table)]
@@ -439,7 +427,8 @@ class LSMTree:
             if runs:
                 pairs = zip(runs, leaves, strict=True)
                 names = [(run.number, index.between(low, high).tolist()) for run, index in pairs]
-                found = self.pages.between(names, low, high, self._late) + found
+                look = partial(Leaves.between, low=low, high=high, late=self._late)
+                found = self.pages.look_into(names, look) + found
             found = [table for table in found if len(table)]
             if found:
                 table = join(found, self._late)

@@ -32,17 +32,15 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.errors import EventsGone, InvalidTime
-from mta.frames.base import AbstractPolicy, Both
-from mta.frames.windows import CountWindow, TimeFrame
 from mta.kernels.native import first_later, order_by
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Kind
 from mta.keyed.standalone import AnyWindow, StandaloneWindows, put_answer
-from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table, take_or
+from mta.keyed.table import EXPIRED, STANDALONE, Table, take_or
 from mta.keyed.work import Asked, results_at, union_of
 from mta.monoids.base import AbstractMonoid, empties
 from mta.times import TimeUnit, are_many, moments_of
-from mta.windows.moments import UNKNOWN, gone
+from mta.windows.moments import gone
 
 
 class Answers(NamedTuple):
@@ -79,32 +77,6 @@ def gone_of(keys: Any, misses: np.ndarray, moments: np.ndarray) -> EventsGone:
     return gone(f"of the key {key!r} ", int(moments[place]))
 
 
-def first_rows(
-    policy: AbstractPolicy,
-    lanes: Lanes,
-    of: np.ndarray,
-    rows: np.ndarray,
-    moments: np.ndarray,
-) -> np.ndarray:
-    """Return the first row of windows that end with some rows.
-
-    ``of`` is the lane of each window, and never decreases. The first row is ``UNKNOWN`` if events
-    that have left may have been in the window.
-    """
-    if isinstance(policy, Both):
-        sides = policy.one, policy.other
-        found = [first_rows(side, lanes, of, rows, moments) for side in sides]
-        joined: np.ndarray = (np.maximum if policy.any_of else np.minimum)(*found)
-        return joined
-    starts = lanes.bounds[of]
-    if isinstance(policy, CountWindow):
-        places = rows + 1 - policy.end.rows - policy.size
-        return np.where(places >= starts, places, UNKNOWN)
-    assert isinstance(policy, TimeFrame) and lanes.times is not None
-    places = first_later(lanes.times, lanes.bounds, of, policy.starts(moments))
-    return np.where(places > starts, places, UNKNOWN)
-
-
 def answers(
     kind: Kind,
     monoid: AbstractMonoid,
@@ -124,8 +96,7 @@ def answers(
     asked for an earlier moment.
     """
     if moments is not None and not kind.timed:
-        raise InvalidTime("these windows store no times: leave out at=, or create them with "
-                          "timed=True")  # fmt: skip
+        raise InvalidTime("these windows store no times: leave out at=, or set timed=True")
     count = len(codes)
     found = Answers([empties(monoid, count) for _ in kind.policies], np.zeros(count, bool))
     if not len(table):
@@ -137,9 +108,8 @@ def answers(
     rows = np.flatnonzero(is_known & (marks < STANDALONE) & (table.counts[places] > 0))
     if len(rows):
         asked = None if moments is None else moments[rows]
-        parts, found.gone[rows] = in_lanes(kind, monoid, table, places[rows], asked)
-        for out, part in zip(found.outputs, parts, strict=True):
-            monoid.outputs.put_at(out, rows, part)
+        misses = put_in_lanes(kind, monoid, table, places[rows], asked, found.outputs, rows)
+        found.gone[rows] = misses
     for at in np.flatnonzero(is_known & (marks == STANDALONE)).tolist():
         place = int(places[at])
         window = window_of(table, place)
@@ -175,11 +145,12 @@ def _expired(
     return found
 
 
-def in_lanes(
-    kind: Kind, monoid: AbstractMonoid, table: Table, of: np.ndarray, moments: np.ndarray | None
-) -> tuple[list[Rows], np.ndarray]:
-    """Return the results of keys at places ``of`` in a table, and which miss events."""
-    outputs, misses = monoid.outputs, np.zeros(len(of), bool)
+def put_in_lanes(
+    kind: Kind, monoid: AbstractMonoid, table: Table, of: np.ndarray, moments: np.ndarray | None,
+    outputs: list[Rows], places: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """Write the results of keys, the lanes ``of`` a table, to places; return which miss events."""
+    misses = np.zeros(len(of), bool)
     order = np.argsort(of, kind="stable") if moments is None else order_by(of, moments)
     of = of[order]
     rows = table.bounds[of + 1] - 1
@@ -191,10 +162,9 @@ def in_lanes(
     some = np.flatnonzero(rows >= table.bounds[of])
     asked = None if moments is None else moments[some]
     found = results_at(kind, table, of[some], np.full(len(some), -1), rows[some], asked)
-    results = [empties(monoid, len(of)) for _ in found.outputs]
-    for out, part in zip(results, found.outputs, strict=True):
-        outputs.put_at(out, order[some], part)
-    return results, misses
+    for out, part in zip(outputs, found.outputs, strict=True):
+        monoid.outputs.put_at(out, places[order[some]], part)
+    return misses
 
 
 def _missing(
@@ -204,9 +174,9 @@ def _missing(
     newest = table.newest()[of]
     misses: np.ndarray = (table.left[of] > 0) & (moments < kind.retention.horizons(newest))
     if misses.any():
-        policies = kind.policies.values()
-        known = [first_rows(policy, table.lanes, of, rows, moments) for policy in policies]
-        misses &= np.minimum.reduce(known) == UNKNOWN
+        policies, lanes = kind.policies.values(), table.lanes
+        starts = [lanes.starts(policy, of, rows, moments, exact=True) for policy in policies]
+        misses &= np.minimum.reduce(starts) < table.bounds[of]
     return misses
 
 
@@ -264,10 +234,8 @@ def _answer_lanes(
     """Answer the questions of vectorized keys."""
     if not len(rows):
         return
-    monoid, keys = kind.monoid, np.unique(questions.of[rows])
+    keys = np.unique(questions.of[rows])
     late = kind.settings.allowed_lateness is not None
     union, _ = union_of(known, at[keys], new.take(keys), late)
     of = np.searchsorted(keys, questions.of[rows])
-    found, _ = in_lanes(kind, monoid, union, of, questions.times[rows])
-    for out, part in zip(questions.outputs, found, strict=True):
-        monoid.outputs.put_at(out, rows, part)
+    put_in_lanes(kind, kind.monoid, union, of, questions.times[rows], questions.outputs, rows)

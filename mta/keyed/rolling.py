@@ -34,17 +34,11 @@ from mta.frames.base import AbstractPolicy, by_rows, require_answerable
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels.native import bounds_of, group, inverse, order_by
 from mta.keyed.keys import codes_of, common_codes
-from mta.keyed.moments import in_lanes
+from mta.keyed.moments import put_in_lanes
 from mta.keyed.table import Table
 from mta.keyed.windows import KeyedWindows
 from mta.monoids.base import AbstractMonoid, empties
-from mta.monoids.basic import (
-    ArgMax,
-    ArgMin,
-    CheckedSum,
-    Max,
-    Min,
-)
+from mta.monoids.basic import ArgMax, ArgMin, CheckedSum, Max, Min
 from mta.monoids.nulls import CountValues, SkipNulls
 from mta.monoids.product import (
     Aggregations,
@@ -56,12 +50,7 @@ from mta.monoids.product import (
     result_name,
     skipping,
 )
-from mta.monoids.text import (
-    Collect,
-    CollectDistinct,
-    MaxText,
-    MinText,
-)
+from mta.monoids.text import Collect, CollectDistinct, MaxText, MinText
 from mta.times import Duration, TimeUnit, is_duration, require_unit, to_count, to_times
 from mta.windows.settings import Nan, Nulls
 from stores import StoreLike
@@ -138,9 +127,10 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
     names = [] if by is None else _key_names(by)
     times_of = [] if on is None else _names([on], "on=", 'on="time"')
     require_unit(time_unit)
-    values = Values.read(nulls, nan, min_samples)
+    values = Values(nulls, nan)
+    if min_samples is not None:
+        min_samples = to_count(min_samples, "min_samples", 0)
     windows = window if isinstance(window, Mapping) else {"": window}
-    named = windows is window
     policies = {name: _policy(size) for name, size in windows.items()}
     _require_times(on, policies, at, frame)
     pairs = pairs_of(aggregations)
@@ -160,15 +150,17 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
         settings["promote_at"] = min(max(len(table), 1), 1 << 24)
     # A unique name, because the store may have other windows.
     rowwise = {name: by_rows(policy) for name, policy in policies.items()}
-    of_all = rowwise if named else rowwise[""]
-    product, given = values.product(typed), {n: values.given(c) for n, c in columns.items()}
+    of_all = rowwise if windows is window else rowwise[""]
+    product = skipping(Product(typed), min_samples=min_samples)
+    assert isinstance(product, Product)
+    given = {n: c.accepted() if nulls == "accept" else c.given() for n, c in columns.items()}
     rows = KeyedWindows(product, of_all, store, f"rolling-{uuid4().hex}", **settings)
     moments = None if at is None else _times(asked, on, time_unit)
     with _discarded(rows, product, given):
         if moments is None or times is None:
             found = _swept(rows, keys, given, times)
         else:
-            found = answered(rows, Events(keys, given, times), asked_keys, moments, _CHUNK)
+            found = answered(rows, Events(keys, given, times), asked_keys, moments)
     # All events of a time precede its questions, so questions need no peers.
     alone = times is None or moments is not None
     last_peers = None if alone or times is None else _last_peers(policies, keys, times)
@@ -231,21 +223,15 @@ def _asked(at: Any, table: Frame, needed: Sequence[str]) -> Frame:
 
 @dataclass(frozen=True)
 class Values:
-    """How to treat nulls and NaN."""
+    """How to treat nulls and NaN. Raises ValueError for invalid choices."""
 
     nulls: Nulls
     nan: Nan
-    min_samples: int | None
 
-    @classmethod
-    def read(cls, nulls: Nulls, nan: Nan, min_samples: int | None) -> Values:
-        """Read the arguments. Raises ValueError and TypeError for invalid ones."""
-        for name, value, choices in (("nulls", nulls, Nulls), ("nan", nan, Nan)):
+    def __post_init__(self) -> None:
+        for name, value, choices in (("nulls", self.nulls, Nulls), ("nan", self.nan, Nan)):
             if value not in get_args(choices):
                 raise ValueError(f"{name} is one of {get_args(choices)}, not {value!r}")
-        if min_samples is not None:
-            min_samples = to_count(min_samples, "min_samples", 0)
-        return cls(nulls, nan, min_samples)
 
     @property
     def judged(self) -> Nulls:
@@ -278,15 +264,6 @@ class Values:
             return table, columns
         fewer = table.rows(~bad)
         return fewer, self.columns(fewer, read, pairs)[1]
-
-    def product(self, typed: Pairs) -> Product:
-        found = skipping(Product(typed), min_samples=self.min_samples)
-        assert isinstance(found, Product)
-        return found
-
-    def given(self, column: Column) -> Any:
-        """Return a column in the form that windows accept."""
-        return column.accepted() if self.nulls == "accept" else column.given()
 
 
 def _null(name: str, what: str, mask: np.ndarray, choice: str) -> InvalidValue:
@@ -509,19 +486,16 @@ class Events(NamedTuple):
     times: np.ndarray
 
 
-def answered(
-    windows: KeyedWindows, events: Events, keys: np.ndarray, moments: np.ndarray, chunk: int
-) -> Any:
+def answered(windows: KeyedWindows, events: Events, keys: np.ndarray, moments: np.ndarray) -> Any:
     """Return the results of keys at moments, in windows that contain only these events.
 
-    With a store, a batch has ``chunk`` rows. Costs a sort by key and time, then 0.2 us per
-    question and aggregation. Raises UnsupportedOperation if a policy reads values, and the errors
-    of ``KeyedWindows.extend``.
+    Costs a sort by key and time, then 0.2 us per question and aggregation. Raises
+    UnsupportedOperation if a policy reads values, and the errors of ``KeyedWindows.extend``.
     """
     for policy in windows.bucket.kind.policies.values():
         require_answerable(policy)
-    if windows.store is not None and len(events.keys) and len(events.keys) + len(keys) > chunk:
-        return _in_parts(windows, events, keys, moments, chunk)
+    if windows.store is not None and len(events.keys) and len(events.keys) + len(keys) > _CHUNK:
+        return _in_parts(windows, events, keys, moments)
     values = events.values or range(len(events.keys))
     batch = windows.read(events.keys, values, events.times.view("M8[us]"))
     kind, monoid, times = windows.bucket.kind, windows.monoid, batch.times
@@ -534,23 +508,19 @@ def answered(
     known = np.flatnonzero(of >= 0)
     known = known[by_key_and_time(of[known], moments[known], len(batch.keys))]
     outputs = [empties(monoid, len(of)) for _ in kind.policies]
-    found, _ = in_lanes(kind, monoid, table, of[known], moments[known])
-    for out, part in zip(outputs, found, strict=True):
-        monoid.outputs.put_at(out, known, part)
+    put_in_lanes(kind, monoid, table, of[known], moments[known], outputs, known)
     return windows.as_columns(outputs)
 
 
-def _in_parts(
-    windows: KeyedWindows, events: Events, keys: np.ndarray, moments: np.ndarray, chunk: int
-) -> Any:
+def _in_parts(windows: KeyedWindows, events: Events, keys: np.ndarray, moments: np.ndarray) -> Any:
     """Return the same results, in parts by time; events precede questions of the same time."""
     every = np.concatenate((events.keys, keys))
     times = np.concatenate((events.times, moments))
     asks = np.arange(len(every)) >= len(events.keys)
     order = np.argsort(times, kind="stable")
     parts, answers = [], []
-    for start in range(0, len(order), chunk):
-        rows = order[start : start + chunk]
+    for start in range(0, len(order), _CHUNK):
+        rows = order[start : start + _CHUNK]
         is_asked = asks[rows]
         # The values of questions are ignored, so use those of the first event.
         of_events = np.where(is_asked, 0, rows)

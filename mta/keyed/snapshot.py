@@ -1,7 +1,7 @@
 """The format of a snapshot of keyed windows: everything that is not in pages, at most 64 KiB.
 
 snapshot = body digest                              (as for a window: ``mta.pages``)
-body     = msgpack array [magic, version, window, kind, monoid, policies, timed, lateness,
+body     = msgpack array [magic, version, window, kind, monoid, policies, timed, spans,
            number, counts, expired, runs, memtable, pending, changed]
 magic    = "mta-keyed"
 version  = 1
@@ -10,15 +10,15 @@ kind     = type of the keys, one of those in ``mta.keyed.key_types``, or nil if 
 monoid   = [text, 16-byte fingerprint]
 policies = array of [name, text, 16-byte fingerprint]; a single policy has the name ""
 timed    = whether pages contain times
-lateness = microseconds, or nil if events must come in order; [late, asked] if events are retained
-           for questions, or if one of the two settings had a smaller value earlier
-late     = [lateness, [earlier value in microseconds, last moment at which it applied], ...]
-asked    = [retain_for, [earlier value in microseconds, last moment at which it applied], ...]
+spans    = [late, asked]
+late     = [lateness in microseconds, or nil if events must come in order; earlier ...]
+asked    = [retain_for in microseconds, earlier ...]
+earlier  = [a smaller value in microseconds, the last moment at which it applied]
 number   = number of the newest run so far
 counts   = [keys, keys with a standalone window, accepted events, late events, invalid events,
            events ahead of the clock]
 expired = nil, or the latest moment at which the windows of an expired key became empty
-runs     = array of [number, weight, keys, events, height, index], the oldest first
+runs     = array of [number, weight, height, index], the oldest first
 memtable = nil, or a table that is too small for pages, encoded as a page of run 0
            (``mta.keyed.leaves``)
 pending  = pages to delete with later snapshots (``mta.keyed.lsm``)
@@ -111,17 +111,13 @@ class KeyedSnapshot:
 
     def encode(self) -> bytes:
         """Encode the snapshot as bytes. Raises NotPageable for values that are not plain data."""
-        runs = [
-            [r.number, r.weight, r.keys, r.events, r.height, leaves.dump(r.top)] for r in self.runs
-        ]
+        runs = [[run.number, run.weight, run.height, leaves.dump(run.top)] for run in self.runs]
         memtable = None
         if self.memtable is not None:
             assert self.kind is not None
             layout = TableLayout(self.window, self.kind, self.memtable.schema, self.timed)
             memtable = leaves.encode_table(layout, _MEMTABLE, self.memtable)
-        lateness: Any = self.lateness
-        if self.retain_for or self.earlier or self.earlier_asked:
-            lateness = [[lateness, *self.earlier], [self.retain_for, *self.earlier_asked]]
+        spans = [[self.lateness, *self.earlier], [self.retain_for, *self.earlier_asked]]
         groups = [
             [snapshots, leaves.dump_entries(entries)] for snapshots, entries in self.pending.groups
         ]
@@ -129,7 +125,7 @@ class KeyedSnapshot:
             MAGIC, VERSION,
             [
                 self.window, self.kind, self.monoid, self.policies, self.timed,
-                lateness, self.number, astuple(self.counts), self.expired, runs, memtable, groups,
+                spans, self.number, astuple(self.counts), self.expired, runs, memtable, groups,
                 [self.columns, self.changes, [[n, *s] for n, s in self.starts.items()]],
             ]
         )  # fmt: skip
@@ -182,28 +178,25 @@ def _validated(values: list[Any]) -> UnreadSnapshot:
     match values:
         case [
             str(window), str() | None as kind, [str(name), bytes(fingerprint)],
-            list(policies), bool(timed), (int() | None | [[int(), *_], [int(), *_]]) as lateness,
+            list(policies), bool(timed), [[lateness, *earlier], [retain_for, *earlier_asked]],
             number, counts, expired, list(runs), (bytes() | None) as memtable, list(groups),
             [list(columns), changes, list(starts)],
         ]:  # fmt: skip
-            late: Any
-            asked: Any
-            late, asked = lateness if isinstance(lateness, list) else [[lateness], [0]]
+            pass
         case _:
             raise corrupt("its fields are of the wrong number or types")
     (of_counts,) = _entries("counts", [counts], *[_is_number] * len(fields(Counts)))
-    of_runs = _entries("runs", runs, *[_is_number] * 5, list)
+    of_runs = [
+        Run(of, weight, height, leaves.load(Index.load, *top))
+        for of, weight, height, top in _entries("runs", runs, *[_is_number] * 3, list)
+    ]
     of_starts = _entries("starts", starts, str, _is_time_or_nil, _is_number)
     of_groups = _entries("pending deletions", groups, _is_number, list)
     snapshot = KeyedSnapshot(
         window, kind, (name, fingerprint), _entries("policies", policies, str, str, bytes), timed,
-        late[0], asked[0], _entries("lateness", late[1:], _is_number, _is_time),
-        _entries("retention", asked[1:], _is_number, _is_time), number, Counts(*of_counts), expired,
-        [
-            Run(of, weight, keys, events, height, leaves.load(Index.load, *index))
-            for of, weight, keys, events, height, index in of_runs
-        ],
-        None,
+        lateness, retain_for, _entries("lateness", earlier, _is_number, _is_time),
+        _entries("retention", earlier_asked, _is_number, _is_time), number, Counts(*of_counts),
+        expired, of_runs, None,
         PendingDeletions([], [(count, leaves.load_entries(each)) for count, each in of_groups]),
         _entries("columns", columns, str, str), changes,
         {name: Start(moment, known) for name, moment, known in of_starts},

@@ -15,10 +15,11 @@ starts with about ten of them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -30,18 +31,10 @@ from mta.errors import CorruptSnapshot, EventsGone, PartialBatch, SnapshotMismat
 from mta.evaluators.fiba import FiBA
 from mta.frames.base import AbstractPolicy
 from mta.keyed.keys import Keys
-from mta.keyed.kind import Kind, Retention
+from mta.keyed.kind import Kind
 from mta.keyed.table import ALL, STANDALONE, Table, join
-from mta.keyed.work import (
-    Asked,
-    Boundaries,
-    Found,
-    Work,
-    events_of,
-    unanswered,
-    union_of,
-)
-from mta.logs.base import Leaf, OnDuplicate
+from mta.keyed.work import Asked, Boundaries, Found, Work, events_of, unanswered, union_of
+from mta.logs.base import Leaf
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LeafReader, LevelLog
 from mta.logs.ranges import events_in, leaves_from
@@ -49,8 +42,8 @@ from mta.monoids.base import AbstractMonoid, as_output
 from mta.monoids.product import Product, result_name
 from mta.pages import NAME_BYTES, OBJECT_BYTES
 from mta.triggers.rules import EveryCount
-from mta.windows import moments
 from mta.windows.engine import by_time
+from mta.windows.moments import FAR, result_at
 from mta.windows.opaque import restore_opaque
 from mta.windows.shared import SharedWindows
 from mta.windows.window import Window
@@ -208,13 +201,13 @@ class StandaloneWindows:
                 touched[packed] = window
                 if grown_now:
                     retained = work.retained(place)
-                    _extend(self.kind, window, *retained)
+                    extend(self.kind, window, *retained)
                     moved.append(retained[-1])
                     continue
                 if self.kind.vectorized and marks[place] != STANDALONE and at >= 0:
                     start, stop = work.known.bounds[at : at + 2].tolist()
                     if start < stop:
-                        _extend(self.kind, window, *events_of(work.known, start, stop))
+                        extend(self.kind, window, *events_of(work.known, start, stop))
                 length = window.engine.taken()
                 left = int(work.left[place])
                 work.before[place] = left + window.engine.structure().back
@@ -350,8 +343,7 @@ class _KeyBatch:
 
     def _given(self, start: int, stop: int) -> tuple[Any, np.ndarray | None]:
         """Return new events in the form that a window accepts."""
-        rows, times, count = events_of(self._work.new, start, stop)
-        return given_back(self.kind.reader, rows, count), _moments(times)
+        return _given(self.kind, *events_of(self._work.new, start, stop))
 
     def _take_in(self, start: int, stop: int) -> None:
         """Add new events to the window, and collect the result after each."""
@@ -416,7 +408,7 @@ class _KeyBatch:
         """Add events and the retractions from ``first`` to ``last`` in turn; collect results."""
         taken, times, done, end = self._work.taken, self.times, self.start, self.stop
         assert taken is not None and times is not None
-        own = _OwnEvents(self.kind.settings.on_duplicate)
+        own, appends = Counter[int](), self.kind.settings.on_duplicate == "append"
         revises = self.want in ("changed", "newest")
         for at in range(first, last + 1):
             slot = int(taken.slots[at]) if at < last else end
@@ -426,17 +418,18 @@ class _KeyBatch:
                     self._parts.append(self._revised(done, slot, moment))
                 else:
                     self._take_in(done, slot)
-                own.add(times[done:slot])
+                came = times[done:slot].tolist()
+                own.update(came if appends else [time for time in {*came} if not own[time]])
                 done = slot
             if moment is None:
                 break
             with suppress(EventsGone):  # the event is of this batch, and has left already
                 self.window.retract(np.datetime64(moment, "us"))
-            own.retract(moment)
+            own[moment] -= own[moment] > 0
             if revises:
                 until = int(taken.times[at + 1]) if at + 1 < last else None
                 if done < end and (until is None or taken.slots[at + 1] > done):
-                    until = int(times[done]) + (own.on_duplicate == "append")
+                    until = int(times[done]) + appends
                 self._again(max(moment, int(taken.floors[at])), until, own)
         if self.want == "now":
             outputs = unanswered(self.kind, 1)
@@ -467,39 +460,24 @@ class _KeyBatch:
         every = Found.joined(self._parts, monoid, len(self.kind.policies))
         self._parts = [every.take(monoid, every.lasts)]
 
-    def _again(self, time: int, until: int | None, own: _OwnEvents) -> None:
-        """Collect results of earlier batches' events from ``time`` on, and before ``until``."""
+    def _again(self, time: int, until: int | None, own: Counter[int]) -> None:
+        """Collect results of events from ``time`` on and before ``until``, except ``own`` ones.
+
+        ``own`` has the number of the batch's events at each time, which are the last ones there.
+        """
         again = by_time(self.window.engine.structure(), FiBA).again(time, until)
         if again is None:
             return
-        monoid, old = self.kind.monoid, own.others(again.times)
+        monoid, is_old = self.kind.monoid, np.ones(len(again.times), bool)
+        for moment, count in own.items():
+            first, stop = (
+                int(again.times.searchsorted(moment, side)) for side in ("left", "right")
+            )
+            is_old[max(first, stop - count) : stop] = False
+        old = np.flatnonzero(is_old)
         outputs, rows = monoid.outputs.take(again.outputs, old), monoid.inputs.take(again.rows, old)
         of, nowhere = np.full(len(old), self.place), np.full(len(old), -1)
         self._parts.append(Found(of, nowhere, [outputs], again.times[old], rows))
-
-
-class _OwnEvents:
-    """The number of events of one key in a batch, by time."""
-
-    def __init__(self, on_duplicate: OnDuplicate) -> None:
-        self.on_duplicate, self.counts = on_duplicate, dict[int, int]()
-
-    def add(self, times: np.ndarray) -> None:
-        for time in times.tolist():
-            count = self.counts.get(time, 0) if self.on_duplicate == "append" else 0
-            self.counts[time] = count + 1
-
-    def retract(self, time: int) -> None:
-        if self.counts.get(time):
-            self.counts[time] -= 1
-
-    def others(self, times: np.ndarray) -> np.ndarray:
-        """Return the places in ``times`` of events of earlier batches."""
-        found = np.ones(len(times), bool)
-        for time, count in self.counts.items():
-            first, stop = (int(times.searchsorted(time, side)) for side in ("left", "right"))
-            found[max(first, stop - count) : stop] = False
-        return np.flatnonzero(found)
 
 
 # --- entries and results ------------------------------------------------------------------------
@@ -524,10 +502,17 @@ def table_of(schema: Schema, keys: Keys, left: int, leaves: Iterable[Leaf], time
     return table
 
 
-def _extend(
-    kind: Kind, window: AnyWindow, rows: Rows, times: np.ndarray | None, count: int
-) -> None:
-    window.extend(given_back(kind.reader, rows, count), _moments(times), "last")
+def extend(kind: Kind, window: AnyWindow, rows: Rows, times: np.ndarray | None, count: int) -> None:
+    """Add stored events to a window."""
+    window.extend(*_given(kind, rows, times, count), "last")
+
+
+def _given(
+    kind: Kind, rows: Rows, times: np.ndarray | None, count: int
+) -> tuple[Any, np.ndarray | None]:
+    """Return stored events in the form that a window accepts."""
+    moments = None if times is None else times.view("M8[us]")
+    return given_back(kind.reader, rows, count), moments
 
 
 def given_back(monoid: AbstractMonoid, rows: Rows, count: int) -> Any:
@@ -538,32 +523,19 @@ def given_back(monoid: AbstractMonoid, rows: Rows, count: int) -> Any:
     return range(count) if isinstance(rows, tuple) and not rows else as_given(rows, monoid.inputs)
 
 
-def _moments(times: np.ndarray | None) -> np.ndarray | None:
-    return None if times is None else times.view("M8[us]")
-
-
-def result_at(
-    window: AnyWindow, name: str, policy: AbstractPolicy, moment: int, retention: Retention,
-    left: bool,
-) -> tuple[Any, bool]:  # fmt: skip
-    """Return the result of a window at a moment, and whether it misses events that have left.
-
-    ``left`` says that events of the key had left before the window started.
-    """
-    newest = window.engine.intake.last_time
-    horizon = moments.FAR if newest is None else int(retention.horizons(np.array([newest]))[0])
-    return moments.result_at(
-        window.engine, policy, moment, lambda: current(window, name), horizon, left
-    )
-
-
 def put_answer(
     kind: Kind, window: AnyWindow, moment: int, left: bool, outputs: list[Rows], at: int
 ) -> bool:
-    """Write the results of a window at a moment to row ``at``; return whether they miss events."""
-    missing = False
+    """Write the results of a window at a moment to row ``at``; return whether they miss events.
+
+    ``left`` says that events of the key had left before the window started.
+    """
+    engine, missing = window.engine, False
+    newest = engine.intake.last_time
+    horizon = FAR if newest is None else int(kind.retention.horizons(np.array([newest]))[0])
     for (name, policy), out in zip(kind.policies.items(), outputs, strict=True):
-        result, misses = result_at(window, name, policy, moment, kind.retention, left)
+        now = partial(current, window, name)
+        result, misses = result_at(engine, policy, moment, now, horizon, left)
         missing |= misses
         kind.monoid.outputs.put(out, at, as_output(result))
     return missing

@@ -302,16 +302,6 @@ class Lanes:
     bounds: np.ndarray
     times: np.ndarray | None
 
-    @cached_property
-    def keys(self) -> np.ndarray:
-        """Return the key of each row."""
-        return np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds))
-
-    def fronts(self, policy: AbstractPolicy, rows: np.ndarray) -> np.ndarray:
-        """Return where the windows that end with some rows start; one search per row and policy."""
-        times = None if self.times is None else self.times[rows]
-        return self.frame_at(policy, self.keys[rows], rows, times)[0]
-
     def frame_at(
         self, policy: AbstractPolicy, keys: np.ndarray, rows: np.ndarray, times: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -322,7 +312,7 @@ class Lanes:
         time.
         """
         end, stops = policy.end, rows + 1
-        starts = self._starts(policy, keys, rows, times)
+        starts = self.starts(policy, keys, rows, times)
         if end.delay:
             assert times is not None and self.times is not None
             found = first_later(self.times, self.bounds, keys, times - end.delay)
@@ -331,20 +321,24 @@ class Lanes:
             stops = np.maximum(stops - end.rows, self.bounds[keys])
         return np.minimum(starts, stops, out=starts), stops
 
-    def _starts(
-        self, policy: AbstractPolicy, keys: np.ndarray, rows: np.ndarray, times: np.ndarray | None
-    ) -> np.ndarray:
-        """Return a new array of where frames start, at or after the first row of the key."""
+    def starts(
+        self, policy: AbstractPolicy, keys: np.ndarray, rows: np.ndarray, times: np.ndarray | None,
+        exact: bool = False,
+    ) -> np.ndarray:  # fmt: skip
+        """Return a new array of where frames start, at or after the first row of the key.
+
+        If ``exact``, a frame that may contain earlier events starts before that row.
+        """
         if isinstance(policy, Both):
-            sides = [self._starts(p, keys, rows, times) for p in (policy.one, policy.other)]
+            sides = [self.starts(p, keys, rows, times, exact) for p in (policy.one, policy.other)]
             joined: np.ndarray = (np.maximum if policy.any_of else np.minimum)(*sides)
             return joined
         if isinstance(policy, CountWindow):
             starts: np.ndarray = rows + (1 - policy.end.rows - policy.size)
-            np.maximum(starts, self.bounds[keys], out=starts)
-            return starts
+            return starts if exact else np.maximum(starts, self.bounds[keys], out=starts)
         assert isinstance(policy, TimeFrame) and times is not None and self.times is not None
-        return first_later(self.times, self.bounds, keys, policy.starts(times))
+        found = first_later(self.times, self.bounds, keys, policy.starts(times))
+        return found - (found == self.bounds[keys]) if exact else found
 
 
 def folds(

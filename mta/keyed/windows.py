@@ -29,11 +29,11 @@ from mta.errors import (
 )
 from mta.evaluators.coverage import Coverage
 from mta.frames.base import AbstractPolicy, lifetime_of
+from mta.kernels.native import sort_within
 from mta.keyed.bucket import Batch, Bucket
 from mta.keyed.changes import (
     Source,
     carry,
-    pending_after,
     require_observed,
     require_suitable,
     starts_after,
@@ -42,15 +42,15 @@ from mta.keyed.changes import (
 )
 from mta.keyed.coverage import incomplete
 from mta.keyed.keys import Keys, read_key, read_keys
-from mta.keyed.kind import Kind, as_stored, columns_of
+from mta.keyed.kind import Kind, columns_of
 from mta.keyed.moments import Questions, answers, gone_of, paired
 from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
-from mta.keyed.standalone import AnyWindow, given_back, open_window
+from mta.keyed.standalone import AnyWindow, extend, open_window
 from mta.keyed.table import EXPIRED, Table
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import require_joins
 from mta.monoids.base import AbstractMonoid, any_of
-from mta.monoids.product import reader_of, require_distinct, result_columns
+from mta.monoids.product import Product, require_distinct, result_columns
 from mta.pages import NAME
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What, what_of
@@ -382,27 +382,24 @@ class KeyedWindows(Publishable):
         return Batch(keys, codes, rows, times, invalid, retracts=marks, ahead=ahead, asks=asks)
 
     def as_stored(self, rows: Rows, count: int) -> Rows:
-        """Return rows in the form that a bucket stores, for the monoid and the policies."""
-        return as_stored(self.reader, self._kind.reader, rows, count)
+        """Return rows in the form that a bucket stores; columns of marks are all True."""
+        own, stored = self.reader, self._kind.reader
+        if own is stored or not isinstance(own, Product):
+            return rows
+        found, here = dict(zip(columns_of(own), rows, strict=True)), np.ones(count, bool)
+        return tuple([found.get(column, here) for column in columns_of(stored)])
 
     @property
     def reader(self) -> AbstractMonoid:
         """Return the monoid that reads new events."""
-        if self._kind.monoid is self.monoid:
-            return self._kind.reader
-        observers = [each[1:] for p in self._kind.policies.values() for each in p.observers]
-        return reader_of(self.monoid, observers)
+        kind = self._kind
+        return kind.reader if kind.monoid is self.monoid else kind.reading(self.monoid)
 
     # --- results ----------------------------------------------------------------------------------
 
     @alone
     def query(
-        self,
-        keys: Any,
-        at: Any = None,
-        *,
-        partial: bool = False,
-        time_unit: TimeUnit | None = None,
+        self, keys: Any, at: Any = None, *, partial: bool = False, time_unit: TimeUnit | None = None
     ) -> Any:
         """Return the result of a key's window, or an array of results for a list of keys.
 
@@ -468,8 +465,7 @@ class KeyedWindows(Publishable):
                 return deepcopy(window)
             return window.restore_like(known.snapshots[0] or window.snapshot())
         window = open_window(self._kind, known.keys.packed(0), paged=False)
-        times = None if known.times is None else known.times.view("M8[us]")
-        window.extend(given_back(self._kind.reader, known.rows, known.events), times, "last")
+        extend(self._kind, window, known.rows, known.times, known.events)
         return window
 
     def _known(self, key: Any) -> Table:
@@ -666,7 +662,8 @@ class KeyedWindows(Publishable):
         source = self._take(unread, self.store, unread.snapshot.changes + 1)
         if source is not None:
             self.bucket.tree.pending = source.snapshot.pending
-            self.bucket.tree.pending.fresh += pending_after(source)
+            pages = [run.pages() for run in source.snapshot.runs]
+            self.bucket.tree.pending.fresh += [*pages, *source.snapshots]
 
     @alone
     def take_over(self, snapshot: bytes, store: StoreLike) -> None:
@@ -708,8 +705,6 @@ class KeyedWindows(Publishable):
         if store is self.store and found.window == self.name:
             bucket.tree.number = found.number
         carry(source, bucket)
-        bucket.counts = replace(found.counts, keys=bucket.counts.keys,
-                                standalone=bucket.counts.standalone)  # fmt: skip
         self._note_spans(found)
         self._starts = starts_after(source, kind.reader, kind.policies)
         return source
@@ -766,10 +761,9 @@ class KeyedWindows(Publishable):
         for table in self.bucket.tree.everything():
             count += len(table)
             standalone += len(table.standalone)
-            if table.times is not None and table.events:
-                steps = np.diff(table.times) < 0
-                if (steps & (np.diff(table.lanes.keys) == 0)).any():
-                    raise InvariantViolation("events of a key are out of order")
+            of = np.repeat(np.arange(len(table)), table.counts)
+            if table.times is not None and sort_within(table.times, of) is not None:
+                raise InvariantViolation("events of a key are out of order")
             for place in table.standalone.tolist():
                 self.bucket.standalone.window(table, place).check()
         if (count, standalone) != (counts.keys, counts.standalone):

@@ -330,7 +330,7 @@ def results_at(
         lanes, lifted = table.lanes, monoid.lift_rows(table.rows, table.events)
         asked = moments
         if asked is None and table.times is not None:
-            asked = _at(table.times, rows)
+            asked = table.times[rows]
         for policy in kind.policies.values():
             starts, stops = lanes.frame_at(policy, of, rows, asked)
             full = starts < stops
@@ -349,14 +349,6 @@ def results_at(
         return Found(of, at, outputs, moments)
     times = None if table.times is None else table.times[rows]
     return Found(of, at, outputs, times, monoid.inputs.take(table.rows, rows))
-
-
-def _at(column: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return some rows of a column, or the column itself if these are all rows in order."""
-    if len(rows) == len(column) and rows[0] == 0 and (rows[1:] > rows[:-1]).all():
-        return column
-    found: np.ndarray = column[rows]
-    return found
 
 
 def unanswered(kind: Kind, count: int) -> list[Rows]:
