@@ -234,7 +234,7 @@ class FingerMachine(TreeMachine):
 def test_a_tree_is_a_list(machine: type[TreeMachine], arities: tuple[int, int | None]) -> None:
     """Each machine has rows of either form, and so has each arity."""
     columnar = (ARITIES.index(arities) % 2 == 0) == (machine is TreeMachine)
-    run_machine(machine, 6, steps=25, arities=arities, columnar=columnar)
+    run_machine(machine, 4, steps=25, arities=arities, columnar=columnar)
 
 
 # --- seeded: larger trees -----------------------------------------------------------------------
