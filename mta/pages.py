@@ -308,11 +308,7 @@ def seal(magic: str, version: int, values: list[Any]) -> bytes:
 
 
 def unseal(
-    data: bytes,
-    magic: str,
-    version: int,
-    what: str,
-    validated: Callable[[list[Any]], _Kind],
+    data: bytes, magic: str, version: int, what: str, validated: Callable[[list[Any]], _Kind]
 ) -> _Kind:
     """Decode a snapshot of any kind: return ``validated(values)`` for the values in its body.
 
@@ -491,15 +487,14 @@ class StorePager(Pager):
 
     def read_many(self, places: Sequence[Place]) -> list[Group]:
         keys = [key_of(self._window, *place) for place in places]
-        found = {key: self.store.peek(key) for key in keys} if self.reads_ahead else {}
-        missing = [key for key in keys if found.get(key) is None]
-        self.waited = bool(missing)
         place_of = dict(zip(keys, places, strict=True))
 
         def opened(pages: Mapping[str, Any]) -> dict[str, Group | CorruptPage | None]:
             return {key: self._opened(*place_of[key], data) for key, data in pages.items()}
 
-        groups = opened({key: data for key, data in found.items() if data is not None})
+        groups = opened({key: self.store.peek(key) for key in keys} if self.reads_ahead else {})
+        missing = [key for key in keys if groups.get(key) is None]
+        self.waited = bool(missing)
         if missing:
             groups |= self.store.view_many(
                 missing, lambda pages: opened(dict(zip(missing, pages, strict=True)))
@@ -538,12 +533,8 @@ class StorePager(Pager):
 
     def prefetched(self, level: int, number: int, name: bytes) -> Group | None:
         data = self.store.peek(key_of(self._window, level, number, name))
-        if data is None:
-            return None
-        try:
-            return decode(data, self._window, level, number, name, self._layout_of(level))
-        except CorruptPage:  # ``read`` raises this error
-            return None
+        group = self._opened(level, number, name, data)
+        return group if isinstance(group, Group) else None  # ``read`` raises the error
 
 
 class RetiredPages:
@@ -776,14 +767,9 @@ class LeafParts:
             start = self._first + index * self.size - leaf.dropped
             gone = max(0, -start)
             held = leaf.group(start + gone, start + self.size)
-            found = _cut(schema, self._pager.read_again(*place), gone)
+            page = self._pager.read_again(*place)
+            times = None if page.times is None else page.times[gone:]
+            found = Group(schema.cut(page.rows, gone, page.count), times, [], page.count - gone)
             one, other = (encode("", 0, 0, group, self._layout) for group in (found, held))
             if one != other:
                 raise InvariantViolation(f"part {index} of the last leaf contains other events")
-
-
-def _cut(schema: Schema, group: Group, start: int) -> Group:
-    """Return the events of a group from ``start`` on."""
-    times = None if group.times is None else group.times[start:]
-    rows = schema.cut(group.rows, start, group.count)
-    return Group(rows, times, [], group.count - start)

@@ -77,11 +77,14 @@ def to_plain(value: Any, classes: Mapping[str, Callable[..., Any]]) -> Any:
         return {type(value).__name__: [to_plain(each, classes) for each in value]}
     if isinstance(value, Mapping):
         return {"map": [[str(name), to_plain(each, classes)] for name, each in value.items()]}
+    if isinstance(value, timedelta | np.timedelta64):
+        return {"us": int(np.timedelta64(value, "us").astype("i8"))}
+    if type(value) is Decimals:
+        return {"decimals": value.places}
     if isinstance(value, type) and value in TYPES.values():
         return {"type": value.__name__}
-    for tag, (matches, dump, _) in _TAGS.items():
-        if matches(value):
-            return {tag: dump(value)}
+    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        return {"dtype": np.dtype(value).str}
     raise NoRecipe(f"{value!r:.80} is not plain data")
 
 
@@ -91,21 +94,22 @@ def from_plain(value: Any, classes: Mapping[str, Callable[..., Any]], depth: int
         raise ValueError("a recipe is nested too deeply")
     if type(value) in _PLAIN:
         return value
-    match value:
-        case {"recipe": data, **rest} if not rest:
+    match list(value.items()) if isinstance(value, dict) else []:
+        case [("recipe", data)]:
             return rebuilt(data, classes, depth + 1)
-        case {"list": list(items), **rest} if not rest and len(items) <= _ITEMS:
-            return [from_plain(each, classes, depth + 1) for each in items]
-        case {"tuple": list(items), **rest} if not rest and len(items) <= _ITEMS:
-            return tuple([from_plain(each, classes, depth + 1) for each in items])
-        case {"map": list(items), **rest} if not rest and len(items) <= _ITEMS:
+        case [("list" | "tuple" as tag, list(items))] if len(items) <= _ITEMS:
+            found = [from_plain(each, classes, depth + 1) for each in items]
+            return found if tag == "list" else tuple(found)
+        case [("map", list(items))] if len(items) <= _ITEMS:
             return {str(name): from_plain(each, classes, depth + 1) for name, each in items}
-        case {"type": str(name), **rest} if not rest and name in TYPES:
+        case [("type", str(name))] if name in TYPES:
             return TYPES[name]
-    if isinstance(value, dict) and len(value) == 1:
-        ((tag, data),) = value.items()
-        if tag in _TAGS:
-            return _TAGS[tag][2](data)
+        case [("us", int(micros))]:
+            return timedelta(microseconds=micros)
+        case [("decimals", int(places))]:
+            return Decimals(places)
+        case [("dtype", str(text))] if (dtype := np.dtype(text)).kind in "biufmM":
+            return dtype
     raise ValueError(f"a recipe has {value!r:.80}, which is not an argument")
 
 
@@ -121,40 +125,6 @@ def rebuilt(recipe: Any, classes: Mapping[str, Callable[..., Any]], depth: int =
                 **{str(key): from_plain(each, classes, depth) for key, each in kwargs.items()},
             )
     raise ValueError(f"not a recipe of {', '.join(classes)}: {recipe!r:.80}")
-
-
-def _is_duration(value: Any) -> bool:
-    return isinstance(value, timedelta | np.timedelta64)
-
-
-def _micros(value: timedelta | np.timedelta64) -> int:
-    return int(np.timedelta64(value, "us").astype("i8"))
-
-
-def _dtype(text: str) -> np.dtype[Any]:
-    found = np.dtype(text)
-    if found.kind not in "biufmM":
-        raise ValueError(f"a recipe has the dtype {text!r}")
-    return found
-
-
-#: For each tag: which values have it, how they are written, and how they are read.
-_TAGS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], Callable[[Any], Any]]] = {
-    "us": (_is_duration, _micros, lambda micros: timedelta(microseconds=int(micros))),
-    "decimals": (
-        lambda value: type(value) is Decimals,
-        lambda value: value.places,
-        lambda places: Decimals(int(places)),
-    ),
-    "dtype": (
-        lambda value: (
-            isinstance(value, np.dtype)
-            or (isinstance(value, type) and issubclass(value, np.generic))
-        ),
-        lambda value: np.dtype(value).str,
-        _dtype,
-    ),
-}
 
 
 # --- names of users' functions --------------------------------------------------------------------

@@ -294,7 +294,7 @@ def to_times(values: Any, unit: TimeUnit | None = None) -> np.ndarray:
 
     An array of datetime64[us] is checked, but not copied.
     """
-    return _read(values, unit)[0]
+    return read_times(values, unit)[0]
 
 
 def are_many(given: Any) -> bool:
@@ -333,25 +333,18 @@ def in_unit(values: Any, unit: TimeUnit | None) -> Any:
     return values if unit is None or values is None else to_times(values, unit).view("M8[us]")
 
 
-def read_times(values: Any) -> tuple[np.ndarray, bool]:
+def read_times(values: Any, unit: TimeUnit | None = None) -> tuple[np.ndarray, bool]:
     """Return times as ``to_times`` does, and whether they never decrease."""
-    found, in_order = _read(values, None)
-    return found, are_in_order(found) if in_order is None else in_order
-
-
-def _read(values: Any, unit: TimeUnit | None) -> tuple[np.ndarray, bool | None]:
-    """Return times, and whether they never decrease if that is already known; otherwise None."""
     array = _as_array(values)
     if array.dtype.kind == "M":
         return _of_datetimes(array)
-    return _to_micros(array, unit), None
+    found = _to_micros(array, unit)
+    return found, are_in_order(found)
 
 
 def _as_array(values: Any) -> np.ndarray:
-    if type(values).__module__.startswith("pyarrow") and hasattr(values, "to_numpy"):
-        if values.null_count:
-            raise InvalidTime(f"{values.null_count} times are null; drop these events first")
-        values = values.to_numpy() if hasattr(values, "chunks") else values.to_numpy(False)
+    if type(values).__module__.startswith("pyarrow") and getattr(values, "null_count", False):
+        raise InvalidTime(f"{values.null_count} times are null; drop these events first")
     if getattr(getattr(values, "dtype", None), "tz", None) is not None:  # pandas with a zone
         values = getattr(values, "dt", values).tz_convert(None)
     try:
@@ -389,10 +382,10 @@ def _to_micros(array: np.ndarray, unit: TimeUnit | None) -> np.ndarray:
     return micros
 
 
-def _of_datetimes(array: np.ndarray) -> tuple[np.ndarray, bool | None]:
+def _of_datetimes(array: np.ndarray) -> tuple[np.ndarray, bool]:
     """Convert datetime64 of any unit, without numpy's silent overflow beyond int64."""
     if not len(array):
-        return np.zeros(0, "<i8"), None
+        return np.zeros(0, "<i8"), True
     unit, step = np.datetime_data(array.dtype)
     whole: np.ndarray = array.astype(array.dtype.newbyteorder("="), copy=False).view("i8")
     in_order = are_in_order(whole)
@@ -447,8 +440,7 @@ def clock(micros: int) -> str:
 # --- time zones -----------------------------------------------------------------------------------
 
 
-_SECOND = 1_000_000
-_DAY = 86_400 * _SECOND
+_DAY = UNITS["day"]
 #: No zone has two transitions within this many microseconds.
 _STEP = 7 * _DAY // 2
 #: The first and last year of Python's datetimes, with a margin.
@@ -466,9 +458,8 @@ class Zone:
             self._zone: tzinfo = UTC if name == "UTC" else ZoneInfo(name)
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:
             raise ValueError(
-                f"no time zone {name!r} is known here: give a name of the time zone database, "
-                "such as "
-                "'Europe/Berlin' (where a system has no database, pip install tzdata)"
+                f"no time zone {name!r} is known here: give a name of the time zone database, such "
+                "as 'Europe/Berlin' (where a system has no database, pip install tzdata)"
             ) from error
         self.name = name
         #: The transitions of each year that was looked up, and the offset after each.
@@ -530,11 +521,9 @@ class Zone:
 
     def _changed(self, begin: int, end: int, offset: int) -> int:
         """Return the first full second after ``begin`` with another offset; ``end`` has one."""
-        seconds = range(begin // _SECOND, end // _SECOND + 1)
-        return (
-            seconds[bisect_left(seconds, True, key=lambda s: self._offset(s * _SECOND) != offset)]
-            * _SECOND
-        )
+        seconds = range(begin // MICROSECONDS, end // MICROSECONDS + 1)
+        at = bisect_left(seconds, True, key=lambda s: self._offset(s * MICROSECONDS) != offset)
+        return seconds[at] * MICROSECONDS
 
     def _offset(self, time: int) -> int:
         moment = _EPOCH + timedelta(microseconds=time)

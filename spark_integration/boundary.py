@@ -102,11 +102,7 @@ def boundary_aggregate(  # noqa: PLR0913 (public: explicit keywords)
         return grouped.applyInPandasWithState(
             work.advance_stream, schema, "state binary", "append", GroupStateTimeout.NoTimeout
         )
-
-    def whole(rows: pd.DataFrame) -> pd.DataFrame:
-        return work.advance(None, rows)[1]
-
-    return grouped.applyInPandas(whole, schema)
+    return grouped.applyInPandas(lambda rows: work.advance(None, rows)[1], schema)
 
 
 @dataclass(frozen=True)
@@ -149,33 +145,23 @@ class _Work:
             )
         columns = [rows[name].to_numpy() for name in self.values]
         new, count = self.monoid.rows(columns[0] if len(columns) == 1 else tuple(columns))
-        found = window.extend(self._joined(kept, held, new, count))
+        if held:
+            joined = inputs.new(held + count)
+            inputs.put_many(joined, 0, kept)
+            inputs.put_many(joined, held, new)
+            new = joined
+        found = window.extend(new)
         ends = np.arange(self.range - 1, held + count, self.slide) - held
         out = rows[[*self.keys, self.time]].iloc[ends].copy()
         out[self.result] = found
         # The next window starts one slide after the last one that ended, or else with the stored
         # values.
         first = len(ends) * self.slide
-        room = inputs.new(held + count - first)
-        left = max(held - first, 0)
-        if left:
-            inputs.put_many(room, 0, inputs.cut(kept, first, held))
-        inputs.put_many(room, left, inputs.cut(new, max(first - held, 0), count))
-        payloads = [list(one) for one in inputs.dump(room)]
+        rest = inputs.cut(new, first, held + count)
+        payloads = [list(one) for one in inputs.dump(rest)]
         return pack([VERSION, int(times[-1]), held + count - first, payloads]), out
 
-    def _joined(self, kept: Any, held: int, new: Any, count: int) -> Any:
-        """Return the stored and the new values as one column."""
-        if not held:
-            return new
-        inputs = self.monoid.inputs
-        room = inputs.new(held + count)
-        inputs.put_many(room, 0, kept)
-        inputs.put_many(room, held, new)
-        return room
-
     def _read(self, state: bytes | None) -> tuple[int, int, Any]:
-        """Return the newest time, the number of values, and the values."""
         if state is None:
             return 0, 0, None
         try:

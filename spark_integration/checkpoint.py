@@ -62,10 +62,7 @@ def query_id(checkpoint: Path) -> str:
 
 
 def saved_snapshots(spark: SparkSession, checkpoint: Path, store_url: str) -> list[bytes]:
-    """Return the snapshots of all buckets' windows after the last committed batch.
-
-    Raises CorruptState and StateMismatch.
-    """
+    """Return the snapshots after the last committed batch; raises CorruptState, StateMismatch."""
     states = states_by_bucket(spark, checkpoint, store_url).values()
     return [State.decode(state).snapshot for state in states]
 
@@ -124,11 +121,8 @@ def _read_state(spark: SparkSession, checkpoint: Path, variable: str | None = No
 
 
 def _readable(checkpoint: Path) -> Path:
-    """Return a path of the folder that Spark's reader of states can open.
-
-    For a folder "my query", the reader looks for "my%20query" (Spark 4.0 to 4.3).
-    """
-    quoted = "%" in checkpoint.as_uri()
+    """Return a path of the folder that Spark's reader of states can open."""
+    quoted = "%" in checkpoint.as_uri()  # Spark 4.0 to 4.3 look for "my%20query", not "my query"
     return Path(_link_to(checkpoint).name, "checkpoint") if quoted else checkpoint
 
 

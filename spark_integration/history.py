@@ -85,8 +85,8 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
             of_bucket = from_blobs(blob.as_buffer() for blob in rows.column(BLOB))
             with store_of(plan.store) as pages:
                 snapshot = _snapshot(of_bucket, plan, pages, cutover)
-                part = plan.of_bucket(number).part
-                digest = b"" if part is None else part.put(pages, snapshot)
+                part = plan.part and replace(plan.part, bucket=number)
+                digest = part.put(pages, snapshot) if part else b""
                 put_starts(
                     pages, name, {number: Start(plan.buckets, cutover, plan.fixed, snapshot)}
                 )

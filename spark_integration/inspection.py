@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from pyspark.sql import SparkSession
 
@@ -17,17 +18,13 @@ from mta.columns.schemas import shown_column
 from mta.errors import MissingPage, SnapshotMismatch
 from mta.evaluators.coverage import Incomplete
 from mta.frames.base import AbstractPolicy
-from mta.keyed.coverage import later
+from mta.keyed.coverage import latest
 from mta.keyed.key_types import text_of
-from mta.keyed.standalone import AnyWindow, given_back
-from mta.logs.levels.search import SegmentedWindow
+from mta.keyed.standalone import AnyWindow
+from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations, result_name, skipping
-from spark_integration.checkpoint import (
-    last_batch,
-    open_pages,
-    ping_home,
-    saved_snapshots,
-)
+from mta.published.views import events_of
+from spark_integration.checkpoint import last_batch, open_pages, ping_home, saved_snapshots
 from spark_integration.errors import InvalidRequest
 from spark_integration.options import policies_of
 from spark_integration.request import make_product
@@ -109,16 +106,12 @@ def events_of_key(
         window = inside.window(key)
         if window is None:
             raise KeyError(f"the key {key!r} has no window; inspect_query lists all keys")
-        monoid = window.engine.monoid
-        frames = []
-        for rows, times, count in _parts(window):
-            named = given_back(monoid, rows, count)
-            values = (
-                {n: shown_column(c) for n, c in named.items()} if isinstance(named, dict) else {}
-            )
-            moments = {} if times is None else {"time": times.astype("<i8").view("M8[us]")}
-            frames.append(pd.DataFrame({**moments, **values}, index=range(count)))
-        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+        structure: Any = window.engine.structure()
+        count = structure.back - structure.front
+        values, times = events_of(window, count)
+        named = {n: shown_column(c) for n, c in values.items()} if isinstance(values, dict) else {}
+        moments = {} if times is None else {"time": times.view("M8[us]")}
+        return pd.DataFrame({**moments, **named}, index=range(count))
 
     return _looked(checkpoint, store, aggregations, window, look)
 
@@ -135,7 +128,7 @@ def _looked(
     for _ in range(LOOKS):
         before = _progress(folder)
         try:
-            with _Inside(folder, store, aggregations, window) as inside:
+            with _opened(folder, store, aggregations, window) as inside:
                 return look(inside)
         except MissingPage as error:
             if _progress(folder) == before:
@@ -153,117 +146,84 @@ def _progress(checkpoint: Path) -> tuple[int, int]:
     return last_batch(checkpoint / "offsets"), last_batch(checkpoint / "commits")
 
 
+@contextmanager
+def _opened(
+    folder: Path, store: str, aggregations: Aggregations | None, window: Policies | None
+) -> Iterator[_Inside]:
+    if (aggregations is None) != (window is None):
+        raise InvalidRequest("results need both the aggregations and the window of the query")
+    session = SparkSession.getActiveSession()
+    if session is None:
+        raise InvalidRequest("reading the checkpoint needs an active Spark session: create one")
+    if not (folder / "state").is_dir():
+        raise InvalidRequest(f"{folder} is not a checkpoint of a query with state")
+    ping_home(store)
+    snapshots = saved_snapshots(session, folder, store)
+    monoid = None if aggregations is None else skipping(make_product(aggregations))
+    with open_pages(session, folder, store) as pages:
+        yield _Inside(snapshots, pages, monoid, window)
+
+
+@dataclass(frozen=True)
 class _Inside:
     """An open checkpoint: its snapshots, and the store that has their pages."""
 
-    def __init__(
-        self,
-        checkpoint: str | Path,
-        store: str,
-        aggregations: Aggregations | None,
-        window: Policies | None,
-    ) -> None:
-        if (aggregations is None) != (window is None):
-            raise InvalidRequest("results need both the aggregations and the window of the query")
-        session = SparkSession.getActiveSession()
-        if session is None:
-            raise InvalidRequest("reading the checkpoint needs an active Spark session: create one")
-        folder = Path(checkpoint)
-        if not (folder / "state").is_dir():
-            raise InvalidRequest(f"{folder} is not a checkpoint of a query with state")
-        ping_home(store)
-        self.snapshots = saved_snapshots(session, folder, store)
-        self._pages = open_pages(session, folder, store)
-        self._monoid = None if aggregations is None else skipping(make_product(aggregations))
-        self._policy = window
-
-    def __enter__(self) -> _Inside:
-        self._store: PageStore = self._pages.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._pages.__exit__(*error)
+    snapshots: list[bytes]
+    store: PageStore
+    monoid: AbstractMonoid | None
+    policy: Policies | None
 
     def windows(self) -> Iterator[tuple[Any, SnapshotSummary, dict[str, Any]]]:
         """Yield every key with its window and its results."""
         for snapshot in self.snapshots:
-            found = list(OpaqueKeys(snapshot, self._store).summaries())
+            found = list(OpaqueKeys(snapshot, self.store).summaries())
             results = self._results(snapshot, [key for key, _ in found])
             for at, (key, summary) in enumerate(found):
                 yield key, summary, {name: column[at] for name, column in results.items()}
 
     def incomplete(self) -> list[Incomplete]:
         """Return the incomplete results; each is complete once it is complete in every bucket."""
-        found: dict[tuple[str, str], Incomplete] = {}
-        for snapshot in self.snapshots:
-            for each in OpaqueKeys(snapshot, self._store).incomplete():
-                key = each.window, each.aggregation
-                found[key] = later(found.get(key, each), each)
-        return list(found.values())
+        keyed = (OpaqueKeys(snapshot, self.store) for snapshot in self.snapshots)
+        return latest(each for one in keyed for each in one.incomplete())
 
     def window(self, key: Any) -> AnyWindow | None:
         """Return a key's window, only for reading."""
         for snapshot in self.snapshots:
             windows = self._restored(snapshot)
-            assert windows is not None
             if key in windows:
                 return windows.window(key)
         return None
 
-    def _restored(self, snapshot: bytes) -> KeyedWindows | None:
-        if self._monoid is None or self._policy is None:
-            return None
-        known = OpaqueKeys(snapshot, self._store).snapshot
-        asked = policies_of(self._policy)
+    def _restored(self, snapshot: bytes) -> KeyedWindows:
+        assert self.monoid is not None and self.policy is not None
+        known = OpaqueKeys(snapshot, self.store).snapshot
+        asked = policies_of(self.policy)
         own = {name: policy.fingerprint for name, policy in asked.items()}
         written = {name: fingerprint for name, _, fingerprint in known.policies}
-        if (known.monoid[1], written) != (self._monoid.fingerprint, own):
+        if (known.monoid[1], written) != (self.monoid.fingerprint, own):
             # Restoring with other policies would write pages, but this code must only read.
             texts = {name: text for name, text, _ in known.policies}
             raise SnapshotMismatch(
                 f"the query's windows compute {known.monoid[0]} over {texts}, not "
-                f"{self._monoid.name} over {asked}: give the query's own policies and "
+                f"{self.monoid.name} over {asked}: give the query's own policies and "
                 "aggregations, with the types of their columns, such as Max('int64')"
             )
-        late: dict[str, Any] = (
-            {} if known.lateness is None else {"allowed_lateness": known.lateness / 1e6}
-        )
+        late = None if known.lateness is None else known.lateness / 1e6
         return KeyedWindows.restore(
-            snapshot, self._monoid, self._policy, self._store, timed=known.timed, **late
+            snapshot, self.monoid, self.policy, self.store, timed=known.timed, allowed_lateness=late
         )
 
     def _results(self, snapshot: bytes, keys: list[Any]) -> dict[str, Any]:
-        windows = self._restored(snapshot)
+        windows = None if self.monoid is None else self._restored(snapshot)
         if windows is None or not keys:
             return {}
         found = windows.query(keys)
-        return _by_column(found if isinstance(self._policy, Mapping) else {"": found})
-
-
-def _by_column(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    return {
-        result_name(alias, window): column
-        for window, results in found.items()
-        for alias, column in results.items()
-    }
-
-
-def _parts(window: AnyWindow) -> Iterator[tuple[Any, np.ndarray | None, int]]:
-    """Yield a window's events, leaf by leaf: input rows, times, and count."""
-    structure: Any = window.engine.structure()
-    inputs = window.engine.monoid.inputs
-    if isinstance(structure, SegmentedWindow):
-        for group, start, stop in structure.leaves():
-            times = None if group.times is None else group.times[start:stop]
-            yield inputs.cut(group.rows, start, stop), times, stop - start
-        return
-    position = structure.front
-    while position < structure.back:
-        leaf = structure.leaf(position)
-        start, stop = position - leaf.first, min(leaf.count, structure.back - leaf.first)
-        times = None if leaf.times is None else leaf.times[start:stop]
-        yield inputs.cut(leaf.rows, start, stop), times, stop - start
-        position = leaf.first + stop
+        by_window = found if isinstance(self.policy, Mapping) else {"": found}
+        return {
+            result_name(alias, window): column
+            for window, results in by_window.items()
+            for alias, column in results.items()
+        }
 
 
 def _moment(micros: int | None) -> Any:

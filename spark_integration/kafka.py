@@ -106,16 +106,9 @@ def check_topic(
         )
     given = {name.removeprefix("kafka."): value for name, value in (options or {}).items()
              if name.startswith("kafka.")}  # fmt: skip
-    settings = jvm.java.util.Properties()
-    for name, value in {
-        "bootstrap.servers": servers,
-        "default.api.timeout.ms": str(milliseconds),
-        "request.timeout.ms": str(milliseconds),
-        **given,
-    }.items():
-        settings.setProperty(name, value)
+    limits = dict.fromkeys(("default.api.timeout.ms", "request.timeout.ms"), str(milliseconds))
     try:
-        client = admin.create(settings)
+        client = admin.create({"bootstrap.servers": servers, **limits, **given})
         try:
             client.describeTopics([name.strip() for name in topic.split(",")]).allTopicNames().get()
         finally:
@@ -187,26 +180,17 @@ def parse_messages(
     parsed = messages.withColumn("event", F.from_json(text, kind)).withColumn(
         _TEXT, F.when(incomplete, F.from_json(text, texts, {"columnNameOfCorruptRecord": _TEXT}))
     )
-    of_text, of_fields = [*_faults_of_text(text)], [*_faults_of_fields(kind, optional)]
+    of_text, of_fields = [("no message", text.isNull())], [*_faults_of_fields(kind, optional)]
+    if INSTALLED >= (4, 0):
+        of_text.append(("no UTF-8", ~F.is_valid_utf8(text)))
     reason = F.coalesce(_first(of_text), F.when(incomplete, _first(of_fields)))
     usable = F.count_if(F.col("reason").isNull()).alias(READABLE)
     counts = (F.count_if(F.col("reason") == why).alias(why) for why, _ in [*of_text, *of_fields])
     return parsed.withColumn("reason", reason).drop(_TEXT).observe(metrics, usable, *counts)
 
 
-#: A reason, and whether it applies.
-_Fault = tuple[str, Column]
-
-
-def _faults_of_text(text: Column) -> Iterator[_Fault]:
-    """Yield the reasons why a message is not text."""
-    yield "no message", text.isNull()
-    if INSTALLED >= (4, 0):
-        yield "no UTF-8", ~F.is_valid_utf8(text)
-
-
-def _faults_of_fields(kind: T.StructType, optional: Sequence[str]) -> Iterator[_Fault]:
-    """Yield the reasons why a text with a null field is not an event."""
+def _faults_of_fields(kind: T.StructType, optional: Sequence[str]) -> Iterator[tuple[str, Column]]:
+    """Yield the reasons why a text with a null field is not an event, and whether they apply."""
     texts = F.col(_TEXT)
     yield "no JSON object", texts.isNull() | texts[_TEXT].isNotNull()
     for field in kind:
@@ -218,6 +202,6 @@ def _faults_of_fields(kind: T.StructType, optional: Sequence[str]) -> Iterator[_
             yield f"{name} is no {field.dataType.simpleString()}", unread
 
 
-def _first(faults: Iterable[_Fault]) -> Column:
+def _first(faults: Iterable[tuple[str, Column]]) -> Column:
     """Return the first reason that applies, null for none."""
     return F.coalesce(*(F.when(holds, F.lit(reason)) for reason, holds in faults))

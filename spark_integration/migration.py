@@ -26,6 +26,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from math import gcd
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -130,7 +131,7 @@ def migrate(
     before = {bucket: State.decode(state) for bucket, state in states.items()}
     count, fixed, _ = next(iter(before.values()))
     number = buckets or count
-    place, into = _places(fixed, count, number)
+    place, step = _placer(fixed, count, number), gcd(count, number)
     draft = target.with_name(f".{target.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
@@ -141,9 +142,10 @@ def migrate(
         snapshots = {bucket: state.snapshot for bucket, state in before.items()}
         with open_pages(spark, checkpoint, store) as source, open_home(home) as pages:
             same = home == store and not in_state
+            copy = (lambda snapshot: None) if same else partial(_copy_pages, source, pages)
             repartitioned = repartition(
-                snapshots, source, pages if not same else source, into, place,
-                (lambda window_snapshot: None) if same else _copier(source, pages),
+                snapshots, source, source if same else pages,
+                lambda bucket: range(bucket % step, number, step), place, copy,
             )  # fmt: skip
             if in_state:
                 _give_pages(rows, repartitioned, pages)
@@ -177,7 +179,6 @@ def _give_pages(rows: pq.ParquetWriter, snapshots: dict[int, bytes], store: Page
 
 
 def _table(rows: list[tuple[int, dict[str, Any]]]) -> pa.Table:
-    """Return the rows of some buckets as a table."""
     # Not 0, the initial watermark: Spark would drop such rows as late.
     labelled = [{LABEL: label_of(bucket), TIME: 1, **row} for bucket, row in rows]
     return pa.Table.from_pylist(labelled, _ROWS)
@@ -209,35 +210,24 @@ def _require_still(checkpoint: Path, target: Path) -> int:
     return ended
 
 
-def _places(
-    fixed: Any, before: int, after: int
-) -> tuple[Callable[[Any], int], Callable[[int], Iterator[int]]]:
-    """Return which new bucket a key goes to, and which new buckets get keys of an old bucket."""
-    step = gcd(before, after)
-
-    def into(bucket: int) -> Iterator[int]:
-        return iter(range(bucket % step, after, step))
-
+def _placer(fixed: Any, before: int, after: int) -> Callable[[Any], int]:
+    """Return a function that returns the new bucket of a key."""
     try:
         hashed = hasher_of([text for what, text in fixed if what == "by" and before != after])
     except UnsuitableKey as error:
         raise InvalidRequest(
             f"buckets: {error}, so the number of buckets cannot be changed, but the store can"
         ) from error
-    return (lambda key: hashed(key) % after), into
+    return lambda key: hashed(key) % after
 
 
-def _copier(source: PageStore, target: PageStore) -> Callable[[bytes], None]:
-    """Return a function that copies the pages of a standalone window to another store."""
-
-    def copy_pages(window_snapshot: bytes) -> None:
-        keys = list(live_keys(restore_opaque(window_snapshot, source)))
-        for at in range(0, len(keys), _AT_ONCE):
-            some = keys[at : at + _AT_ONCE]
-            pages = zip(some, source.get_many(some), strict=True)
-            target.put_many({key: page for key, page in pages if page is not None})
-
-    return copy_pages
+def _copy_pages(source: PageStore, target: PageStore, window_snapshot: bytes) -> None:
+    """Copy the pages of a standalone window to another store."""
+    keys = list(live_keys(restore_opaque(window_snapshot, source)))
+    for at in range(0, len(keys), _AT_ONCE):
+        some = keys[at : at + _AT_ONCE]
+        pages = zip(some, source.get_many(some), strict=True)
+        target.put_many({key: page for key, page in pages if page is not None})
 
 
 def _copy_logs(checkpoint: Path, draft: Path) -> None:
@@ -267,9 +257,8 @@ class _Limit(NamedTuple):
             taken = time.monotonic() - started
             left = self.seconds - taken
             if left <= 0:
-                with suppress(
-                    PySparkException, Py4JError
-                ):  # it ends later, in a folder that nobody reads
+                # If it does not stop now, it ends later, in a folder that nobody reads.
+                with suppress(PySparkException, Py4JError):
                     query.stop()
                 raise TimeLimitReached(
                     f"Spark did not write the states within {self.seconds:g} seconds, and was "
@@ -281,7 +270,6 @@ class _Limit(NamedTuple):
 
 
 def _tasks_of(query: StreamingQuery, spark: SparkSession) -> str:
-    """Return how many tasks of a query's stages have ended."""
     tracker = spark.sparkContext.statusTracker()
     jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(str(query.runId)))
     stages = [tracker.getStageInfo(each) for job in jobs if job for each in job.stageIds]
@@ -351,7 +339,6 @@ def _put(given: DataFrame, in_state: bool) -> DataFrame:
 
 
 def _set(offsets: Path, changes: dict[str, str]) -> None:
-    """Change settings of the query."""
     version, header, *rest = offsets.read_text().split("\n")
     content = json.loads(header)
     content["conf"] |= changes

@@ -67,16 +67,13 @@ class Options:
     on: str
     aggregations: Aggregations
     window: AbstractPolicy | Mapping[str, AbstractPolicy]
-    """The policy of a single window, or the policies of multiple windows by name."""
     store: str | None = field(default=None, repr=False)  # it may have a password
     emit: Emit = "all"
     emit_every: EmitEvery = None
     carry: Sequence[str] = ()
     types: Mapping[str, str] | None = None
     name: str | None = None
-    """The prefix of the windows' names; None until a worker knows the query."""
     buckets: int | None = None
-    """The number of groups of keys; None for one per partition of Spark's state."""
     arity: int | None = None
     leaf_arity: int | None = None
     on_late: OnLate = "raise"
@@ -84,12 +81,10 @@ class Options:
     max_ahead: Lateness = None
     on_ahead: OnLate = "raise"
     time_unit: TimeUnit | None = None
-    """The unit of numbers in the time column; None if they must be seconds."""
     emit_updates: bool = False
     on_duplicate: OnDuplicate = "append"
     retractions: str | None = None
     asks: str | None = None
-    """The column that marks questions; None if all rows are events."""
     retain_for: Lateness = None
     on_missing: OnBadRow = "raise"
     on_invalid: OnBadRow = "raise"
@@ -100,7 +95,6 @@ class Options:
     retain: int = 2
     start_from: str | History | None = None
     publish: str | None = None
-    """The name under which the windows are published; None if they are not."""
 
     def __post_init__(self) -> None:
         self._check_choices()
@@ -116,7 +110,6 @@ class Options:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Return the key columns."""
         return (self.by,) if isinstance(self.by, str) else tuple(self.by)
 
     @cached_property
@@ -126,10 +119,7 @@ class Options:
 
     @property
     def lifetime(self) -> int | None:
-        """Return how long after its newest event all windows of a key are empty, in microseconds.
-
-        None if keys never expire.
-        """
+        """Return after how many microseconds without events a key expires; None for never."""
         return lifetime_of(self.windows.values())
 
     @cached_property
@@ -151,7 +141,6 @@ class Options:
         return self._duration("max_ahead")
 
     def _duration(self, name: str) -> int | None:
-        """Return an option that is a duration, in microseconds."""
         given = getattr(self, name)
         try:
             return None if given is None else to_duration(given, name, least=0)
@@ -185,11 +174,7 @@ class Options:
 
     @property
     def sized(self) -> bool:
-        """Return whether all windows have the given sizes.
-
-        Otherwise vectorized windows that become standalone with many events have larger leaf
-        groups.
-        """
+        """Return whether all windows have given sizes, even those with many events."""
         return self.arity is not None or self.leaf_arity is not None
 
     @property

@@ -6,19 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import chain
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import pyarrow as pa
 
+from mta.frames.base import AbstractPolicy
 from mta.keyed.standalone import small_groups
-from mta.monoids.product import column_names, own_columns
+from mta.monoids.product import Product, column_names, own_columns
 from mta.publishing.batches import Part
 
 from .options import Options
-
-if TYPE_CHECKING:
-    from mta import Product
-    from mta.frames.base import AbstractPolicy
 
 #: The store of a batch query: the memory of its tasks.
 BATCH = "memory://"
@@ -32,8 +29,6 @@ class StartFrom:
     store: str = field(repr=False)
     until: int | None
     """The start contains the rows before this moment, in microseconds; None for no limit."""
-    bucket: int = 0
-    """The bucket to start."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,12 +48,14 @@ class Plan:
     buckets: int = 0
     """The number of groups of keys; 0 until a worker knows the partitions of the query's state."""
     key_types: tuple[str, ...] = ()
-    schema: pa.Schema | None = None
+    schema: pa.Schema = pa.schema([])  # noqa: RUF009 (it never changes)
     """The types of ``columns``, for results that belong to no row."""
     start: StartFrom | None = None
     """The start of buckets without a state."""
     part: Part | None = None
     """What a task publishes; a worker adds the source, the batch and the bucket."""
+    bucket: int = 0
+    """The bucket of a task."""
     temporary: bool = False
     """Whether this is a batch query, whose windows start empty and end with their task."""
 
@@ -75,31 +72,20 @@ class Plan:
 
     @property
     def by_time(self) -> bool:
-        """Return whether the windows accept late events and corrections.
-
-        A batch query's rows are sorted beforehand.
-        """
-        options = self.options
+        """Return whether the windows accept late events and corrections."""
+        options = self.options  # the rows of a batch query are sorted beforehand
         return options.lateness is not None and (not self.temporary or options.corrects)
 
     @property
     def store(self) -> str:
-        """Return the URL of the pages' store."""
         return self.options.store or BATCH
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Return the leaf arity and the arity of the windows."""
         options = self.options
         by_time = options.lateness is not None
         leaf_arity, arity = small_groups(self.monoid, *options.windows.values(), by_time=by_time)
         return options.leaf_arity or options.arity or leaf_arity, options.arity or arity
-
-    @property
-    def row_schema(self) -> pa.Schema:
-        """Return the types of ``columns``, for plans that have them."""
-        assert self.schema is not None
-        return self.schema
 
     def fingerprint(self) -> bytes:
         """Return 16 bytes for the windows' names, which differ for other keys or aggregations."""
@@ -130,21 +116,11 @@ class Plan:
             *([("on_duplicate", on_duplicate)] if on_duplicate != "append" else []),
         ]
 
-    def of_bucket(self, number: int) -> Self:
-        """Return this plan for one bucket."""
-        start, part = self.start, self.part
-        if start is not None:
-            start = replace(start, bucket=number)
-        if part is not None:
-            part = replace(part, bucket=number)
-        return replace(self, start=start, part=part) if start or part else self
-
-    def of_batch(self, query: str, number: int, partitions: int) -> Self:
-        """Return this plan for one batch of a query whose state has ``partitions`` partitions."""
-        named = replace(self, name=self.name or query, buckets=self.buckets or partitions)
-        if named.part is None:
-            return named
-        return replace(named, part=replace(named.part, source=query, batch=number))
+    def of_task(self, bucket: int, query: str, batch: int, partitions: int) -> Self:
+        """Return this plan for one bucket in one batch of a query with so many state partitions."""
+        named, buckets = self.name or query, self.buckets or partitions
+        part = self.part and replace(self.part, source=query, batch=batch, bucket=bucket)
+        return replace(self, name=named, buckets=buckets, part=part, bucket=bucket)
 
 
 def values_of(monoid: Product, policies: Iterable[AbstractPolicy]) -> tuple[str, ...]:

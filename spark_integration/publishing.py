@@ -2,15 +2,12 @@
 
 A task writes the snapshot of its bucket together with the pages (``mta.publishing.batches``). The
 driver writes the head once Spark has committed the batch. Spark reports this by a
-``QueryProgressEvent``, which it sends after writing its log of commits; for a trigger without a
-batch, the event has no duration ``addBatch``. The event arrives a few milliseconds later, on a
-thread of Spark. If the driver dies before that, the event of the next batch publishes both.
+``QueryProgressEvent`` on one of its threads. If the driver dies before that, the event of the next
+batch publishes both.
 
 Each plan is published on a separate thread, so that a store that is down delays neither other
 queries of the session nor Spark's events. When a query ends, it waits until its batches are
 published, but not for a store that is down.
-
-``report_counts`` passes the counts of each batch to a function, for monitoring.
 """
 
 from __future__ import annotations
@@ -54,7 +51,7 @@ def publisher_of(plan: Plan) -> BatchPublisher:
     what = replace(
         what_of("keys", plan.monoid, options.windows, on_duplicate),
         keys=list(zip(options.keys, plan.key_types, strict=True)),
-        on=(options.on, str(plan.row_schema.field(options.on).type)),
+        on=(options.on, str(plan.schema.field(options.on).type)),
     )
     start = None if plan.start is None else PREFIX + plan.start.name
     return BatchPublisher(plan.part.name, what, plan.buckets, plan.part.retain, start)

@@ -21,15 +21,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
 from mta import CheckedSum, Product, Sum, SumDistinct
-from mta.columns.schemas import (
-    Array,
-    Decimals,
-    Nullable,
-    Presence,
-    Record,
-    Schema,
-    Times,
-)
+from mta.columns.schemas import Array, Decimals, Nullable, Presence, Record, Schema, Times
 from mta.errors import MissingPage
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.nulls import CountValues, SkipNulls, is_filter
@@ -58,6 +50,8 @@ from .plan import BATCH, Plan, StartFrom, values_of
 
 #: The metadata in which Spark records the watermark of a column.
 WATERMARK_DELAY = "spark.watermarkDelayMs"
+#: The prefix of the column of an aggregation's filter, if that is an expression.
+FILTER = "__filter_"
 #: The groups of keys of a batch query; the rows of one group at a time are in memory.
 BATCH_BUCKETS = 64
 
@@ -129,19 +123,11 @@ def with_filters(df: DataFrame, options: Options) -> tuple[DataFrame, Options, l
     aggregations, added = dict(options.aggregations), dict[str, Any]()
     for alias, given in aggregations.items():
         if isinstance(given, tuple) and len(given) == 3 and type(given[2]).__name__ == "Column":
-            name = filter_column(alias)
+            name = FILTER + alias
             aggregations[alias], added[name] = (*given[:2], name), given[2]
     if not added:
         return df, options, []
     return df.withColumns(added), replace(options, aggregations=aggregations), [*added]
-
-
-def filter_column(alias: str) -> str:
-    """Return the name of the column for an aggregation's filter expression."""
-    return f"{_FILTER}{alias}"
-
-
-_FILTER = "__filter_"
 
 
 def _check_given_back(product: Product, options: Options) -> None:
@@ -161,10 +147,7 @@ def _check_given_back(product: Product, options: Options) -> None:
 
 
 def started(plan: Plan, asked: str | History, streaming: bool) -> Plan:
-    """Return the plan with its start, whose number of buckets the query uses.
-
-    Raises InvalidRequest, and the store's errors.
-    """
+    """Return the plan with its start; raises InvalidRequest, and the store's errors."""
     if not streaming:
         raise InvalidRequest("start_from is for streams: a batch query begins with empty windows")
     if not vectorizes(plan):
@@ -261,13 +244,9 @@ def _checked(alias: str, monoid: AbstractMonoid) -> AbstractMonoid:
     if isinstance(monoid, SkipNulls):
         return SkipNulls(_checked(alias, monoid.monoid), monoid.filtered, refuses=True)
     if type(monoid) is Sum and isinstance(monoid.inputs, Array):
-        dtype = monoid.inputs.dtype
-        return CheckedSum(dtype, _label(alias)) if dtype.kind in "iu" else monoid
+        dtype, label = monoid.inputs.dtype, f"the aggregation {alias!r}"
+        return CheckedSum(dtype, label) if dtype.kind in "iu" else monoid
     return monoid
-
-
-def _label(alias: str) -> str:
-    return f"the aggregation {alias!r}"
 
 
 def typed_by(fields: dict[str, T.DataType], options: Options) -> Pairs:
@@ -284,7 +263,7 @@ def typed_by(fields: dict[str, T.DataType], options: Options) -> Pairs:
                 # As Spark's sum.
                 found.result_type = f"decimal({min(kind.precision + 10, 38)},{kind.scale})"
             if isinstance(found, CheckedSum):
-                found.label = _label(alias)
+                found.label = f"the aggregation {alias!r}"
         filtered = isinstance(whole, SkipNulls) and whole.filtered
         typed[alias] = columns, SkipNulls(found, True, refuses=True) if filtered else found
     return typed
@@ -363,7 +342,6 @@ def check_types(fields: dict[str, T.DataType], typed: Pairs, options: Options) -
 
 
 def _check_marks(fields: dict[str, T.DataType], options: Options) -> None:
-    """Raises InvalidRequest if a column that marks rows is not boolean."""
     marks = {
         "retractions": (options.retractions, "remove an earlier event"),
         "asks": (options.asks, "are questions"),
@@ -433,10 +411,7 @@ def watermark_delay(df: DataFrame, time: str) -> int | None:
 
 
 def check_store(store: str | None, df: DataFrame) -> None:
-    """Raises InvalidRequest for a store that the workers cannot share; warns if that is unclear.
-
-    Raises the store's error if the store of a stream does not answer.
-    """
+    """Raises InvalidRequest for a store that the workers cannot share; warns if that is unclear."""
     if store is None:
         if df.isStreaming:
             raise InvalidRequest(
@@ -474,9 +449,8 @@ def check_store(store: str | None, df: DataFrame) -> None:
 
 
 def _require_filter(what: str, name: str, kind: T.DataType, schema: Schema) -> None:
-    """Raises InvalidRequest for a filter that is not boolean."""
     if is_filter(schema) and not isinstance(kind, T.BooleanType):
-        shown = "" if name.startswith(_FILTER) else f" {name!r}"
+        shown = "" if name.startswith(FILTER) else f" {name!r}"
         raise InvalidRequest(
             f"{what}: the filter{shown} is {kind.simpleString()}, not boolean: compare first, such "
             "as status = 'declined' in SQL, or F.col('status') == 'declined'"

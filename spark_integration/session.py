@@ -114,10 +114,7 @@ def available_cores() -> int:
 
 @contextmanager
 def signalled(*numbers: signal.Signals) -> Iterator[threading.Event]:
-    """Yield an event that these signals set, instead of raising an error during a call to Java.
-
-    Only the main thread can handle signals; in other threads nothing sets the event.
-    """
+    """Yield an event that these signals set (in the main thread), instead of raising an error."""
     event = threading.Event()
 
     def take(_number: int, _frame: FrameType | None) -> None:

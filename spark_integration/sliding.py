@@ -13,13 +13,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StructType, TimestampType
 
+from mta.frames.base import AbstractPolicy
+from mta.logs.base import OnDuplicate
 from mta.monoids.product import Aggregations
+from mta.times import TimeUnit
+from mta.windows.settings import Nan, Nulls
 from spark_integration.runners.bucket import advance_batch, advance_stream
 from spark_integration.runners.packing import (
     BLOB,
@@ -36,17 +40,7 @@ from spark_integration.step.rows import NOW
 from spark_integration.step.step import Step, step
 
 from .errors import InvalidRequest
-from .options import (
-    ASKED,
-    Emit,
-    EmitEvery,
-    History,
-    Idle,
-    Lateness,
-    OnBadRow,
-    OnLate,
-    Options,
-)
+from .options import ASKED, Emit, EmitEvery, History, Idle, Lateness, OnBadRow, OnLate, Options
 from .plan import Plan
 from .publishing import follow
 from .request import (
@@ -60,12 +54,6 @@ from .request import (
 )
 from .starting import FILES, check_chain, check_starts, warn_of_buckets
 from .versions import BY_FILE_SYSTEM
-
-if TYPE_CHECKING:
-    from mta.frames.base import AbstractPolicy
-    from mta.logs.base import OnDuplicate
-    from mta.times import TimeUnit
-    from mta.windows.settings import Nan, Nulls
 
 
 def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)

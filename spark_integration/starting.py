@@ -8,17 +8,9 @@ By default, Spark allows multiple ``transformWithState`` operators in a query, b
 ``applyInPandasWithState``. Chained windows are detected immediately, joined or united windows only
 in ``start``; Spark's own error would name functions that the user has not called.
 
-These settings have defaults:
-
-| setting | value if the session does not set it |
-|---|---|
-| ``spark.sql.shuffle.partitions`` | the number of cores, instead of Spark's 200 |
-| ``spark.sql.streaming.checkpointFileManagerClass`` | on local disk, the older manager |
-| ``spark.sql.streaming.stateStore.providerClass`` | for ``spark://state``, RocksDB |
-
-Spark copies the session's settings when a query starts. So these values are set only during the
-start, and nothing else in the session sees them. From then on, the number of partitions is in the
-checkpoint, from which a restarted query reads it.
+``docs/spark.md`` lists the settings that have defaults ("Buckets and partitions"). Spark copies the
+session's settings when a query starts. So the defaults are set only during the start, and nothing
+else in the session sees them. From then on, the number of partitions is in the checkpoint.
 
 Without Hadoop's native library, which PySpark does not have, Spark's default manager of checkpoint
 files starts a process (``readlink``) for each access to a file. The older manager does not. On a
@@ -33,7 +25,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -80,7 +72,12 @@ def fitting_settings(
             wanted |= {PROVIDER: ROCKSDB, CHANGELOG: "true"}
         chosen = {name: wanted[name] for name in wanted if not spark.conf.get(name, None)}
         recorded = None if folder is None else partitions_of(folder)
-        _warn_of(recorded or int(asked or cores), cores, "checkpoint" if recorded else "session")
+        where, remedy = "session", f"before the first start, unset {PARTITIONS} to get one per core"
+        if recorded is not None:
+            where, remedy = "checkpoint", "stop the query and change it with mta migrate --buckets"
+        count = recorded or int(asked or cores)
+        what = f"the {where} sets the number of state partitions to {count},"
+        _warn(what, count, cores, "each costs a task and a commit in every batch", remedy, level=5)
         for name, value in chosen.items():
             spark.conf.set(name, value)
         try:
@@ -91,33 +88,30 @@ def fitting_settings(
 
 
 def warn_of_buckets(spark: SparkSession, buckets: int) -> None:
-    """Warn if the chosen number of buckets does not suit the cores.
-
-    With Spark Connect there is no warning, because finding the number of cores takes a job.
-    """
-    context = context_of(spark)
-    cores = max(1, context.defaultParallelism) if context else buckets
-    what = _misfit(
-        buckets, cores, "each is a call of Python in every batch",
+    """Warn if the chosen number of buckets does not suit the cores."""
+    context = context_of(spark)  # with Spark Connect, finding the number of cores takes a job
+    _warn(
+        f"sliding_aggregate has buckets={buckets}",
+        buckets,
+        max(1, context.defaultParallelism) if context else buckets,
+        "each is a call of Python in every batch",
+        "before the first start, leave buckets out to get one per state partition; if the query "
+        "has a checkpoint, stop it and change the number with mta migrate --buckets",
         ", which is worthwhile only if a bucket has tens of thousands of rows in a batch",
-    )  # fmt: skip
-    if what is not None:
-        warnings.warn(
-            f"sliding_aggregate has buckets={buckets} on {cores} cores: {what}; before the first "
-            "start, leave buckets out to get one per state partition; if the query has a "
-            "checkpoint, stop it and change the number with mta migrate --buckets",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+        level=4,
+    )
 
 
-def _misfit(count: int, cores: int, each: str, more: str = "") -> str | None:
-    """Return why the number of parts does not suit the cores; None if it does."""
+def _warn(
+    what: str, count: int, cores: int, each: str, remedy: str, more: str = "", *, level: int
+) -> None:
     if cores <= count <= MANY * cores:
-        return None
+        return
+    why = "some cores have nothing to do while windows are advanced"
     if count > cores:
-        return f"{each}, {count / cores:.0f} in a row on each core{more}"
-    return "some cores have nothing to do while windows are advanced"
+        why = f"{each}, {count / cores:.0f} in a row on each core{more}"
+    text = f"{what} on {cores} cores: {why}; {remedy}"
+    warnings.warn(text, RuntimeWarning, stacklevel=level)
 
 
 def cores_of(spark: SparkSession) -> int:
@@ -145,23 +139,6 @@ def local_folder(spark: SparkSession, location: str | None) -> Path | None:
     return Path(unquote(url.path)) if url.scheme == "file" and not url.netloc else None
 
 
-def _warn_of(partitions: int, cores: int, where: str) -> None:
-    what = _misfit(partitions, cores, "each costs a task and a commit in every batch")
-    if what is None:
-        return
-    remedy = (
-        "stop the query and change the number with mta migrate --buckets"
-        if where == "checkpoint"
-        else f"before the first start, unset {PARTITIONS} to get as many as there are cores"
-    )
-    warnings.warn(
-        f"the {where} sets the number of state partitions to {partitions}, on {cores} cores: "
-        f"{what}; {remedy}",
-        RuntimeWarning,
-        stacklevel=5,
-    )
-
-
 # --- multiple windows in one query ----------------------------------------------------------------
 
 
@@ -175,11 +152,8 @@ WHAT_TO_DO = (
 
 
 def check_chain(df: DataFrame, store: str, metrics: str) -> None:
-    """Raises InvalidRequest if Spark does not support the chained windows.
-
-    Reads the plan so far, which Spark Connect does not expose.
-    """
-    jdf = getattr(df, "_jdf", None)
+    """Raises InvalidRequest if Spark does not support the chained windows."""
+    jdf = getattr(df, "_jdf", None)  # Spark Connect does not expose the plan
     if jdf is None or not df.isStreaming:
         return
     plan = jdf.queryExecution().logical().toString()
@@ -216,43 +190,39 @@ def check_starts(results: DataFrame) -> None:
 
 
 def _plan(writer: Any) -> str:
-    """Return the plan of a query as text."""
     frame = getattr(writer, "_df", None)
     if frame is None:  # with Spark Connect
         return str(writer._write_stream.command(writer._session.client))
     return str(frame._jdf.queryExecution().logical().toString())
 
 
-def _has_windows(writer: Any) -> bool:
-    """Return whether a query has windows, judging by the columns that they add to its plan."""
-    return BLOB in _plan(writer)
+def _checked(check: _Method, method: _Method) -> _Method:
+    """Return a writer's method that first calls ``check`` with its arguments."""
+
+    def checked(self: Any, *arguments: Any, **named: Any) -> Any:
+        check(self, *arguments, **named)
+        return method(self, *arguments, **named)
+
+    return checked
 
 
-def _output_mode(method: _Method) -> _Method:
-    def output_mode(self: Any, outputMode: str) -> Any:
-        if str(outputMode).lower() in ("update", "complete") and _has_windows(self):
+def _check_output_mode(writer: Any, outputMode: str) -> None:
+    if str(outputMode).lower() in ("update", "complete") and BLOB in _plan(writer):
+        raise InvalidRequest(
+            f"the output mode is {outputMode!r}, but windows emit rows that never change: "
+            "leave the mode unset ('append'); sliding_aggregate(emit_updates=True) emits rows "
+            "again if late events change their results"
+        )
+
+
+def _check_trigger(writer: Any, **chosen: Any) -> None:
+    for name in ("realTime", "continuous"):
+        if chosen.get(name) is not None and BLOB in _plan(writer):
             raise InvalidRequest(
-                f"the output mode is {outputMode!r}, but windows emit rows that never change: "
-                "leave the mode unset ('append'); sliding_aggregate(emit_updates=True) emits rows "
-                "again if late events change their results"
+                f"the trigger is {name}={chosen[name]!r}, but Spark runs stateful Python "
+                "functions only in micro-batches: use trigger(processingTime='1 second') or "
+                "trigger(availableNow=True)"
             )
-        return method(self, outputMode)
-
-    return output_mode
-
-
-def _trigger(method: _Method) -> _Method:
-    def trigger(self: Any, **chosen: Any) -> Any:
-        for name in ("realTime", "continuous"):
-            if chosen.get(name) is not None and _has_windows(self):
-                raise InvalidRequest(
-                    f"the trigger is {name}={chosen[name]!r}, but Spark runs stateful Python "
-                    "functions only in micro-batches: use trigger(processingTime='1 second') or "
-                    "trigger(availableNow=True)"
-                )
-        return method(self, **chosen)
-
-    return trigger
 
 
 def _start(method: _Method) -> _Method:
@@ -275,23 +245,11 @@ def _start(method: _Method) -> _Method:
     return start
 
 
-def _option(method: _Method) -> _Method:
-    def option(self: Any, key: str, value: Any) -> Any:
-        _note(self, {key: value})
-        return method(self, key, value)
-
-    return option
+def _note_option(writer: Any, key: str, value: Any) -> None:
+    _note(writer, **{key: value})
 
 
-def _options(method: _Method) -> _Method:
-    def options(self: Any, **chosen: Any) -> Any:
-        _note(self, chosen)
-        return method(self, **chosen)
-
-    return options
-
-
-def _note(writer: Any, chosen: Mapping[str, Any]) -> None:
+def _note(writer: Any, /, **chosen: Any) -> None:
     """Remember the checkpoint of a query, which no writer exposes."""
     if found := _location(chosen):
         _locations[writer] = found
@@ -308,6 +266,10 @@ def _session(writer: Any) -> SparkSession:
 
 
 _WRAPPERS: dict[str, Callable[[_Method], _Method]] = {
-    "outputMode": _output_mode, "trigger": _trigger, "start": _start, "toTable": _start,
-    "option": _option, "options": _options,
-}  # fmt: skip
+    "outputMode": partial(_checked, _check_output_mode),
+    "trigger": partial(_checked, _check_trigger),
+    "option": partial(_checked, _note_option),
+    "options": partial(_checked, _note),
+    "start": _start,
+    "toTable": _start,
+}

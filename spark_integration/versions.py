@@ -1,13 +1,4 @@
-"""The differences between the supported versions of PySpark, in one place.
-
-| | 3.5 | 4.0 and later |
-|---|---|---|
-| windows whose pages are in a store | yes | yes |
-| how a batch query runs its step | with pandas | with Arrow |
-| ``spark://state`` | no: Spark's state has one value per key, and no map | yes |
-| reading a checkpoint (inspect, check, gc) | no: Spark has no reader of its state | yes |
-| streams with pyarrow 26 or later | no | from 4.0.5 and 4.1.4 on |
-"""
+"""The differences between the versions of PySpark that docs/install.md lists, in one place."""
 
 from __future__ import annotations
 
@@ -27,7 +18,6 @@ from stores.errors import MissingDependency, pip_install
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the major, minor and patch number of a version."""
     return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 

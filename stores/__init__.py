@@ -1,11 +1,5 @@
 """Page stores: bytes by key, in memory, on local disk, or on a server.
 
->>> from stores import open_store
->>> with open_store("memory://") as store:
-...     store.put_many({"window/0/1": b"a page"})
-...     store.get_many(["window/0/1", "window/0/2"])
-[b'a page', None]
-
 - ``base``, ``errors``: the interface of stores, state in forked children, and the errors
 - ``opening``, ``address``, ``durations``: from a URL and its credentials to a store
 - ``memory``, ``local_disk``: stores on this machine, and safe files in shared folders

@@ -1,16 +1,9 @@
 """Store addresses, ``scheme://user:password@host:port/path?option=value``, and their credentials.
 
 The credentials stay inside ``StoreAddress``; messages and logs use ``public``. No error that is
-raised here repeats the given text, because the text may contain a password.
-
-A password in a URL is visible in the list of processes, in shell histories and in job definitions.
-Therefore a URL may omit it:
-
-1. ``?password_file=/run/secrets/pages`` names a file that contains the password.
-2. Without that option, ``MTA_STORE_PASSWORD`` is the password, and ``MTA_STORE_USER`` the user.
-
-The process that opens a store reads them at that time. So neither a pickled store nor a plan for
-Spark's workers contains such a password.
+raised here repeats the given text, because the text may contain a password. A URL may omit its
+password: then the process that opens the store reads it, from ``?password_file=`` or from the
+environment. So neither a pickled store nor a plan for Spark's workers contains such a password.
 """
 
 from __future__ import annotations
@@ -31,16 +24,15 @@ USER, PASSWORD = "MTA_STORE_USER", "MTA_STORE_PASSWORD"
 Option = Callable[[str], Any]
 """Converts the text of an option to its value; raises ValueError."""
 
-_UNITS = {"": 1, "B": 1, "K": 10, "M": 20, "G": 30, "T": 40}
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 
 def size(text: str) -> int:
     """Return bytes from text such as ``65536``, ``64KiB`` or ``64k``, in powers of 1024."""
-    match = re.fullmatch(r"(\d+)\s*([KMGT])?(?:I?B)?", text.strip().upper())
+    match = re.fullmatch(r"(\d+)\s*([KMGT]?)(?:I?B)?", text.strip().upper())
     if match is None:
         raise ValueError("a size such as 65536, 64KiB or 8MiB")
-    number, unit = match.groups()
-    return int(number) << _UNITS[unit] if unit else int(number)
+    return int(match[1]) << _UNITS[match[2]]
 
 
 def seconds(text: str) -> float:
@@ -56,13 +48,10 @@ def seconds(text: str) -> float:
 
 def whole_seconds(text: str) -> int:
     """Return whole seconds, zero or more: a number, or a duration such as ``1 week``."""
-    if re.fullmatch(r"-?\d+", text):
-        value, rest = int(text), 0
-    else:
-        value, rest = divmod(parse_duration(text), 1_000_000)
-    if value < 0 or rest:
+    micros = int(text) * 10**6 if re.fullmatch(r"-?\d+", text) else parse_duration(text)
+    if micros < 0 or micros % 10**6:
         raise ValueError(f"it must be a whole number of seconds, 0 or more; {KNOWN_UNITS}")
-    return value
+    return micros // 10**6
 
 
 def count(text: str) -> int:

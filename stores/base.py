@@ -147,7 +147,7 @@ class PageStore(ABC):
 
     def flush(self) -> None:
         """Wait until every earlier put and delete is as durable as the store promises."""
-        return
+        self._check_open()
 
     def close(self) -> None:
         """Flush and release the connection; closing twice is harmless."""
@@ -263,16 +263,13 @@ def check_pages(pages: Mapping[str, bytes], capabilities: Capabilities) -> int:
     """Return the total bytes of the pages. Raises ``InvalidKey`` and ``PageTooLarge``."""
     check_keys(pages, capabilities)
     limit = capabilities.max_page_bytes
-    total = 0
     for key, page in pages.items():
-        size = len(page)
-        if size > limit:
+        if len(page) > limit:
             raise PageTooLarge(
-                f"page {key!r} has {size} bytes, but the store takes at most {limit}: choose a "
-                "smaller arity"
+                f"page {key!r} has {len(page)} bytes, but the store takes at most {limit}: choose "
+                "a smaller arity"
             )
-        total += size
-    return total
+    return sum(map(len, pages.values()))
 
 
 def in_batches(

@@ -35,6 +35,7 @@ from .base import PageStore, T, WrapperStore, check_pages
 from .errors import MissingDependency, UnsupportedOperation, pip_install
 
 MAGIC = b"\xc1mta-z"
+_MAGIC_BYTES = len(MAGIC)
 VERSION = 1
 #: Longer pages are stored unchanged, and no page is decompressed to more than this.
 MAX_BYTES = 16 << 20
@@ -70,18 +71,7 @@ class CompressedStore(WrapperStore):
 
     def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
         """Return what ``see`` returns for the pages as they were put; one store call."""
-
-        def unpacked(pages: list[Any]) -> T:
-            size = len(MAGIC)
-            pairs = zip(keys, pages, strict=True)
-            return see(
-                [
-                    _unpacked(bytes(p), k) if p is not None and p[:size] == MAGIC else p
-                    for k, p in pairs
-                ]
-            )
-
-        return self.store.view_many(keys, unpacked)
+        return self.store.view_many(keys, lambda pages: see(_all_unpacked(keys, pages)))
 
     def peek(self, key: str) -> bytes | None:
         """Return the page if it is in memory and uncompressed, because decompression may fail."""
@@ -114,13 +104,12 @@ def _head(codec: str, size: int) -> bytes:
     return _HEAD.pack(MAGIC, VERSION, size, len(codec)) + codec.encode()
 
 
-def _all_unpacked(keys: Sequence[str], pages: list[bytes | None]) -> list[bytes | None]:
-    if not any(page is not None and page.startswith(MAGIC) for page in pages):
+def _all_unpacked(keys: Sequence[str], pages: list[Any]) -> list[Any]:
+    packed = [page is not None and page[:_MAGIC_BYTES] == MAGIC for page in pages]
+    if not any(packed):
         return pages
-    return [
-        _unpacked(page, key) if page is not None and page.startswith(MAGIC) else page
-        for key, page in zip(keys, pages, strict=True)
-    ]
+    triples = zip(keys, pages, packed, strict=True)
+    return [_unpacked(bytes(page), key) if at else page for key, page, at in triples]
 
 
 def _unpacked(packed: bytes, key: str) -> bytes:

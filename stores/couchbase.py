@@ -2,18 +2,7 @@
 
 The path may continue with a scope and a collection, ``/bucket/scope/collection``. Separate several
 hosts by commas. A page is a document of raw bytes whose id is the page's key.
-
-What ``flush`` promises: the node that stores the page has acknowledged it, and has it in memory.
-With ``?durability=majority``, each write waits until most replicas have the page in memory too,
-with ``persistToMajority`` until it is on most of their disks. Each write takes the time of that
-wait; ``flush`` does not.
-
-Options: ``durability`` (``none``, ``majority``, ``majorityAndPersistActive``,
-``persistToMajority``), ``ttl`` (seconds after which a page expires; must be longer than pages are
-needed), ``timeout`` and ``connect_timeout`` (seconds), ``network`` (``default``, ``external``,
-``auto``: which of the addresses that the servers announce to use), ``password_file``, and for TLS
-``ca_file``, ``cert_file`` and ``key_file`` (a client certificate instead of a password),
-``verify``.
+``docs/operations.md`` describes the options, and what ``flush`` promises.
 
 Limitations: ``keys`` needs Couchbase Server 7.6 or later (range scan). With older servers and with
 memcached buckets, it raises ``UnsupportedOperation``; everything else works.
@@ -104,10 +93,9 @@ class CouchbaseStore(ServerStore):
 
     example = "host/bucket"
     schemes = ("couchbase", "couchbases")
-    limits = Capabilities(
+    capabilities = Capabilities(
         durable=True, shared=True, max_key_bytes=250, max_page_bytes=20 << 20, remote=True
     )
-    most_reads = 256  # 16 MiB for pages of 64 KiB; each batch waits for the server
     failures = (exceptions.CouchbaseException,)
     failure_after_close = RuntimeError
     _cluster: Any = None
@@ -116,8 +104,7 @@ class CouchbaseStore(ServerStore):
         super().__init__(address)
         options = address.parsed(OPTIONS)
         self._keyspace = _keyspace(address)
-        self._options = _client_options(address, options)
-        self._options["authenticator"] = _authenticator(address, self._credentials)
+        self._options = _client_options(address, options, self._credentials)
         writing: dict[str, Any] = {"return_exceptions": True}
         if level := _LEVELS.get(options.get("durability", "none")):
             writing["durability"] = ServerDurability(level)
@@ -155,7 +142,7 @@ class CouchbaseStore(ServerStore):
         gone = client.remove_multi(keys, RemoveMultiOptions(**self._removing))
         self._raise_first(gone, but=exceptions.DocumentNotFoundException)
 
-    def _scan(self, prefix: str) -> Iterator[str]:
+    def keys(self, prefix: str = "") -> Iterator[str]:
         """Yield keys from a range scan, which visits every document with that prefix.
 
         Raises ``UnsupportedOperation`` if the server has no range scan (before version 7.6).
@@ -182,9 +169,7 @@ class CouchbaseStore(ServerStore):
             cluster.close()
             raise
         self._cluster = cluster
-        if collection:
-            return bucket.scope(scope).collection(collection)
-        return bucket.default_collection()
+        return bucket.scope(scope).collection(collection)
 
     def _named(self, error: Exception) -> WindowStoreError:
         url = self.url
@@ -229,16 +214,19 @@ from_address = CouchbaseStore
 
 
 def _keyspace(address: StoreAddress) -> tuple[str, str, str]:
-    """Return the bucket, scope and collection; the last two are empty for the default ones."""
-    parts = address.path.strip("/").split("/")
-    if not all(parts) or len(parts) not in (1, 3):
+    """Return the bucket, scope and collection."""
+    bucket, *inner = address.path.strip("/").split("/")
+    if not all([bucket, *inner]) or len(inner) not in (0, 2):
         raise InvalidStoreURL(
             f"{address.public}: the path must be /bucket or /bucket/scope/collection"
         )
-    return (parts[0], parts[1], parts[2]) if len(parts) == 3 else (parts[0], "", "")
+    scope, collection = inner or ("_default", "_default")
+    return bucket, scope, collection
 
 
-def _client_options(address: StoreAddress, options: Mapping[str, Any]) -> dict[str, Any]:
+def _client_options(
+    address: StoreAddress, options: Mapping[str, Any], credentials: Credentials
+) -> dict[str, Any]:
     timeout = options.get("timeout", 5.0)
     secure = address.scheme == "couchbases"
     tls = {"ca_file", "cert_file", "key_file", "verify"} & options.keys()
@@ -247,6 +235,7 @@ def _client_options(address: StoreAddress, options: Mapping[str, Any]) -> dict[s
     if ("cert_file" in options) != ("key_file" in options):
         raise InvalidStoreURL(f"{address.public}: give both cert_file and key_file, or neither")
     connect = timedelta(seconds=options.get("connect_timeout", max(timeout, 5.0)))
+    authorities = {"trust_store_path": options["ca_file"]} if "ca_file" in options else {}
     settings: dict[str, Any] = {
         "timeout_options": ClusterTimeoutOptions(
             kv_timeout=timedelta(seconds=timeout),
@@ -257,30 +246,22 @@ def _client_options(address: StoreAddress, options: Mapping[str, Any]) -> dict[s
         # These cost a third of the time of a read, and log nothing useful for page stores.
         "enable_tracing": False,
         "enable_metrics": False,
-        **_authorities(address),
+        **authorities,
     }
     if "network" in options:
         settings["network"] = options["network"]
     if secure and not options.get("verify", True):
         settings["tls_verify"] = TLSVerifyMode.NO_VERIFY
-    return settings
-
-
-def _authenticator(address: StoreAddress, credentials: Credentials) -> Any:
-    options = address.options
     if "cert_file" in options:
-        return CertificateAuthenticator(
-            cert_path=options["cert_file"], key_path=options["key_file"], **_authorities(address)
+        settings["authenticator"] = CertificateAuthenticator(
+            cert_path=options["cert_file"], key_path=options["key_file"], **authorities
         )
-    if not credentials.user or credentials.password is None:
+    elif credentials.user and credentials.password is not None:
+        settings["authenticator"] = PasswordAuthenticator(credentials.user, credentials.password)
+    else:
         raise InvalidStoreURL(
             f"{address.public} needs credentials: {address.scheme}://user:password@host/bucket, or "
             f"set {USER} and {PASSWORD} in the environment; with Spark, also in the environment of "
             f"the workers (spark.executorEnv.{PASSWORD})"
         )
-    return PasswordAuthenticator(credentials.user, credentials.password)
-
-
-def _authorities(address: StoreAddress) -> dict[str, str]:
-    path = address.options.get("ca_file")
-    return {} if path is None else {"trust_store_path": path}
+    return settings

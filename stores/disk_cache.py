@@ -28,15 +28,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
 from pathlib import Path
-from typing import TypeVar
 from uuid import uuid4
 
 import msgpack
 import xxhash
 
-from .base import start_over_in_children
+from .base import T, start_over_in_children
 from .errors import InvalidStoreURL, WindowStoreError
 from .local_disk import LocalDiskStore
 
@@ -49,7 +47,6 @@ _SLACK = 64 << 20  # of the map, for entries that several processes put before o
 _LONGEST_NAME = 511
 _RECOUNT = 256  # turns after which the turns of other processes are counted again
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 
@@ -88,9 +85,8 @@ class DiskCache:
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """Add pages to the cache; one turn."""
-        names = {*self._names(pages)}
         named = {self._pages + key: page for key, page in pages.items()}
-        self._put({name: page for name, page in named.items() if name in names})
+        self._put({name: page for name, page in named.items() if len(name) <= _LONGEST_NAME})
 
     def delete_many(self, keys: Iterable[str]) -> None:
         """Drop pages."""
@@ -107,8 +103,7 @@ class DiskCache:
         # Names start with a time. All times in a range share the leading digits that are common to
         # the ends of the range.
         until = f"{time.time_ns() // 1_000_000:011x}"
-        same = takewhile(lambda pair: pair[0] == pair[1], zip(since, until, strict=False))
-        shared = until[: sum(1 for _ in same)]
+        shared = os.path.commonprefix([since, until])  # noqa: RUF071 - these are no paths
         names = self._try(lambda: sorted(self._store.keys(start + shared))) or []
         names = [name for name in names if name >= start + since]
         ends = self._try(lambda: self._store.get_many(names)) or []
@@ -170,7 +165,7 @@ class DiskCache:
             if path.name != os.path.basename(self._store.folder):
                 shutil.rmtree(path, ignore_errors=True)
 
-    def _try(self, call: Callable[[], _T]) -> _T | None:
+    def _try(self, call: Callable[[], T]) -> T | None:
         """Return the result of the call, or None if the cache has failed."""
         if self._failed:
             return None

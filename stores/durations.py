@@ -48,11 +48,14 @@ _WORDS = {
 }
 #: Names whose meaning depends on the case: in pandas, ``M`` is a month, and ``MS`` its start.
 _SYMBOLS = {"m": "minute", "ms": "millisecond"}
-_NANOSECONDS = {"n", "ns", "nsec", "nano", "nanosecond"}
-_CALENDAR = {
-    name
-    for names in ("mo mon month mth me", "q qtr quarter qs qe", "y yr year annum ys ye")
-    for name in names.split()
+_REFUSED = {
+    word: reason
+    for words, reason in (
+        ("n ns nsec nano nanosecond", TOO_FINE),
+        ("mo mon month mth me q qtr quarter qs qe y yr year annum ys ye", CALENDAR),
+        ("i", "for a number of rows, give a whole number or a CountWindow"),
+    )
+    for word in words.split()
 }
 _PART = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([^\W\d_]+)(?:\s*,(?=\s*\d))?")
 _ISO = re.compile(
@@ -109,12 +112,8 @@ def _unit(word: str) -> str:
     for name in (lower, singular):
         if name in _WORDS:
             return _WORDS[name]
-        if name in _NANOSECONDS:
-            raise _refusal(TOO_FINE)
-        if name in _CALENDAR:
-            raise _refusal(CALENDAR)
-        if name == "i":
-            raise _refusal("for a number of rows, give a whole number or a CountWindow")
+        if name in _REFUSED:
+            raise _refusal(_REFUSED[name])
     raise _refusal("there is no such unit")
 
 

@@ -51,8 +51,7 @@ class MissingDependency(WindowStoreError, ImportError):
 
 
 #: What the pip command names before the extra. The package is in no index: it is installed from the
-#: folder of its source, or from the path of a wheel. Once a release is in an index, this becomes
-#: the name of the package.
+#: folder of its source, or from the path of a wheel.
 SOURCE = "."
 
 
@@ -62,7 +61,5 @@ def pip_install(extra: str) -> str:
     >>> pip_install("redis")
     "pip install '.[redis]' in the project's folder (or give the path of the wheel in place of '.')"
     """
-    command = f"pip install '{SOURCE}[{extra}]'"
-    if SOURCE != ".":
-        return command
-    return f"{command} in the project's folder (or give the path of the wheel in place of '.')"
+    place = f"in the project's folder (or give the path of the wheel in place of '{SOURCE}')"
+    return f"pip install '{SOURCE}[{extra}]' {place}"

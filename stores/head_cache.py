@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -148,10 +148,6 @@ class HeadCache(WrapperStore):
         if thread is not None:
             thread.join()  # it ends after the current fetch, which the store's timeout bounds
         self.store.close()
-
-    def keys(self, prefix: str = "") -> Iterator[str]:
-        self._check_open()
-        return self.store.keys(prefix)
 
     # For callers that hold the lock
 

@@ -1,14 +1,8 @@
 """Pages in a folder on a local disk, in LMDB: ``file:///folder?map_size=1TiB``.
 
 Many processes of one machine can read and write at the same time. A write is one LMDB transaction
-that is synced before it returns, so pages that ``put_many`` has stored survive a killed process and
-a power failure. The space of deleted pages is reused; the file itself never shrinks. The folder
-must be on a file system of this machine: LMDB's locks and memory map do not work over a network.
-
-A folder that this store creates has the mode 0770, and the files in it 0660, both minus the umask,
-so only the owner and the group have access. A user without write access to the files gets a
-read-only store. Without write access to the lock file too, reading is safe only while nobody
-writes.
+that is synced before it returns. ``docs/operations.md`` describes what survives, the limits, and
+the rights that users need.
 
 Other programs may write to a shared folder too, and create a link under a name that this program
 is about to write; with its rights, it would then write to the target of the link. So files beside
@@ -29,13 +23,13 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice, takewhile
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 import lmdb
 
 from .address import Option, StoreAddress, size
-from .base import Capabilities, PageStore, at_fork, check_keys, check_pages
+from .base import Capabilities, PageStore, T, at_fork, check_keys, check_pages
 from .errors import (
     InvalidStoreURL,
     StoreAccessDenied,
@@ -54,9 +48,6 @@ _FOLDER_MODE, _FILE_MODE = 0o770, 0o660  # minus the umask
 _DATA, _ORIGIN = "data.mdb", "ORIGIN"
 _SCAN = 1024
 _NO_KEY = b"\xff"  # keys are ASCII
-_CAPABILITIES = Capabilities(
-    durable=True, shared=False, max_key_bytes=511, max_page_bytes=1 << 30, remote=False
-)
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}  # LMDB reports a short write as EIO
 _DAMAGED = (
@@ -68,12 +59,15 @@ _DAMAGED = (
 )
 _MAX_READERS = 2048  # 64 bytes each in the lock file; one for each thread that is reading
 _SMALLEST_MAP = 1 << 30
-_T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 
 class LocalDiskStore(PageStore):
     """Pages in LMDB. The folder is opened on first use, and again in a forked child."""
+
+    capabilities = Capabilities(
+        durable=True, shared=False, max_key_bytes=511, max_page_bytes=1 << 30
+    )
 
     def __init__(
         self, folder: str | os.PathLike[str], *, map_size: int = MAP_SIZE, sync: bool = True
@@ -84,11 +78,6 @@ class LocalDiskStore(PageStore):
         self._map_size, self._sync = map_size, sync
         self._environment: Environment | None = None
         self._release: Callable[[], Any] = lambda: None
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Return the capabilities: pages are durable, and only on this machine; no store call."""
-        return _CAPABILITIES
 
     @property
     def origin(self) -> str:
@@ -103,16 +92,16 @@ class LocalDiskStore(PageStore):
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """Return the pages in the order of the keys, in one read transaction."""
-        check_keys(keys, _CAPABILITIES)
+        check_keys(keys, self.capabilities)
         names = [key.encode() for key in keys]
         return self._run(lambda transaction: [transaction.get(name) for name in names])
 
-    def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], _T]) -> _T:
+    def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
         """Return what ``see`` returns for views of the map, in one read transaction; no copies."""
-        check_keys(keys, _CAPABILITIES)
+        check_keys(keys, self.capabilities)
         names = [key.encode() for key in keys]
 
-        def read(transaction: Any) -> _T:
+        def read(transaction: Any) -> T:
             views = [transaction.get(name) for name in names]
             found = see(views)
             for view in views:
@@ -124,7 +113,7 @@ class LocalDiskStore(PageStore):
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """Store the pages in one synced write transaction: all of them, or none after an error."""
-        check_pages(pages, _CAPABILITIES)
+        check_pages(pages, self.capabilities)
         # In the order of the tree, each step touches the same few inner nodes.
         items = sorted((key.encode(), page) for key, page in pages.items())
 
@@ -144,7 +133,7 @@ class LocalDiskStore(PageStore):
     def delete_many(self, keys: Iterable[str]) -> None:
         """Remove the pages in one synced write transaction: all of them, or none after an error."""
         keys = list(keys)
-        check_keys(keys, _CAPABILITIES)
+        check_keys(keys, self.capabilities)
         names = sorted(key.encode() for key in keys)
 
         def delete(transaction: Any) -> None:
@@ -159,8 +148,12 @@ class LocalDiskStore(PageStore):
         Uses one short read transaction per thousand keys, so that a slow reader does not prevent
         the reuse of freed pages.
         """
-        self._check_open()
-        return self._scan(prefix.encode())
+        start = prefix.encode()
+        names = self._run(partial(_names, start=start, prefix=start))
+        while names:
+            yield from (name.decode() for name in names)
+            after = names[-1] + b"\0"
+            names = self._run(partial(_names, start=after, prefix=start))
 
     def ping(self, *, write: bool = False) -> None:
         """Ping as the base class does; for a missing folder, check that it can be created."""
@@ -173,25 +166,13 @@ class LocalDiskStore(PageStore):
         elif not os.access(above, os.W_OK | os.X_OK):
             raise _named(self.url, PermissionError(errno.EACCES, "Permission denied", above))
 
-    def flush(self) -> None:
-        self._check_open()
-
     def close(self) -> None:
         self._closed = True
         with _opening:
             self._environment = None
             self._release()
 
-    def _scan(self, prefix: bytes) -> Iterator[str]:
-        names = self._run(partial(_names, start=prefix, prefix=prefix))
-        while names:
-            yield from (name.decode() for name in names)
-            start = names[-1] + b"\0"
-            names = self._run(partial(_names, start=start, prefix=prefix))
-
-    def _run(
-        self, operation: Callable[[Any], _T], write: bool = False, buffers: bool = False
-    ) -> _T:
+    def _run(self, operation: Callable[[Any], T], write: bool = False, buffers: bool = False) -> T:
         """Run the operation in a transaction; LMDB's errors become this project's errors."""
         while True:
             environment = self._environment
@@ -230,12 +211,8 @@ class LocalDiskStore(PageStore):
             self._environment = environment
             return environment
 
-    def __repr__(self) -> str:
-        return f"LocalDiskStore({self.folder!r})"
-
     def __reduce__(self) -> tuple[Callable[..., LocalDiskStore], tuple[str]]:
-        again = partial(LocalDiskStore, map_size=self._map_size, sync=self._sync)
-        return again, (self.folder,)
+        return partial(LocalDiskStore, map_size=self._map_size, sync=self._sync), (self.folder,)
 
 
 def from_address(address: StoreAddress) -> LocalDiskStore:

@@ -17,9 +17,6 @@ from .errors import InvalidStoreURL
 
 OPTIONS: dict[str, Option] = {}
 
-_CAPABILITIES = Capabilities(
-    durable=False, shared=False, max_key_bytes=1024, max_page_bytes=1 << 30, remote=False
-)
 _named: dict[str, dict[str, bytes]] = {}
 
 
@@ -35,30 +32,30 @@ class MemoryStore(PageStore):
     [b'a page']
     """
 
+    capabilities = Capabilities(
+        durable=False, shared=False, max_key_bytes=1024, max_page_bytes=1 << 30
+    )
+
     def __init__(self, name: str = "") -> None:
         self.url = f"memory://{name}"
         self._name = name
         self._pages: dict[str, bytes] = _named.setdefault(name, {}) if name else {}
 
-    @property
-    def capabilities(self) -> Capabilities:
-        return _CAPABILITIES
-
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         self._check_open()
-        check_keys(keys, _CAPABILITIES)
+        check_keys(keys, self.capabilities)
         pages = self._pages
         return [pages.get(key) for key in keys]
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         self._check_open()
-        check_pages(pages, _CAPABILITIES)
+        check_pages(pages, self.capabilities)
         self._pages.update(pages)
 
     def delete_many(self, keys: Iterable[str]) -> None:
         self._check_open()
         keys = list(keys)
-        check_keys(keys, _CAPABILITIES)
+        check_keys(keys, self.capabilities)
         for key in keys:
             self._pages.pop(key, None)
 
@@ -66,16 +63,10 @@ class MemoryStore(PageStore):
         self._check_open()
         return (key for key in list(self._pages) if key.startswith(prefix))
 
-    def flush(self) -> None:
-        self._check_open()
-
     def close(self) -> None:
         """Release the pages, unless the store has a name; no store call."""
         self._closed = True
         self._pages = {}
-
-    def __repr__(self) -> str:
-        return f"MemoryStore({self._name!r})"
 
     def __reduce__(self) -> tuple[Callable[[str], MemoryStore], tuple[str]]:
         if not self._name:
@@ -88,7 +79,6 @@ class MemoryStore(PageStore):
 
 def from_address(address: StoreAddress) -> MemoryStore:
     """Return the store at the address. Raises ``InvalidStoreURL`` for more than a name."""
-    address.parsed(OPTIONS)
     if address.user or address.password or address.port is not None or address.path:
         raise InvalidStoreURL("memory:// takes at most a name: memory://name")
     return MemoryStore(address.host)

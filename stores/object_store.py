@@ -1,21 +1,9 @@
 """Pages in an object store: ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``az://container/prefix``.
 
-Credentials, region and endpoint come from the environment or the machine's role, as they do for the
-provider's own tools: ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``, ``AWS_SESSION_TOKEN``,
-``AWS_REGION``, ``AWS_ENDPOINT_URL``; ``GOOGLE_APPLICATION_CREDENTIALS``;
-``AZURE_STORAGE_ACCOUNT_NAME``, ``AZURE_STORAGE_ACCOUNT_KEY``, ``AZURE_STORAGE_SAS_TOKEN``. A user
-and a password, in the URL or with ``password_file``, are an access key and its secret (S3), or an
-account and its key (Azure).
-
-Options: ``endpoint`` (of a server compatible with S3, Azure or Google Cloud Storage), ``region``
-(S3), ``account`` (Azure), ``anonymous``, ``timeout`` and ``connect_timeout`` (seconds for one
-request), ``ca_file``, ``verify``, ``password_file``, ``cache_dir`` and ``cache_dir_size``
-(``disk_cache``; by default 1 GiB in the system's folder for temporary files; "none" for no cache),
-``pack_cache`` (bytes of packs in memory, by default 16 MiB), and ``list_delay`` (seconds by which a
-listing may lag behind; S3, Google Cloud Storage, Azure, MinIO, Ceph and R2 need none).
-
-What ``flush`` promises: the object store, which keeps several copies, has acknowledged every page.
-``pack_store`` describes packs and requests. Thread safety: any number of threads.
+``docs/object-stores.md`` describes the options, and where credentials come from: the environment
+or the machine's role, as they do for the provider's own tools, or the URL. What ``flush`` promises:
+the object store, which keeps several copies, has acknowledged every page. ``pack_store`` describes
+packs and requests. Thread safety: any number of threads.
 
 The library, obstore, has its own threads. A forked child does not have them, so each of its calls
 would hang. Therefore a child whose parent has used the library loads a copy of it (``_library``).
@@ -29,21 +17,20 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from importlib import import_module
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 import obstore
 import obstore.store
 
 from .address import Credentials, Option, StoreAddress, credentials_of, seconds, size, switch
-from .base import PING_SECONDS, at_fork, start_over_in_children
+from .base import T, at_fork, start_over_in_children
 from .disk_cache import CACHE_BYTES, DiskCache, default_folder
 from .errors import (
     InvalidStoreURL,
@@ -53,7 +40,7 @@ from .errors import (
     WindowStoreError,
 )
 from .pack_store import PACK_CACHE, PackStore
-from .server import unanswered
+from .server import impatient, unanswered
 
 OPTIONS: dict[str, Option] = {
     "endpoint": str,
@@ -75,7 +62,6 @@ _CLOUDS = {"s3": "S3", "gs": "Google Cloud Storage", "az": "Azure"}
 _COALESCE = 256 << 10  # unused bytes that may be read to avoid another request
 _RETRIES = 2
 _DELETES = 1000  # objects that one request removes
-_T = TypeVar("_T")
 
 _CODE = re.compile(r"<Code>\s*(\w+)\s*</Code>")
 _STATUS = re.compile(r"status code: (\d{3})")
@@ -137,16 +123,14 @@ class Bucket:
         for at in range(0, len(names), _DELETES):
             some = list(names[at : at + _DELETES])
             try:
-                self._run(lambda obs, store: obs.delete(store, some), reads=True)  # noqa: B023
+                self._delete(some)
             except FileNotFoundError:  # some are missing; clouds differ in deleting the others
                 for name in some:
-                    self._delete_one(name)
+                    with suppress(FileNotFoundError):
+                        self._delete([name])
 
-    def _delete_one(self, name: str) -> None:
-        try:
-            self._run(lambda obs, store: obs.delete(store, [name]), reads=True)
-        except FileNotFoundError:
-            return
+    def _delete(self, names: list[str]) -> None:
+        self._run(lambda obs, store: obs.delete(store, names), reads=True)
 
     def names(self, folder: str, after: str) -> Iterator[tuple[str, int]]:
         offset = f"{folder}/{after}" if after else None
@@ -171,7 +155,7 @@ class Bucket:
             self.put("ping/ping", b"")
             self.delete(["ping/ping"])
 
-    def _run(self, call: Callable[[Any, Any], _T], *, reads: bool = False) -> _T:
+    def _run(self, call: Callable[[Any, Any], T], *, reads: bool = False) -> T:
         """Run the call with the library and its store; errors become this project's errors.
 
         With ``reads``, ``FileNotFoundError`` means that one object is missing.
@@ -185,12 +169,12 @@ class Bucket:
             raise
         except Exception as error:
             text = str(error)
-            code = _code(text)
+            found = _CODE.search(text)
+            code = found[1] if found else ""
             if reads and isinstance(error, FileNotFoundError) and code not in _NO_BUCKET:
                 raise FileNotFoundError(self.url) from None
-            if not isinstance(error, FileNotFoundError | ValueError | OSError) and not type(
-                error
-            ).__module__.startswith("obstore"):
+            theirs = type(error).__module__.startswith("obstore")
+            if not theirs and not isinstance(error, ValueError | OSError):
                 raise
             named = self._named(error, text, code)
         raise named from None
@@ -200,17 +184,18 @@ class Bucket:
         found = _STATUS.search(text)
         status = int(found[1]) if found else 0
         said = " ".join(filter(None, [str(status or ""), code])) or type(error).__name__
-        cloud = _CLOUDS[self._address.scheme]
         if "BadScheme" in text or isinstance(error, ValueError):
+            cloud = _CLOUDS[self._address.scheme]
             return InvalidStoreURL(
                 f"{self.url}: the settings are not a valid address of {cloud}: an endpoint begins "
                 "with http:// or https://, and a bucket's name has neither slashes nor spaces"
             )
-        for problem in (_refused, _misdirected):
-            if (explained := problem(self.url, said, status, code, text)) is not None:
-                if isinstance(explained, StoreAccessDenied):
-                    return StoreAccessDenied(f"{explained}{self._source()}")
-                return explained
+        if refusal := _refusal(said, status, code, text):
+            source = self._credentials.source
+            end = f"; the credentials come from {source}" if source else ""
+            return StoreAccessDenied(f"{self.url}{refusal}{end}")
+        if mistake := _mistake(said, status, code, text):
+            return InvalidStoreURL(f"{self.url}{mistake}")
         if code in _FULL or status == 507:
             return StoreFull(f"{self.url} is full ({said}): make room or raise its quota")
         if code in _BUSY or status >= 500 or status == 429:
@@ -226,13 +211,6 @@ class Bucket:
             f"{self.url} does not answer ({_reason(text)}): check the network and the endpoint, "
             "and retry when it is back"
         )
-
-    def _source(self) -> str:
-        source = self._credentials.source if self._credentials else ""
-        return f"; the credentials come from {source}" if source else ""
-
-    def __reduce__(self) -> tuple[type[Bucket], tuple[StoreAddress]]:
-        return type(self), (self._address,)
 
 
 class ObjectStore(PackStore):
@@ -256,9 +234,8 @@ class ObjectStore(PackStore):
     def ping(self, *, write: bool = False) -> None:
         """Ping as the base class does; ``write`` also puts and removes an object."""
         self._check_open()
-        impatient = dict.fromkeys(("timeout", "connect_timeout"), str(0.75 * PING_SECONDS))
-        address = replace(self._address, options={**self._address.options, **impatient})
-        if problem := unanswered(self.url, lambda: Bucket(address).ping(write=write)):
+        bucket = Bucket(impatient(self._address))
+        if problem := unanswered(self.url, lambda: bucket.ping(write=write)):
             raise StoreUnavailable(problem)
 
     def __reduce__(self) -> tuple[type[ObjectStore], tuple[StoreAddress]]:
@@ -272,53 +249,44 @@ from_address = ObjectStore
 # --- errors ---------------------------------------------------------------------------------------
 
 
-def _code(text: str) -> str:
-    found = _CODE.search(text)
-    return found[1] if found else ""
-
-
-def _refused(url: str, said: str, status: int, code: str, text: str) -> StoreAccessDenied | None:
-    """Return the error for a request without the needed rights or credentials."""
+def _refusal(said: str, status: int, code: str, text: str) -> str:
+    """Return the error for a request without the needed rights or credentials, "" for others."""
     if _METADATA.search(text):
-        return StoreAccessDenied(
-            f"{url}: no credentials were found: set the provider's variables in the environment, "
-            "give the machine a role, or write ?anonymous=true; with Spark, set them also in the "
+        return (
+            ": no credentials were found: set the provider's variables in the environment, give "
+            "the machine a role, or write ?anonymous=true; with Spark, set them also in the "
             "environment of the workers (spark.executorEnv.AWS_ACCESS_KEY_ID and so on)"
         )
     if code in _CLOCK:
-        return StoreAccessDenied(
-            f"{url} refused ({said}): the clock of this machine is wrong by more than the store "
-            "allows (S3: 15 minutes): correct it (NTP), then retry"
+        return (
+            f" refused ({said}): the clock of this machine is wrong by more than the store allows "
+            "(S3: 15 minutes): correct it (NTP), then retry"
         )
     if code in _EXPIRED:
-        return StoreAccessDenied(f"{url} refused ({said}): the token has expired: get a new one")
+        return f" refused ({said}): the token has expired: get a new one"
     if code in _BAD_KEY:
-        return StoreAccessDenied(f"{url} refused ({said}): correct the access key and its secret")
+        return f" refused ({said}): correct the access key and its secret"
     if status in (401, 403):
-        return StoreAccessDenied(
-            f"{url} refused ({said}): give these credentials the right to list, read, write and "
-            "delete objects there (on S3: s3:ListBucket on the bucket, s3:GetObject, "
-            "s3:PutObject and s3:DeleteObject on the prefix)"
+        return (
+            f" refused ({said}): give these credentials the right to list, read, write and delete "
+            "objects there (on S3: s3:ListBucket on the bucket, s3:GetObject, s3:PutObject and "
+            "s3:DeleteObject on the prefix)"
         )
-    return None
+    return ""
 
 
-def _misdirected(url: str, said: str, status: int, code: str, text: str) -> InvalidStoreURL | None:
-    """Return the error for an address that leads to the wrong place."""
+def _mistake(said: str, status: int, code: str, text: str) -> str:
+    """Return the error for an address that leads to the wrong place, "" for others."""
     if code in _REGION or status in (301, 307) or "LOCATION" in text:
-        return InvalidStoreURL(
-            f"{url} is in another region ({said}): write it as ?region=... or set AWS_REGION"
-        )
+        return f" is in another region ({said}): write it as ?region=... or set AWS_REGION"
     if "MissingAccount" in text:
-        return InvalidStoreURL(
-            f"{url} needs an account: write ?account=... or set AZURE_STORAGE_ACCOUNT_NAME"
-        )
+        return " needs an account: write ?account=... or set AZURE_STORAGE_ACCOUNT_NAME"
     if code in _NO_BUCKET or status == 404:
-        return InvalidStoreURL(
-            f"{url}: there is no such bucket or container ({said}): create it, or correct its "
-            "name, the endpoint and the account"
+        return (
+            f": there is no such bucket or container ({said}): create it, or correct its name, "
+            "the endpoint and the account"
         )
-    return None
+    return ""
 
 
 def _reason(text: str) -> str:
@@ -339,10 +307,10 @@ def _reason(text: str) -> str:
 # --- settings -------------------------------------------------------------------------------------
 
 
-def _credentials(address: StoreAddress) -> Credentials | None:
-    """Return the user and password of the address; None to let the library find them."""
+def _credentials(address: StoreAddress) -> Credentials:
+    """Return the user and password of the address; without them, the library finds its own."""
     if address.user is None and "password_file" not in address.options:
-        return None
+        return Credentials(None, None, "")
     if address.scheme == "gs":
         raise InvalidStoreURL(
             f"{address.public}: gs:// takes no user and password: set "
@@ -357,13 +325,20 @@ def _credentials(address: StoreAddress) -> Credentials | None:
     return found
 
 
-def _settings(address: StoreAddress, credentials: Credentials | None) -> dict[str, Any]:
+def _settings(address: StoreAddress, credentials: Credentials) -> dict[str, Any]:
     """Return the keyword arguments of the library's store. Raises ``InvalidStoreURL``."""
-    options = address.parsed({**OPTIONS})
+    options = address.parsed(OPTIONS)
     scheme = address.scheme
-    for option, owner in (("region", "s3"), ("account", "az")):
-        if option in options and scheme != owner:
-            raise InvalidStoreURL(f"{address.public}: {option} is an option of {owner}://")
+    settings: dict[str, Any] = {}
+    for option, owner, name in (("region", "s3", "region"), ("account", "az", "account_name")):
+        if option in options:
+            if scheme != owner:
+                raise InvalidStoreURL(f"{address.public}: {option} is an option of {owner}://")
+            settings[name] = options[option]
+    if credentials.user:
+        names = ("access_key_id", "secret_access_key")
+        user, password = names if scheme == "s3" else ("account_name", "account_key")
+        settings |= {user: credentials.user, password: credentials.password}
     timeout = options.get("timeout", 10.0)
     endpoint = options.get("endpoint") or _endpoint_of(scheme)
     if endpoint and not re.match(r"https?://", endpoint):
@@ -377,7 +352,11 @@ def _settings(address: StoreAddress, credentials: Credentials | None) -> dict[st
         client["allow_invalid_certificates"] = True
     if "ca_file" in options:
         client["root_certificate"] = _certificate(options["ca_file"], address.public)
-    settings: dict[str, Any] = {
+    if options.get("endpoint"):
+        settings["base_url" if scheme == "gs" else "endpoint"] = endpoint
+    if options.get("anonymous"):
+        settings["skip_signature"] = True
+    return settings | {
         "prefix": address.path.strip("/") or None,
         "client_options": client,
         "retry_config": {
@@ -386,28 +365,6 @@ def _settings(address: StoreAddress, credentials: Credentials | None) -> dict[st
             "backoff": {"init_backoff": timedelta(milliseconds=100)},
         },
     }
-    if options.get("endpoint"):
-        settings["base_url" if scheme == "gs" else "endpoint"] = endpoint
-    if options.get("anonymous"):
-        settings["skip_signature"] = True
-    settings |= _identity(scheme, options, credentials)
-    return settings
-
-
-def _identity(
-    scheme: str, options: Mapping[str, Any], credentials: Credentials | None
-) -> dict[str, Any]:
-    """Return the account, the region and the credentials, as far as the address has them."""
-    found: dict[str, Any] = {}
-    if scheme == "s3" and "region" in options:
-        found["region"] = options["region"]
-    if scheme == "az" and "account" in options:
-        found["account_name"] = options["account"]
-    if credentials is not None:
-        names = ("access_key_id", "secret_access_key")
-        user, password = names if scheme == "s3" else ("account_name", "account_key")
-        found |= {user: credentials.user, password: credentials.password}
-    return found
 
 
 def _endpoint_of(scheme: str) -> str:

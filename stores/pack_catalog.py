@@ -16,7 +16,7 @@ The catalog makes no requests; ``pack_folder`` fills it. Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from .packs import Deleted, Entry, Listed, PackIndex
@@ -55,15 +55,6 @@ class _List:
     names: set[str]
     entries: int
     says: dict[str, list[int]]
-
-
-@dataclass(slots=True)
-class NextList:
-    """The content of the next list, and the lists that it replaces."""
-
-    packs: list[Listed]
-    says: dict[str, list[int]]
-    replaces: list[str]
 
 
 class Catalog:
@@ -115,12 +106,11 @@ class Catalog:
     def add_list(
         self,
         name: str,
-        packs: Iterable[Listed],
+        packs: Sequence[Listed],
         says: dict[str, list[int]],
         exists: Callable[[str], bool],
     ) -> None:
         """Add a list whose object exists, with those packs in it that exist."""
-        packs = list(packs)
         for each in packs:
             if each.name not in self.packs and each.name not in self._gone and exists(each.name):
                 self._add(Pack(each.name, each.size, each.entries, {}))
@@ -133,11 +123,9 @@ class Catalog:
 
     def settle(self) -> None:
         """Apply the deletions that objects record, once all objects of a listing are added."""
-        for says in [
-            *(p.says for p in self.packs.values()),
-            *(t.says for t in self._lists.values()),
-        ]:
-            self._mark(says)
+        known: list[Pack | _List] = [*self.packs.values(), *self._lists.values()]
+        for each in known:
+            self._mark(each.says)
         self._early.clear()
 
     def remove(self, name: str) -> None:
@@ -201,7 +189,8 @@ class Catalog:
 
     def removable(self) -> list[str]:
         """Return the packs whose objects are no longer needed."""
-        return [pack.name for pack in self._dead.values() if self._may_go(pack)]
+        there = self.packs.keys()
+        return [p.name for p in self._dead.values() if p.listed or there.isdisjoint(p.says)]
 
     def empty_lists(self) -> list[str]:
         """Return the lists that say nothing about existing packs."""
@@ -212,35 +201,38 @@ class Catalog:
             if there.isdisjoint(each.names) and there.isdisjoint(each.says)
         ]
 
-    def _may_go(self, pack: Pack) -> bool:
-        return pack.listed or self.packs.keys().isdisjoint(pack.says)
-
     # --- lists ----------------------------------------------------------------------------------
 
-    def next_list(self, *, whole: bool = False) -> NextList:
-        """Return the content of the next list: unlisted packs, and the packs of smaller lists.
+    def next_list(
+        self, *, whole: bool = False
+    ) -> tuple[list[Listed], dict[str, list[int]], list[str]]:
+        """Return the packs of the next list, deletions in other packs, and the lists it replaces.
 
-        The next list replaces each list that is at most twice as large as the content so far. So
-        there are O(log n) lists, and an entry is rewritten O(log n) times. ``whole`` replaces all
-        lists.
+        It has the unlisted packs, and the packs of each list that it replaces: those at most twice
+        as large as the content so far. So there are O(log n) lists, and an entry is rewritten
+        O(log n) times. ``whole`` replaces all lists.
         """
         packs = {pack.name: pack for pack in self.packs.values() if whole or not pack.listed}
         size = sum(len(pack.entries) for pack in packs.values())
-        says: dict[str, list[int]] = {}
-        for pack in packs.values():
-            says |= pack.says
+        says = {name for pack in packs.values() for name in pack.says}
         replaces = []
         for name, each in sorted(self._lists.items(), key=lambda item: item[1].entries):
             if not whole and each.entries > 2 * size:
                 break
             replaces.append(name)
             size += each.entries
-            says |= each.says
+            says |= each.says.keys()
             packs |= {name: self.packs[name] for name in each.names if name in self.packs}
-        others = [name for name in says if name in self.packs and name not in packs]
         records = [Listed(p.name, p.size, p.entries, sorted(p.deleted)) for p in packs.values()]
-        said = {name: sorted(self.packs[name].deleted) for name in others}
-        return NextList(records, said, replaces)
+        return records, self._deletions_in(says - packs.keys()), replaces
+
+    def said_by(self, packs: Collection[Pack]) -> dict[str, list[int]]:
+        """Return the deletions in remaining packs that the packs to be replaced record."""
+        says = {name for pack in packs for name in pack.says}
+        return self._deletions_in(says - {pack.name for pack in packs})
+
+    def _deletions_in(self, names: Iterable[str]) -> dict[str, list[int]]:
+        return {name: sorted(self.packs[name].deleted) for name in names if name in self.packs}
 
     # --- compaction -----------------------------------------------------------------------------
 
@@ -250,16 +242,10 @@ class Catalog:
         A single small pack is not worth rewriting: it would only be copied.
         """
         half, little = [], []
-        for _, pack in sorted(self.packs.items()):
+        for pack in self.packs.values():
             live = pack.live_bytes()
             if 2 * live < pack.size:
                 half.append(pack)
             elif live < small:
                 little.append(pack)
         return sorted(half + (little if len(half) + len(little) > 1 else []), key=lambda p: p.name)
-
-    def said_by(self, packs: Collection[Pack]) -> dict[str, list[int]]:
-        """Return the deletions in remaining packs that the packs to be replaced record."""
-        going = {pack.name for pack in packs}
-        names = {name for pack in packs for name in pack.says} - going
-        return {name: sorted(self.packs[name].deleted) for name in names if name in self.packs}

@@ -147,13 +147,8 @@ class PackFolder:
             if missing:
                 self._look_for(missing, patient=True)
                 places, missing = self._places(wanted)
-            lost: list[str] = []
-            for name, entries, found in self._fetch(places):
-                if found is None:
-                    self._drop([name])
-                    lost += [entry.key for entry in entries]
-                else:
-                    pages |= zip((entry.key for entry in entries), found, strict=True)
+            found, lost = self._fetch(places)
+            pages |= found
             if missing and self._damaged:
                 name, why = next(iter(self._damaged.items()))
                 raise StoreDamaged(
@@ -247,10 +242,8 @@ class PackFolder:
                     places.setdefault(found[0], []).append(found[1])
         return places, missing
 
-    def _fetch(
-        self, places: Mapping[str, list[Entry]]
-    ) -> list[tuple[str, list[Entry], list[bytes] | None]]:
-        """Return the pages of each pack, None if the object of the pack was removed."""
+    def _fetch(self, places: Mapping[str, list[Entry]]) -> tuple[dict[str, bytes], list[str]]:
+        """Return the pages, and the keys of those whose pack was removed; drops these packs."""
 
         def fetch(name: str) -> list[bytes] | None:
             try:
@@ -258,7 +251,16 @@ class PackFolder:
             except FileNotFoundError:
                 return None
 
-        return [(name, places[name], found) for name, found in _together(fetch, [*places])]
+        pages: dict[str, bytes] = {}
+        lost: list[str] = []
+        for name, found in _together(fetch, [*places]):
+            keys = [entry.key for entry in places[name]]
+            if found is None:
+                self._drop([name])
+                lost += keys
+            else:
+                pages |= zip(keys, found, strict=True)
+        return pages, lost
 
     def _pages_of(self, name: str, entries: Sequence[Entry]) -> list[bytes]:
         """Return pages of one pack; no request if the pack is cached, else usually one."""
@@ -378,28 +380,21 @@ class PackFolder:
             _log.warning("%s: list %s/%s: %s", self._objects.url, self._path, name, error)
             return [], {}  # the packs have the same information
 
-    def _read_index(self, name: str, size: int) -> tuple[PackIndex, bytes] | None:
+    def _read_index(
+        self, name: str, size: int, length: int = _END_BYTES
+    ) -> tuple[PackIndex, bytes] | None:
         """Return the index of a pack and the bytes that were read; None if removed or damaged."""
+        start = max(0, size - length)  # Azure has no suffix ranges
         try:
-            end = self._read_end(name, size, _END_BYTES)
-            try:
-                return decode_index(end, size), end
-            except NeedsMore as more:
-                end = self._read_end(name, size, more.length)
-                return decode_index(end, size), end
+            (end,) = self._objects.get_ranges(self._named(name), [(start, size - start)])
+            return decode_index(end, size), end
+        except NeedsMore as more:
+            return self._read_index(name, size, more.length)
         except FileNotFoundError:
             return None
         except StoreDamaged as error:
             self._damaged[name] = str(error)
             return None
-
-    def _read_end(self, name: str, size: int, length: int) -> bytes:
-        """Return the last bytes of a pack, or all of them; one request.
-
-        The range has a start, because Azure has no suffix ranges.
-        """
-        length = min(size, length)
-        return self._objects.get_ranges(self._named(name), [(size - length, length)])[0]
 
     def _load_cache(self) -> None:
         """Add the packs that other processes on this machine have written."""
@@ -473,24 +468,19 @@ class PackFolder:
     def _write_list(self, *, whole: bool = False) -> None:
         """Write a list; one request. Lists that it replaces are removed later."""
         with self._lock:
-            content = self._catalog.next_list(whole=whole)
+            packs, says, replaced = self._catalog.next_list(whole=whole)
         name = f"{_stamp()}-{uuid4().hex[:12]}{LIST}"
-        self._objects.put(self._named(name), encode_list(content.packs, content.says))
+        self._objects.put(self._named(name), encode_list(packs, says))
         with self._lock:
-            self._catalog.add_list(name, content.packs, content.says, lambda _: False)
-        self._leftover += content.replaces
+            self._catalog.add_list(name, packs, says, lambda _: False)
+        self._leftover += replaced
         self._since_list = 0
 
     def _rewrite(self, group: Sequence[Pack]) -> None:
         """Copy the live pages of packs into a new pack, then remove the old packs."""
         with self._lock:
             places = {pack.name: list(pack.live()) for pack in group}
-        pages: dict[str, bytes] = {}
-        for name, entries, found in self._fetch(places):
-            if found is None:
-                self._drop([name])
-            else:
-                pages |= zip((entry.key for entry in entries), found, strict=True)
+        pages, _ = self._fetch(places)
         self._put(pages, group)
         self._remove([pack.name for pack in group])
 

@@ -29,21 +29,11 @@ from .disk_cache import DiskCache
 from .errors import WindowStoreError
 from .pack_folder import PACK_BYTES, Objects, PackFolder
 
-LIMITS = Capabilities(
-    durable=True,
-    shared=True,
-    max_key_bytes=1024,
-    max_page_bytes=PACK_BYTES,
-    remote=True,
-    waits_for_flush=True,
-    overwrites=False,
-)
 PACK_CACHE = 16 << 20
 """The default for the bytes of packs in memory."""
 
 _log = logging.getLogger(__name__)
 _FOLDER = re.compile(r"[^/:]{0,100}")
-_PLAIN = re.compile(r"[A-Za-z0-9_.-]")
 
 
 class PackStore(PageStore):
@@ -52,6 +42,16 @@ class PackStore(PageStore):
     ``list_delay`` is how many seconds a listing may lag behind. ``pack_cache`` is how many bytes of
     packs are cached in memory for each folder in use.
     """
+
+    capabilities = Capabilities(
+        durable=True,
+        shared=True,
+        max_key_bytes=1024,
+        max_page_bytes=PACK_BYTES,
+        remote=True,
+        waits_for_flush=True,
+        overwrites=False,
+    )
 
     def __init__(
         self,
@@ -71,15 +71,10 @@ class PackStore(PageStore):
         self._lock = threading.Lock()
         self._folders: dict[str, PackFolder] = {}
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """Return the capabilities: durable, and shared by all machines; no store call."""
-        return LIMITS
-
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """Return the pages in the order of the keys; about one request per pack that has some."""
         self._check_open()
-        check_keys(keys, LIMITS)
+        check_keys(keys, self.capabilities)
         wanted = list(dict.fromkeys(keys))
         found: dict[str, bytes | None] = {}
         if self._cache is not None:
@@ -95,7 +90,7 @@ class PackStore(PageStore):
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """Store the pages; one request for each folder and 64 MiB."""
         self._check_open()
-        check_pages(pages, LIMITS)
+        check_pages(pages, self.capabilities)
         for folder, group in self._by_folder(pages):
             for part in in_batches(group, lambda key: len(pages[key]), PACK_BYTES):
                 folder.put({key: pages[key] for key in part})
@@ -105,7 +100,7 @@ class PackStore(PageStore):
         """Remove the pages; no request, unless some are unknown to this process."""
         self._check_open()
         keys = list(dict.fromkeys(keys))
-        check_keys(keys, LIMITS)
+        check_keys(keys, self.capabilities)
         for folder, group in self._by_folder(keys):
             folder.delete(group)
         if self._cache is not None:
@@ -117,7 +112,7 @@ class PackStore(PageStore):
         start = folder_of(prefix)
         names = [start]
         if start == prefix and len(start) < 100:  # the prefix may be the start of a folder's name
-            names = sorted({*map(_unescaped, self._objects.folders())} | self._known())
+            names = sorted({*map(_unescaped, self._objects.folders()), *self._folders})
         return (
             key
             for name in names
@@ -139,7 +134,7 @@ class PackStore(PageStore):
     def flush(self) -> None:
         """Make all deletes visible to other processes; one request per folder with deletes."""
         self._check_open()
-        for folder in self._open_folders():
+        for folder in list(self._folders.values()):
             folder.flush()
 
     def close(self) -> None:
@@ -149,12 +144,11 @@ class PackStore(PageStore):
         """
         if self._closed:
             return
-        for folder in self._open_folders():
-            try:
+        try:
+            for folder in list(self._folders.values()):
                 folder.close()
-            except WindowStoreError as error:
-                _log.warning("some deleted pages may stay until mta gc is run: %s", error)
-                break
+        except WindowStoreError as error:
+            _log.warning("some deleted pages may stay until mta gc is run: %s", error)
         self._closed = True
         if self._cache is not None:
             self._cache.close()
@@ -180,14 +174,6 @@ class PackStore(PageStore):
                 self._folders[name] = PackFolder(self._objects, _escaped(name), *self._how)
             return self._folders[name]
 
-    def _open_folders(self) -> list[PackFolder]:
-        with self._lock:
-            return list(self._folders.values())
-
-    def _known(self) -> set[str]:
-        with self._lock:
-            return set(self._folders)
-
 
 def folder_of(key: str) -> str:
     """Return the folder of a key: the part before ``/`` or ``:``. Pages of a folder share packs.
@@ -208,7 +194,7 @@ def _escaped(folder: str) -> str:
     >>> _escaped("a b"), _escaped("..")
     ('f-a~20b', 'f-..')
     """
-    return "f-" + "".join(c if _PLAIN.match(c) else f"~{ord(c):02x}" for c in folder)
+    return "f-" + re.sub(r"[^A-Za-z0-9_.-]", lambda found: f"~{ord(found[0]):02x}", folder)
 
 
 def _unescaped(name: str) -> str:

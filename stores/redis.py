@@ -3,16 +3,9 @@
 A key ``group/rest`` is stored as ``prefix:{group}/rest``; the braces are Redis Cluster's hash tag,
 so the pages of one group are on one node and are sent in one command.
 
-What ``flush`` promises: the server has acknowledged every page. Whether pages survive a restart of
-the server depends on its settings: without AOF, they are only in its memory until the next
-snapshot; with ``appendfsync everysec``, a power failure loses about the last second. With
-``?wait=N``, ``flush`` waits until N replicas have the pages; with ``?waitaof=true``, it waits until
-the pages are on the server's disk (Redis 7.2). A ``maxmemory-policy`` that evicts keys loses pages;
-the first connection of a process to a server checks the policy, and logs a warning.
-
-Options: ``prefix``, ``ttl`` (seconds after which a page expires; must be longer than pages are
-needed), ``cluster``, ``wait``, ``waitaof``, ``timeout`` and ``connect_timeout`` (seconds),
-``password_file``, and ``ca_file``, ``cert_file``, ``key_file``, ``verify`` (for TLS).
+``docs/operations.md`` describes the options, and what ``flush`` promises: by default, only that the
+server has acknowledged every page. A ``maxmemory-policy`` that evicts keys loses pages; the first
+connection of a process to a server checks the policy, and logs a warning.
 
 Thread safety: any number of threads; each call takes a connection from a pool.
 """
@@ -24,6 +17,7 @@ import logging
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from operator import methodcaller
 from typing import Any
 
@@ -43,7 +37,7 @@ from .errors import (
     WindowStoreError,
 )
 from .server import OPTIONS as SERVER_OPTIONS
-from .server import ServerStore
+from .server import READ_KEYS, ServerStore
 
 OPTIONS: dict[str, Option] = {
     **SERVER_OPTIONS,
@@ -72,10 +66,9 @@ _REFUSED = re.compile(
 )
 _NO_DATABASE = re.compile("DB index is out of range|SELECT is not allowed")
 _PIPELINE = re.compile(r"^Command # .* of pipeline caused error: ", re.DOTALL)  # contains pages
-_UNKNOWN = ""  # the policy of a server that does not report it
 
 _policies: dict[str, str] = {}
-"""The ``maxmemory-policy`` of each server that this process has connected to, by address."""
+"""The ``maxmemory-policy`` of each server that this process has used, by address; "" if unknown."""
 _log = logging.getLogger(__name__)
 
 
@@ -84,10 +77,9 @@ class RedisStore(ServerStore):
 
     example = "host:6379/0"
     schemes = ("redis", "rediss")
-    limits = Capabilities(
+    capabilities = Capabilities(
         durable=True, shared=True, max_key_bytes=1024, max_page_bytes=512 << 20, remote=True
     )
-    most_reads = 256  # a third faster than 64, for pages of 4 KiB
     failures = (exceptions.RedisError, exceptions.RedisClusterException, OSError)
     failure_after_close = ValueError  # I/O on a closed file
 
@@ -125,7 +117,7 @@ class RedisStore(ServerStore):
             policy = self._run(self._policy_of)
         except WindowStoreError:
             return causes[0]
-        if policy == _UNKNOWN:
+        if not policy:
             causes.append(
                 "it is unknown whether the server evicts pages, because this user may run neither "
                 "INFO memory nor CONFIG GET: check the server's maxmemory-policy"
@@ -147,18 +139,9 @@ class RedisStore(ServerStore):
             )  # fmt: skip
 
     def _policy_of(self, client: Any) -> str:
-        """Return the server's ``maxmemory-policy``, requested once per process and address.
-
-        Cloud providers refuse CONFIG, and some compatible servers do not report it in INFO.
-        """
+        """Return the server's ``maxmemory-policy``, requested once per process and address."""
         if self.url not in _policies:
-            policy = _UNKNOWN
-            for ask in (_policy_by_info, _policy_by_config):
-                try:
-                    policy = policy or ask(client)
-                except exceptions.ResponseError:
-                    continue
-            _policies[self.url] = policy
+            _policies[self.url] = _reported_policy(client)
         return _policies[self.url]
 
     def _evicts(self, policy: str) -> bool:
@@ -187,9 +170,7 @@ class RedisStore(ServerStore):
     def _get(self, client: Any, keys: list[str]) -> list[bytes | None]:
         names = [*map(self._name, keys)]
         pages = None if self._cluster else self._asked(client, names)
-        if pages is None:
-            pages = client.mget(names)
-        return pages
+        return client.mget(names) if pages is None else pages
 
     def _asked(self, client: Any, names: list[str]) -> list[bytes | None] | None:
         """Return the reply to MGET, None if the connection is lost: a client connects and retries.
@@ -212,11 +193,11 @@ class RedisStore(ServerStore):
         """Return the pages as ``get_many`` does, over one connection for each event loop."""
         if self._cluster:
             return await super().get_many_async(keys)
-        check_keys(keys, self.limits)
+        check_keys(keys, self.capabilities)
         found: dict[str, bytes | None] = {}
         try:
             connection = self._connection_in_loop()
-            for batch in self._batches(dict.fromkeys(keys), self.most_reads):
+            for batch in self._batches(dict.fromkeys(keys), READ_KEYS):
                 pages = await connection.ask("MGET", *map(self._name, batch))
                 found.update(zip(batch, pages, strict=True))
             return [found[key] for key in keys]
@@ -268,8 +249,8 @@ class RedisStore(ServerStore):
                 "check the replicas and the append-only file, then retry"
             )
 
-    def _scan(self, prefix: str) -> Iterator[str]:
-        """Yield every key of the server, a thousand per call.
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """Yield every stored key that starts with ``prefix``; visits all keys, a thousand per call.
 
         A key may be repeated while the server resizes its tables.
         """
@@ -329,12 +310,16 @@ class RedisStore(ServerStore):
         return StoreUnavailable(f"{self.url} does not answer ({text}): retry when it is back")
 
 
-def _policy_by_info(client: Any) -> str:
-    return str(client.info("memory").get("maxmemory_policy", _UNKNOWN))
-
-
-def _policy_by_config(client: Any) -> str:
-    return str(client.config_get("maxmemory-policy").get("maxmemory-policy", _UNKNOWN))
+def _reported_policy(client: Any) -> str:
+    """Return the policy, "" if it is unknown: clouds refuse CONFIG, and INFO may not contain it."""
+    for ask, section, name in (
+        (client.info, "memory", "maxmemory_policy"),
+        (client.config_get, "maxmemory-policy", "maxmemory-policy"),
+    ):
+        with suppress(exceptions.ResponseError):
+            if policy := ask(section).get(name):
+                return str(policy)
+    return ""
 
 
 #: Returns the store at an address. Raises ``InvalidStoreURL`` if it names no server.

@@ -22,7 +22,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from time import monotonic, sleep
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakSet
 
 from .base import PageStore, T, WrapperStore, check_keys, check_pages, start_over_in_children
@@ -34,7 +34,6 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0  # seconds between attempts
 _ENTRY_BYTES = 200  # approximate cost of an entry in addition to its page
 _EXIT_DEADLINE = 5.0
 
-_T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 _buffers: WeakSet[WriteBuffer] = WeakSet()
 
@@ -248,7 +247,7 @@ class WriteBuffer(WrapperStore):
         finally:
             self._waiters -= 1
 
-    def _patiently(self, call: Callable[[], _T]) -> _T:
+    def _patiently(self, call: Callable[[], T]) -> T:
         """Call the store, and retry until the deadline if it does not answer."""
         until = monotonic() + self._deadline
         pause = _FIRST_PAUSE

@@ -149,7 +149,7 @@ def write_readings(folder: Path, rows: int) -> None:
     """Write the stream as CSV files without a header, one per core, each with every second row."""
     folder.mkdir()
     slots = 2 * rows // KEYS + 2  # some meters are down in some slots
-    table = Meters.make(STREAM, KEYS).events(0, slots).slice(0, rows)
+    table = Meters(STREAM, KEYS).events(0, slots).slice(0, rows)
     times = table["ts"].cast(pa.timestamp("ms"), safe=False)
     table = table.set_column(1, "ts", pc.strftime(times, "%Y-%m-%d %H:%M:%S"))
     options = csv.WriteOptions(include_header=False, quoting_style="none")

@@ -23,13 +23,13 @@ from statistics import median
 from pyspark.sql import SparkSession
 
 from benchmarks.report.beside import Figure, beside
+from benchmarks.spark.http_proxy import HTTPProxy
 from benchmarks.spark.throughput import SCHEMA
 from mta import Max, TimeWindow
 from mta.cli.console import say
 from spark_integration import sliding_aggregate
 from spark_integration.cli.demo import write_stream
 from spark_integration.session import local_session
-from stores.testing.http_proxy import HTTPProxy
 
 EVENTS, BATCHES, KEYS, BUCKETS = 4_000_000, 20, 100, 8
 LATENCY = 0.03

@@ -17,7 +17,7 @@ windows are counted exactly. Under any other policy, all stored events are count
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,17 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from mta.audit.walk import (
-    Audit,
-    Damage,
-    SnapshotSummary,
-    SubWindow,
-    audit,
-    describe_snapshot,
-    is_garbage,
-    live_keys,
-)
-from mta.columns.schemas import Payload, Row, Rows, Schema
+from mta.audit import walk
+from mta.audit.walk import Audit, Damage, SnapshotSummary, SubWindow
+from mta.columns.schemas import Record
 from mta.errors import CorruptPage, MissingPage, UnsuitableKey
 from mta.evaluators.coverage import Incomplete
 from mta.frames.base import AbstractPolicy
@@ -61,9 +53,8 @@ class OpaqueKeys:
         unread = UnreadSnapshot.decode(snapshot)
         self.store = open_store(store) if isinstance(store, str) else store
         self.name, self.snapshot_bytes = unread.snapshot.window, len(snapshot)
-        self._tree = unread.tree(self.store, _Untouched(), _CACHED)
+        self._tree = unread.tree(self.store, Record([]), _CACHED)  # leaves the values encoded
         self.snapshot: KeyedSnapshot = unread.snapshot
-        assert self._tree.pages is not None
         self._layout, self._pages = self._tree.layout, self._tree.pages
 
     @cached_property
@@ -82,10 +73,7 @@ class OpaqueKeys:
         )
 
     def incomplete(self) -> list[Incomplete]:
-        """Return the results that are incomplete after windows or aggregations were changed.
-
-        They are named by the columns that they read, as monoids are unknown. No store call.
-        """
+        """Return the incomplete results, named by the columns that they read. No store call."""
         found = []
         for name, policy in (self.policies or {}).items():
             for what, start in self.snapshot.starts.items():
@@ -100,19 +88,16 @@ class OpaqueKeys:
 
     def summaries(self) -> Iterator[tuple[Any, SnapshotSummary]]:
         """Yield every key and its summary; reads every page once or twice."""
-        for lot in self._lots():
+        for lot in map(self._lot, self._tree.everything()):
             for place in range(len(lot.table)):
                 yield lot.table.keys.at(place), self._summary(lot, place)
 
     def first(
         self, limit: int, order: Callable[[Any], Any]
     ) -> tuple[int, list[tuple[Any, SnapshotSummary]]]:
-        """Return the number of events in windows, and the summaries of the first keys in an order.
-
-        Reads every page once or twice; 1 us per key.
-        """
+        """Return the number of events in windows, and the first keys by order. Reads all pages."""
         events, found = 0, []
-        for lot in self._lots():
+        for lot in map(self._lot, self._tree.everything()):
             events += lot.events
             if limit:
                 keys = lot.table.keys.as_column().tolist()
@@ -131,9 +116,6 @@ class OpaqueKeys:
             return None
         return self._summary(self._lot(known), 0)
 
-    def _lots(self) -> Iterator[_Lot]:
-        yield from map(self._lot, self._tree.everything())
-
     def _lot(self, table: Table) -> _Lot:
         ends = table.bounds[1:]
         if self.policies is None:
@@ -151,7 +133,7 @@ class OpaqueKeys:
         table = lot.table
         left, times = int(table.left[place]), table.times
         if table.marks[place] == STANDALONE:
-            return _later(describe_snapshot(table.snapshot_of(place)), left)
+            return _later(walk.describe_snapshot(table.snapshot_of(place)), left)
         start, last = int(table.bounds[place]), int(table.bounds[place + 1])
         back = left + last - start
         sizes = [last - int(fronts[place]) for fronts in lot.fronts]
@@ -191,14 +173,11 @@ class OpaqueKeys:
         window with a damaged page instead.
         """
         for run in self.snapshot.runs:
-            yield from self._pages_of(run)
+            yield from self._pages.keys(run.pages())
         for _, snapshot in self.snapshots():
             yield from _reached(restore_opaque(snapshot, self.store), left_out)
         for entry in self.snapshot.pending.all():
             yield from self._pending(entry, left_out)
-
-    def _pages_of(self, run: Run) -> Iterator[str]:
-        return self._pages.keys(run.pages())
 
     def _pending(self, entry: Entry, left_out: dict[str, str] | None) -> Iterator[str]:
         """Yield the pages of an entry pending deletion; some may already be deleted."""
@@ -225,7 +204,7 @@ class OpaqueKeys:
         window, _, place = key.rpartition("/")[0].partition("/")
         if window != self.name:
             held = self._lasting.get(window)
-            return held is not None and is_garbage(held, key)
+            return held is not None and walk.is_garbage(held, key)
         numbers = place.split("/")
         if len(numbers) != 2 or not all(map(str.isdecimal, numbers)):
             return False
@@ -246,9 +225,7 @@ class OpaqueKeys:
 
     def snapshots(self) -> Iterator[tuple[Any, bytes]]:
         """Yield the snapshots of standalone windows by key; reads every page if there are any."""
-        if self.snapshot.counts.standalone:
-            for table in self._tree.everything():
-                yield from _snapshots_of(table)
+        return self._intact_snapshots(self._tree, ())
 
     # --- whether they are intact ------------------------------------------------------------------
 
@@ -256,7 +233,7 @@ class OpaqueKeys:
         """Verify every page, including those of standalone windows; continue after damage."""
         found, snapshots = self.audit_tables()
         for _, snapshot in snapshots:
-            one = audit(restore_opaque(snapshot, self.store))
+            one = walk.audit(restore_opaque(snapshot, self.store))
             found.pages += one.pages
             found.gone += one.gone
             found.damaged += one.damaged
@@ -275,23 +252,24 @@ class OpaqueKeys:
             tables = list[tuple[int, bytes]]()
             self._verify(run, run.height, run.top, 1 << 64, (found, tables, lost))
             firsts = np.array([first for first, _ in tables], "u8")
-            index = Index(firsts, digests([name for _, name in tables]), None)
+            names = digests([name for _, name in tables])
+            index = Index(firsts, names, np.zeros(len(tables), "<i8"))
             whole.runs.append(replace(run, height=0, top=index))
-        return found, self._with_snapshots(whole, lost)
+        return found, self._intact_snapshots(whole, lost)
 
-    def _with_snapshots(
-        self, tree: LSMTree, lost: list[tuple[int, int]]
+    def _intact_snapshots(
+        self, tree: LSMTree, lost: Sequence[tuple[int, int]]
     ) -> Iterator[tuple[Any, bytes]]:
-        """Yield the snapshots in intact tables, except for keys that a damaged table may have."""
+        """Yield the snapshots in a tree, except for keys that a damaged table may have."""
         if not self.snapshot.counts.standalone:
             return
         for table in tree.everything():
-            hashes = table.keys.hashes
             for first, end in lost:
+                hashes = table.keys.hashes
                 held = (hashes >= np.uint64(first)) & (hashes <= np.uint64(end - 1))
                 table = table.take(np.flatnonzero(~held))
-                hashes = table.keys.hashes
-            yield from _snapshots_of(table)
+            for place, snapshot in zip(table.standalone.tolist(), table.snapshots, strict=True):
+                yield table.keys.at(place), snapshot
 
     def _verify(self, run: Run, level: int, index: Index, end: int, notes: _Notes) -> None:
         """Verify all pages below an index whose keys have hashes below ``end``."""
@@ -340,7 +318,7 @@ class _Lot:
         sizes = self.table.bounds[1:] - np.minimum.reduce(self.fronts)
         vectorized = int(sizes[self.table.marks != STANDALONE].sum())
         return vectorized + sum(
-            describe_snapshot(snapshot).events for snapshot in self.table.snapshots
+            walk.describe_snapshot(snapshot).events for snapshot in self.table.snapshots
         )
 
 
@@ -362,15 +340,10 @@ def _damage(key: str, level: int, number: int, what: str, lost: tuple[int, int])
     return KeyedDamage(key, level, number, what, 0, 0, True, None, False, outcome)
 
 
-def _snapshots_of(table: Table) -> Iterator[tuple[Any, bytes]]:
-    for place, snapshot in zip(table.standalone.tolist(), table.snapshots, strict=True):
-        yield table.keys.at(place), snapshot
-
-
 def _reached(held: Opaque, left_out: dict[str, str] | None) -> Iterator[str]:
     """Yield the pages of a standalone window; record the error in ``left_out`` if that is given."""
     try:
-        yield from live_keys(held)
+        yield from walk.live_keys(held)
     except (MissingPage, CorruptPage) as error:
         if left_out is None:
             raise
@@ -392,37 +365,3 @@ def _difference(content: Table | Index, index: Index, at: int) -> str | None:
     if at + 1 < len(index) and hashes[-1] >= index.firsts[at + 1]:
         return "it has keys of the page after it"
     return None
-
-
-class _Untouched(Schema):
-    """Values whose bytes are not interpreted."""
-
-    row_bytes: int | None = None
-
-    def new(self, capacity: int) -> Rows:
-        return None
-
-    def put(self, room: Rows, at: int, row: Row) -> None:
-        return
-
-    def at(self, rows: Rows, index: int) -> Row:
-        return None
-
-    def put_many(self, room: Rows, at: int, rows: Rows) -> None:
-        return
-
-    def cut(self, rows: Rows, start: int, stop: int) -> Rows:
-        return None
-
-    def take(self, rows: Rows, indices: Any) -> Rows:
-        return None
-
-    def put_at(self, room: Rows, indices: Any, rows: Rows) -> None:
-        return
-
-    def dump(self, rows: Rows) -> list[Payload]:
-        return []
-
-    def load(self, payloads: Iterator[Payload], count: int) -> Rows:
-        for _ in payloads:
-            pass

@@ -1,16 +1,4 @@
-"""Which pages published snapshots need, and which published records are no longer needed.
-
->>> from mta import CountWindow, KeyedWindows, Max
->>> windows = KeyedWindows(Max(), CountWindow(2), "memory://needed", name="demo", page_bytes=64)
->>> windows.publish("demo")
->>> _ = windows.extend(["a", "b", "a"] * 100, range(300))
->>> _ = windows.checkpoint()
->>> keys = list(windows.store.keys())
->>> sorted(needed_by_published(windows.store, keys)) == sorted(
-...     key for key in keys if key.startswith("demo/")
-... )
-True
-"""
+"""Which pages published snapshots need, and which published records are no longer needed."""
 
 from __future__ import annotations
 
@@ -58,18 +46,16 @@ def unneeded_records(store: PageStore, keys: Iterable[str], source: str) -> list
             continue
         prefix = f"{PREFIX}{head.name}"
         own = [key for key in listed if key.startswith(f"{prefix}/")]
-        awaited, records = set[str](), set[str]()
+        needed = head.snapshot_keys()
         for key in own:
             match = _WRITTEN.fullmatch(key.removeprefix(prefix))
-            if match is None:
+            if match is None or match[1] != source or int(match[2]) <= head.batch:
                 continue
-            if match[1] == source and int(match[2]) > head.batch:
-                records.add(key)
-                (data,) = store.get_many([key])
-                bucket = int(match[3])
-                if data is not None:
-                    awaited.add(snapshot_key(head.name, bucket, decode_written(data, bucket)))
-        needed = records | awaited | head.snapshot_keys()
+            needed.add(key)
+            (data,) = store.get_many([key])
+            bucket = int(match[3])
+            if data is not None:
+                needed.add(snapshot_key(head.name, bucket, decode_written(data, bucket)))
         found += [key for key in own if key not in needed and not HEAD.fullmatch(key)]
     return found
 

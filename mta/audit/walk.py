@@ -27,10 +27,9 @@ A description (``describe_snapshot``) needs neither the monoid nor a page.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Protocol
 
 import numpy as np
 
@@ -38,23 +37,15 @@ from mta.errors import CorruptPage, CorruptSnapshot, MissingPage, NotPageable
 from mta.logs.levels.log import LevelLog, check_tails
 from mta.pages import NO_NAME, Group, Named, Snapshot, decode, key_of, name_of
 from mta.windows.engine import Engine
+from mta.windows.opaque import Opaque
+from mta.windows.shared import SharedWindows
 from mta.windows.shared_snapshot import WindowState, shared_snapshot
 from mta.windows.window import Window
 from stores import PageStore
 
 _BATCH = 64
-
-
-class Sharing(Protocol):
-    """Multiple windows over the same events: ``SharedWindows``, or ``opaque`` windows."""
-
-    @property
-    def engine(self) -> Engine:
-        """Return the engine, which stores the events."""
-
-    @property
-    def fronts(self) -> Mapping[str, int] | None:
-        """Return the position of each window's oldest event; None for a single window."""
+#: One window, or multiple windows over the same events.
+Audited = Window | SharedWindows | Opaque
 
 
 @dataclass(frozen=True)
@@ -108,7 +99,7 @@ class Audit:
         return [damage for damage in self.damaged if not damage.repaired]
 
 
-def audit(window: Window | Sharing, repair: bool = False) -> Audit:
+def audit(window: Audited, repair: bool = False) -> Audit:
     """Verify every page that one window, or several, refer to; continue after damage.
 
     Reads every page once, 64 at a time. ``repair`` rebuilds a damaged inner page from the level
@@ -124,7 +115,7 @@ def audit(window: Window | Sharing, repair: bool = False) -> Audit:
         return auditor.found
 
 
-def live_keys(window: Window | Sharing, own: bool = False) -> Iterator[str]:
+def live_keys(window: Audited, own: bool = False) -> Iterator[str]:
     """Yield the key of every page that the snapshot names, including those for earlier snapshots.
 
     With ``own``, only the pages that the window needs, or any window that shares its events. Reads
@@ -150,7 +141,7 @@ def live_keys(window: Window | Sharing, own: bool = False) -> Iterator[str]:
             waiting.extend(tree.pages_below(named, group))
 
 
-def is_garbage(window: Window | Sharing, key: str) -> bool:
+def is_garbage(window: Audited, key: str) -> bool:
     """Return whether a page that is not among ``live_keys`` can never be needed again.
 
     True if no writer that continues from this snapshot or a newer one can ever name the page. If
@@ -173,7 +164,7 @@ def _store_of(engine: Engine) -> PageStore:
 class _Auditor:
     """One walk over a window's pages."""
 
-    def __init__(self, shared: Window | Sharing, repair: bool) -> None:
+    def __init__(self, shared: Audited, repair: bool) -> None:
         engine = shared.engine
         self._fronts = None if isinstance(shared, Window) else shared.fronts
         self._name, self._tree, self._store = engine.name, engine.structure(), _store_of(engine)

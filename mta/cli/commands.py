@@ -25,17 +25,10 @@ from mta.kernels import native
 from stores import installed_stores
 from stores.errors import MissingDependency, pip_install
 
-PACKAGE = "mta-windows"
 #: The extra of the package that installs each optional library.
 EXTRAS = {
-    "pyspark": "spark",
-    "pyarrow": "spark",
-    "pandas": "spark",
-    "google": "spark",
-    "starlette": "serve",
-    "uvicorn": "serve",
-    "orjson": "serve",
-    "prometheus_client": "serve",
+    **dict.fromkeys(("pyspark", "pyarrow", "pandas", "google"), "spark"),
+    **dict.fromkeys(("starlette", "uvicorn", "orjson", "prometheus_client"), "serve"),
 }
 
 #: A command takes its options as keywords, and returns an exit code; None means 0.

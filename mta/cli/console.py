@@ -17,10 +17,11 @@ import logging
 import re
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import IntEnum
+from math import inf
 from shlex import quote
 from shutil import which
 from typing import Any
@@ -119,11 +120,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def human_duration(micros: int) -> str:
-    """Return a duration in the largest unit without a fraction, or in seconds.
-
-    >>> human_duration(5_400_000_000), human_duration(1_500_000)
-    ('90 minutes', '1.5 seconds')
-    """
+    """Return a duration in the largest unit without a fraction, or in seconds."""
     for unit, size in (("hour", 3_600_000_000), ("minute", 60_000_000)):
         if micros and micros % size == 0:
             return plural(micros // size, unit)
@@ -132,11 +129,18 @@ def human_duration(micros: int) -> str:
     return f"{micros // 1_000_000:,}.{micros % 1_000_000:06d}".rstrip("0") + " seconds"
 
 
-def at_least_one(text: str) -> int:
-    """Parse an option that is an integer of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"give a whole number of at least 1, not {text!r}")
-    return int(text)
+def whole(what: str, least: int, most: float = inf) -> Callable[[str], int]:
+    """Return what parses an option that is an integer in a range, which ``what`` describes."""
+
+    def parse(text: str) -> int:
+        if not text.isdecimal() or not least <= int(text) <= most:
+            raise ArgumentTypeError(f"give {what}, not {text!r}")
+        return int(text)
+
+    return parse
+
+
+at_least_one = whole("a whole number of at least 1", 1)
 
 
 def seconds(text: str) -> float:
@@ -241,31 +245,19 @@ MEANINGS = {
     Exit.NO_SPACE: "no space on disk or in the store: make room, then try again",
     Exit.INTERRUPTED: "interrupted by Ctrl-C",
 }
-_BY_CLASS = {
-    "WindowStoreError": Exit.USAGE,
-    "StoreUnavailable": Exit.UNAVAILABLE,
-    "BrokerUnavailable": Exit.UNAVAILABLE,
-    "StoreAccessDenied": Exit.DENIED,
-    "InputDenied": Exit.DENIED,
-    "StoreFull": Exit.NO_SPACE,
-    "StoreDamaged": Exit.DAMAGED,
-    "CorruptPage": Exit.DAMAGED,
-    "CorruptSnapshot": Exit.DAMAGED,
-    "CorruptState": Exit.DAMAGED,
-    "MissingPage": Exit.DAMAGED,
-    "RunFailed": Exit.FAILED,
-    "DemoFailed": Exit.FAILED,
-    "InvariantViolation": Exit.FAILED,
-    "PartialBatch": Exit.FAILED,
-    "StoreClosed": Exit.FAILED,
-    "WindowBusy": Exit.FAILED,
+#: The names of errors, by their exit codes; the code of an error is that of its nearest base here.
+_CLASSES = {
+    Exit.FAILED: "RunFailed DemoFailed InvariantViolation PartialBatch StoreClosed WindowBusy",
+    Exit.USAGE: "WindowStoreError",
+    Exit.DAMAGED: "StoreDamaged CorruptPage CorruptSnapshot CorruptState MissingPage",
+    Exit.DENIED: "StoreAccessDenied InputDenied",
+    Exit.UNAVAILABLE: "StoreUnavailable BrokerUnavailable",
+    Exit.NO_SPACE: "StoreFull",
 }
+_BY_CLASS = {name: code for code, names in _CLASSES.items() for name in names.split()}
 _BY_NUMBER = {
-    errno.EACCES: Exit.DENIED,
-    errno.EPERM: Exit.DENIED,
-    errno.EROFS: Exit.DENIED,
-    errno.ENOSPC: Exit.NO_SPACE,
-    errno.EDQUOT: Exit.NO_SPACE,
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), Exit.DENIED),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), Exit.NO_SPACE),
 }
 #: What Python's and Java's errors say about a full disk.
 FULL_DISK = ("No space left on device", "Disk quota exceeded")

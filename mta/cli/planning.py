@@ -8,7 +8,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from dataclasses import asdict
 from typing import Any
 
-from mta.cli.console import InvalidCommand, at_least_one, note, say, seconds
+from mta.cli.console import InvalidCommand, at_least_one, note, say, seconds, whole
 from mta.frames import CountWindow, TimeWindow
 from mta.keyed.bucket import LOCAL_PAGE, REMOTE_PAGE
 from mta.planning.expected import Workload
@@ -37,8 +37,8 @@ def add_options(parser: ArgumentParser) -> None:
         help=f"its kind, or a URL: {', '.join(_STORES)}; default: file")  # fmt: skip
     add("--batch", dest="batch_seconds", type=seconds, default=10.0, metavar="TIME",
         help="the time from one micro-batch to the next; default: 10 seconds")  # fmt: skip
-    add("--key-bytes", type=_bytes, default=0, metavar="N",
-        help="the length of keys in bytes, 0 for integers; default: 0")  # fmt: skip
+    add("--key-bytes", type=whole("a number of bytes up to 65536", 0, 1 << 16), default=0,
+        metavar="N", help="the length of keys in bytes, 0 for integers; default: 0")  # fmt: skip
     add("--buckets", type=at_least_one, metavar="N",
         help="how many groups of keys; default: chosen from the number of cores")  # fmt: skip
     add("--measure", action="store_true",
@@ -102,9 +102,3 @@ def _window(text: str) -> TimeWindow | CountWindow:
         return CountWindow(int(re.sub("[_,]", "", count[1]))) if count else TimeWindow(text)
     except ValueError as error:
         raise ArgumentTypeError(f"{error}; write '30 days' or '1000 events'") from None
-
-
-def _bytes(text: str) -> int:
-    if not text.isdecimal() or int(text) > 1 << 16:
-        raise ArgumentTypeError(f"give a number of bytes up to 65536, not {text!r}")
-    return int(text)

@@ -6,7 +6,7 @@ import logging
 from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
-from mta.cli.console import InvalidCommand, at_least_one, say, seconds
+from mta.cli.console import InvalidCommand, at_least_one, say, seconds, whole
 from mta.serve.settings import Settings, checked
 from stores import ping_store
 from stores.address import size, without_credentials
@@ -17,30 +17,16 @@ _DEFAULTS = Settings(name="", store="")
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of ``mta serve``."""
-    parser.add_argument(
-        "published", metavar="NAME",
-        help="the published name; with Spark, also the output folder of a run",
-    )  # fmt: skip
-    parser.add_argument("--store", metavar="URL", help="the store of the published windows")
     add = parser.add_argument
-    add(
-        "--host",
-        default=_DEFAULTS.host,
-        help=f"the address to listen on; default: {_DEFAULTS.host}",
-    )
-    add(
-        "--port",
-        type=_port,
-        default=_DEFAULTS.port,
-        help=f"the port to listen on; default: {_DEFAULTS.port}",
-    )
-    add(
-        "--workers",
-        type=at_least_one,
-        default=1,
-        metavar="N",
-        help="the number of processes; default: 1",
-    )
+    add("published", metavar="NAME",
+        help="the published name; with Spark, also the output folder of a run")  # fmt: skip
+    add("--store", metavar="URL", help="the store of the published windows")
+    add("--host", default=_DEFAULTS.host,
+        help=f"the address to listen on; default: {_DEFAULTS.host}")  # fmt: skip
+    add("--port", type=whole("a port from 1 to 65535", 1, 65535), default=_DEFAULTS.port,
+        help=f"the port to listen on; default: {_DEFAULTS.port}")  # fmt: skip
+    add("--workers", type=at_least_one, default=1, metavar="N",
+        help="the number of processes; default: 1")  # fmt: skip
     add("--refresh", type=_duration, default="1 second", metavar="TIME",
         help="how often to look for a newer snapshot; default: 1 second")  # fmt: skip
     add("--cache", type=_size, default=_DEFAULTS.cache, metavar="SIZE",
@@ -73,12 +59,6 @@ def _announce(settings: Settings) -> None:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     say(f"serves    {settings.name} of {without_credentials(settings.store)}")
     say(f"look at   http://{host}:{settings.port}/   (API: /docs; Ctrl-C ends it)")
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) < 1 << 16:
-        raise ArgumentTypeError(f"give a port from 1 to 65535, not {text!r}")
-    return int(text)
 
 
 def _duration(text: str) -> str:

@@ -16,7 +16,7 @@ it or makes it garbage.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -26,17 +26,10 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
+from mta.audit import walk
 from mta.audit.keyed import OpaqueKeys
 from mta.audit.published import needed_by_published
-from mta.audit.walk import (
-    Audit,
-    Sharing,
-    SnapshotSummary,
-    audit,
-    describe_snapshot,
-    is_garbage,
-    live_keys,
-)
+from mta.audit.walk import Audit, Audited, SnapshotSummary
 from mta.cli.console import (
     Exit,
     InvalidCommand,
@@ -50,14 +43,13 @@ from mta.cli.console import (
 from mta.errors import CorruptPage, MissingPage
 from mta.evaluators.coverage import Incomplete
 from mta.kernels import native
-from mta.keyed.coverage import later
+from mta.keyed.coverage import latest
 from mta.keyed.key_types import text_of
 from mta.keyed.snapshot import is_keyed_snapshot
 from mta.publishing.publisher import read_head
 from mta.publishing.publisher import unpublish as delete_published
 from mta.windows.display import human_bytes
 from mta.windows.opaque import Opaque, restore_opaque
-from mta.windows.window import Window
 from stores import PageStore, open_store, ping_store
 from stores.address import without_credentials
 
@@ -74,7 +66,7 @@ def inspect(path: Path, store: str | None, limit: int, key: str | None) -> None:
     if not is_keyed_snapshot(data):
         if key is not None:
             raise InvalidCommand(f"--key: {path} is a snapshot of one window, which has no keys")
-        summary = describe_snapshot(data)
+        summary = walk.describe_snapshot(data)
         listing.add(summary.window, summary)
         show(listing, store, None if store is None else store_totals(store))
         return
@@ -90,10 +82,7 @@ def inspect(path: Path, store: str | None, limit: int, key: str | None) -> None:
 
 
 def check(path: Path, store: str | None, repair: bool) -> int:
-    """Print the damaged pages and a summary; return the exit code. Reads every page once.
-
-    Tables of keyed windows with standalone windows are read twice.
-    """
+    """Print the damage and a summary; return the exit code. Reads every page once or twice."""
     address, data = _required(store), _read(path)
     if repair and is_keyed_snapshot(data):
         raise InvalidCommand(
@@ -209,11 +198,11 @@ def _garbage(name: str, held_by: list[Opaque | OpaqueKeys], keys: list[str]) -> 
 
 
 def _live(held: Opaque | OpaqueKeys) -> Iterator[str]:
-    return held.live_keys() if isinstance(held, OpaqueKeys) else live_keys(held)
+    return held.live_keys() if isinstance(held, OpaqueKeys) else walk.live_keys(held)
 
 
 def _is_garbage(held: Opaque | OpaqueKeys, key: str) -> bool:
-    return held.is_garbage(key) if isinstance(held, OpaqueKeys) else is_garbage(held, key)
+    return held.is_garbage(key) if isinstance(held, OpaqueKeys) else walk.is_garbage(held, key)
 
 
 def _meant(text: str) -> list[Any]:
@@ -253,11 +242,8 @@ class Listing:
     events: int = 0
     saved: int = 0
     """Bytes of snapshots."""
-    late: int = 0
-    invalid: int = 0
-    ahead: int = 0
-    incomplete: dict[tuple[str, str], Incomplete] = field(default_factory=dict)
-    """The incomplete results, by window and column."""
+    dropped: Counter[str] = field(default_factory=lambda: Counter(late=0, invalid=0, ahead=0))
+    incomplete: list[Incomplete] = field(default_factory=list)
     whole: bool = True
     """Whether all counted events are in windows; with an unknown policy, some may have left."""
 
@@ -265,24 +251,20 @@ class Listing:
         self.keys += 1
         self.events += summary.events
         self.saved += summary.snapshot_bytes
-        self.late += summary.late or 0
-        self.invalid += summary.invalid or 0
-        self.ahead += summary.ahead or 0
+        for name in self.dropped:
+            self.dropped[name] += getattr(summary, name) or 0
         self._keep([(key, summary)])
 
     def add_keys(self, keyed: OpaqueKeys) -> None:
         """Add all windows of a snapshot; reads every page once or twice."""
-        events, found = keyed.first(self.limit, text_of)
-        self.keys += keyed.snapshot.counts.keys
+        counts, (events, found) = keyed.snapshot.counts, keyed.first(self.limit, text_of)
+        self.keys += counts.keys
         self.events += events
-        self.late += keyed.snapshot.counts.late
-        self.invalid += keyed.snapshot.counts.invalid
-        self.ahead += keyed.snapshot.counts.ahead
+        for name in self.dropped:
+            self.dropped[name] += getattr(counts, name)
         self.saved += keyed.snapshot_bytes
         self.whole &= keyed.exact
-        for each in keyed.incomplete():
-            what = each.window, each.aggregation
-            self.incomplete[what] = later(self.incomplete.get(what, each), each)
+        self.incomplete = latest([*self.incomplete, *keyed.incomplete()])
         self._keep([(text_of(key), summary) for key, summary in found])
 
     def add_one(self, text: str, snapshots: Iterable[OpaqueKeys]) -> None:
@@ -319,11 +301,10 @@ def show(listing: Listing, store: str | None, pages: Totals | None) -> None:
         say(f"... and {listing.keys - len(listing.windows):,} more (--limit)")
     say()
     say(f"windows   {listing}")
-    dropped = {"late": listing.late, "invalid": listing.invalid, "ahead": listing.ahead}
-    for label, count in dropped.items():
+    for label, count in listing.dropped.items():
         if count:
             say(f"{label:9} {plural(count, 'event')}, dropped")
-    for each in listing.incomplete.values():
+    for each in listing.incomplete:
         say(f"incomplete {_incomplete(each)}")
     if listing.saved:
         say(f"snapshots {human_bytes(listing.saved)}")
@@ -368,9 +349,7 @@ def _note_listing(listing: Listing, store: str | None, pages: Totals | None) -> 
         ],
         keys=listing.keys,
         events=listing.events,
-        late=listing.late,
-        invalid=listing.invalid,
-        ahead=listing.ahead,
+        **listing.dropped,
         bytes=listing.saved,
         incomplete=[
             {
@@ -379,7 +358,7 @@ def _note_listing(listing: Listing, store: str | None, pages: Totals | None) -> 
                 "complete_from": (None if each.complete_from is None else f"{each.complete_from}Z"),
                 "complete_after_events": each.complete_after_events,
             }
-            for each in listing.incomplete.values()
+            for each in listing.incomplete
         ],
     )
     for _, first in listing.windows[:1]:
@@ -439,12 +418,10 @@ def disk_bytes(folder: Path) -> int:
     )
 
 
-def verify(
-    total: Audit, windows: Iterable[tuple[str, Window | Sharing]], repair: bool = False
-) -> None:
+def verify(total: Audit, windows: Iterable[tuple[str, Audited]], repair: bool = False) -> None:
     """Audit windows, add the findings to a total, and print the damage by key."""
     for whose, held in windows:
-        add_up(total, audit(held, repair), whose)
+        add_up(total, walk.audit(held, repair), whose)
 
 
 def add_up(total: Audit, found: Audit, whose: str) -> None:

@@ -24,17 +24,14 @@ ALWAYS_PLAIN = frozenset({int, float, bool, bytes, type(None)})
 _MAX_DEPTH = 64
 
 
-def pack(data: Any) -> bytes:
-    """Return data as bytes. Raises NotPageable for anything but plain data."""
-    return _pack(data, 0)
+def pack(data: Any, depth: int = 0) -> bytes:
+    """Return data, inside ``depth`` tuples, as bytes. Raises NotPageable for non-plain data."""
 
-
-def _pack(data: Any, depth: int) -> bytes:
     def extend(value: Any) -> Any:
         if type(value) is tuple:
             if depth == _MAX_DEPTH:
                 raise NotPageable(f"tuples are nested more than {_MAX_DEPTH} levels deep")
-            return msgpack.ExtType(_TUPLE, _pack(list(value), depth + 1))
+            return msgpack.ExtType(_TUPLE, pack(list(value), depth + 1))
         return _extend(value)
 
     try:
@@ -69,11 +66,6 @@ def _is_usual(value: Any, depth: int) -> bool:
     return False
 
 
-def unpack(data: bytes | memoryview) -> Any:
-    """Return the data of bytes. Raises CorruptPage for bytes that ``pack`` cannot produce."""
-    return _unpack(data, 0)
-
-
 def _extend(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         length = value.bit_length() // 8 + 1
@@ -88,10 +80,12 @@ def _extend(value: Any) -> Any:
     )
 
 
-def _unpack(data: bytes | memoryview, depth: int) -> Any:
+def unpack(data: bytes | memoryview, depth: int = 0) -> Any:
+    """Return the data of bytes, the inverse of ``pack``. Raises CorruptPage for other bytes."""
+
     def restore(code: int, body: bytes) -> Any:
         if code == _TUPLE and depth < _MAX_DEPTH:
-            items = _unpack(body, depth + 1)
+            items = unpack(body, depth + 1)
             if isinstance(items, list):
                 return tuple(items)
         if code == _LONG:

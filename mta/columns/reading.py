@@ -67,7 +67,6 @@ class Scaled:
         return Decimals(places).shown(digits).astype("f8")
 
     def tolist(self) -> list[float]:
-        """Return Python floats."""
         found: list[float] = np.asarray(self).tolist()
         return found
 
@@ -206,7 +205,6 @@ def _as_nullable(values: Any, schema: Array) -> NullableColumn:
 
 
 def _nulls_of(values: Any) -> np.ndarray:
-    """Return a mask of the missing values in a batch."""
     if isinstance(values, NullableColumn):
         given = values.nulls()
         return np.zeros(len(values), bool) if given is None else given

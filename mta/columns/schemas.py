@@ -213,13 +213,12 @@ class NullableColumn:
         return NullableColumn(self.values[some], None if self.valid is None else self.valid[some])
 
     def take(self, rows: np.ndarray) -> NullableColumn:
-        """Return the values at some places."""
         values, valid = self.values, self.valid
         if isinstance(values, list):
             values = [values[row] for row in rows.tolist()]
         else:
             values = values.take(rows)
-        return NullableColumn(values, None if valid is None else valid[rows])
+        return NullableColumn(values, None if valid is None else valid.take(rows))
 
     def tolist(self) -> list[Any]:
         """Return Python values, with None for nulls."""
@@ -347,10 +346,7 @@ class Nullable(Schema):
         return found
 
     def take(self, rows: NullableColumn, indices: Any) -> NullableColumn:
-        values, valid = rows.values, rows.valid
-        if isinstance(indices, slice):
-            return NullableColumn(values[indices], None if valid is None else valid[indices])
-        return NullableColumn(values.take(indices), None if valid is None else valid.take(indices))
+        return rows[indices] if isinstance(indices, slice) else rows.take(indices)
 
     def ranges(
         self,
@@ -436,7 +432,6 @@ class Decimals(Array):
         return f"Decimals({self.places})"
 
     def shown(self, rows: Any) -> np.ndarray:
-        """Return rows as an array of decimals."""
         found = np.empty(len(rows), object)
         found[:] = [DIGITS.scaleb(Decimal(row), -self.places) for row in rows.tolist()]
         return found
@@ -472,7 +467,7 @@ class Vector(Fixed):
         self.dtype, self.width = np.dtype(dtype).newbyteorder("<"), width
         self.kind = f"{self.dtype.str}*{width}"
         self.row_bytes = self.dtype.itemsize * width
-        self.put, self.at = _put, _at
+        self.put, self.at = setitem, _at
 
     def __repr__(self) -> str:
         return f"Vector({self.dtype.str!r}, {self.width})"
@@ -567,10 +562,6 @@ class Record(Schema):
             schema.put(column, at, value)
 
     def put_many(self, room: Rows, at: int, rows: Rows) -> None:
-        if self._is_flat:
-            for column, values in zip(room, rows, strict=True):
-                column[at : at + len(values)] = values
-            return
         for schema, column, values in zip(self.schemas, room, rows, strict=True):
             schema.put_many(column, at, values)
 
@@ -618,10 +609,6 @@ class Record(Schema):
         pairs = zip(self.schemas, rows, strict=True)
         found = [at for s, column in pairs if (at := s.unpageable(column)) is not None]
         return min(found, default=None)
-
-
-def _put(room: Rows, at: int, row: Row) -> None:
-    room[at] = row
 
 
 def _at(rows: Rows, index: int) -> Row:

@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
+from mta.columns.reading import objects
 from mta.columns.schemas import Decimals, NullableColumn
 from mta.errors import InvalidValue
 
@@ -37,7 +38,6 @@ class Moments:
         return self._array if dtype is None else self._array.astype(dtype)
 
     def tolist(self) -> list[Any]:
-        """Return Python values."""
         return self._listed()
 
     def take(self, rows: np.ndarray) -> Moments:
@@ -131,9 +131,8 @@ class Frame(ABC):
         """Return the names of other readable columns, such as levels of an index."""
         return []
 
-    @abstractmethod
     def __len__(self) -> int:
-        """Return the number of rows."""
+        return len(self.frame)
 
     @abstractmethod
     def raw(self, name: str) -> Any:
@@ -143,9 +142,9 @@ class Frame(ABC):
     def column(self, name: str) -> Column:
         """Return a column in the form that aggregations read."""
 
-    @abstractmethod
-    def rows(self, mask: np.ndarray) -> Frame:
+    def rows(self, mask: np.ndarray) -> Self:
         """Return the rows that a mask selects."""
+        return type(self)(self.frame.filter(mask))
 
     @abstractmethod
     def with_columns(self, results: Mapping[str, Result]) -> Any:
@@ -162,6 +161,11 @@ class Frame(ABC):
                 close = get_close_matches(name, [n for n in known if isinstance(n, str)])
                 hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
                 raise InvalidValue(f"there is no column {name!r}{hint}; there are {known}")
+
+
+def type_of(dtype: np.dtype[Any]) -> str | None:
+    """Return the type of a column of numbers, in the terms of monoids."""
+    return {"b": "bool", "i": "int64", "u": "uint64"}.get(dtype.kind)
 
 
 def marked(mask: np.ndarray) -> np.ndarray | None:
@@ -182,9 +186,7 @@ def flattened(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     ends = np.cumsum([0, *map(len, values)])
     if flat and isinstance(flat[0], (np.datetime64, np.timedelta64)):
         return np.array(flat), ends
-    found = np.empty(len(flat), object)
-    found[:] = flat
-    return found, ends
+    return objects(flat), ends
 
 
 # --- types of results (``AbstractMonoid.result_type``) --------------------------------------------

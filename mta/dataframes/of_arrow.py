@@ -23,6 +23,7 @@ from mta.dataframes.base import (
     plain_value,
     read_type,
     split,
+    type_of,
 )
 
 _types = pa.types
@@ -35,17 +36,11 @@ class ArrowFrame(Frame):
     def names(self) -> list[str]:
         return list(self.frame.schema.names)
 
-    def __len__(self) -> int:
-        return int(self.frame.num_rows)
-
     def raw(self, name: str) -> Any:
         return self.frame.column(name)
 
     def column(self, name: str) -> Column:
         return read(self.frame.column(name), name)
-
-    def rows(self, mask: np.ndarray) -> Frame:
-        return ArrowFrame(self.frame.filter(pa.array(mask)))
 
     def with_columns(self, results: Mapping[str, Result]) -> Any:
         frame, schema = self.frame, self.frame.schema
@@ -61,7 +56,7 @@ def read(column: Any, name: str) -> Column:
     if _types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
-    nulls = marked(_numpy(column.is_null())) if column.null_count else None
+    nulls = marked(np.asarray(column.is_null())) if column.null_count else None
 
     def restored(values: np.ndarray) -> Any:
         if values.dtype.kind in "mM":
@@ -78,17 +73,18 @@ def read(column: Any, name: str) -> Column:
         return column if nulls is None else pc.fill_null(column, pa.scalar(zero, column.type))
 
     if unit := _unit(kind):
-        raw = _numpy(filled(column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())))
+        raw = np.asarray(filled(column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())))
         moments = raw.astype("i8").view(unit)
-        return made(unit, Moments(moments, lambda: _listed(column, moments)))
+        lossless = np.datetime_data(moments.dtype)[0] != "ns"
+        return made(unit, Moments(moments, column.to_pylist if lossless else lambda: list(moments)))
     if _types.is_boolean(kind) or _types.is_integer(kind) or _types.is_floating(kind):
-        numbers = _numpy(filled(column, False if _types.is_boolean(kind) else 0))
+        numbers = np.asarray(filled(column, False if _types.is_boolean(kind) else 0))
         nans = marked(np.isnan(numbers)) if _types.is_floating(kind) else None
         return made(type_of(numbers.dtype), numbers, nans=nans)
     if _types.is_decimal(kind):
         return made(Decimals(kind.scale), filled(column, Decimal()).to_pylist())
     is_text = _types.is_string(kind) or _types.is_binary(kind)
-    values = _numpy(column).tolist() if is_text else column.to_pylist()
+    values = np.asarray(column).tolist() if is_text else column.to_pylist()
     return made(str, values, ordered=not _types.is_nested(kind))
 
 
@@ -123,20 +119,8 @@ _MAKER = Maker(
         "timestamp": pa.timestamp("us"), "interval day to second": pa.duration("us"),
     },
     pa.list_,
-    lambda fields: pa.struct(list(fields.items())),
+    pa.struct,
 )  # fmt: skip
-
-
-def _listed(column: Any, moments: np.ndarray) -> list[Any]:
-    if np.datetime_data(moments.dtype)[0] == "ns":
-        return list(moments)
-    found: list[Any] = column.to_pylist()
-    return found
-
-
-def type_of(dtype: np.dtype[Any]) -> str | None:
-    """Return the type of a column of numbers, in the terms of monoids."""
-    return {"b": "bool", "i": "int64", "u": "uint64"}.get(dtype.kind)
 
 
 def _unit(kind: Any) -> str | None:
@@ -148,10 +132,3 @@ def _unit(kind: Any) -> str | None:
     if _types.is_timestamp(kind):
         return f"M8[{kind.unit}]"
     return f"m8[{kind.unit}]" if _types.is_duration(kind) or _types.is_time(kind) else None
-
-
-def _numpy(column: Any) -> np.ndarray:
-    found: np.ndarray = (
-        column.to_numpy() if hasattr(column, "chunks") else column.to_numpy(zero_copy_only=False)
-    )
-    return found

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 import numpy as np
 import pandas as pd
 
 from mta.columns.schemas import Decimals
-from mta.dataframes.base import Column, Frame, Moments, Result, marked, split
+from mta.dataframes.base import Column, Frame, Moments, Result, marked, split, type_of
 from mta.errors import InvalidValue
 
 
@@ -28,9 +28,6 @@ class PandasFrame(Frame):
     def levels(self) -> list[str]:
         return [name for name in self.frame.index.names if name is not None]
 
-    def __len__(self) -> int:
-        return len(self.frame)
-
     def raw(self, name: str) -> Any:
         series = self._series(name)
         arrow = _as_arrow(series)
@@ -39,8 +36,8 @@ class PandasFrame(Frame):
     def column(self, name: str) -> Column:
         return _read(self._series(name), name)
 
-    def rows(self, mask: np.ndarray) -> Frame:
-        return PandasFrame(self.frame[mask])
+    def rows(self, mask: np.ndarray) -> Self:
+        return type(self)(self.frame[mask])
 
     def with_columns(self, results: Mapping[str, Result]) -> Any:
         return self.frame.assign(**{name: _array(result) for name, result in results.items()})
@@ -81,8 +78,7 @@ def _read(series: Any, name: str) -> Column:
     if kind in "biuf":
         own = getattr(dtype, "numpy_dtype", None)
         numbers = filled(series.to_numpy()) if own is None else series.to_numpy(own, na_value=0)
-        type_ = {"b": "bool", "i": "int64", "u": "uint64"}.get(kind)
-        return made(type_, numbers, lambda found: _numbers(found, dtype))
+        return made(type_of(numbers.dtype), numbers, lambda found: _numbers(found, dtype))
     if isinstance(dtype, np.dtype):
         return _of_objects(series, name, nulls)
     values = _with_none(series.tolist(), nulls)
@@ -183,7 +179,6 @@ def _places(values: list[Any], name: str) -> int:
 
 
 def _array(result: Result) -> Any:
-    """Return results as an array for a column."""
     values, form, like, _ = result
     if values.dtype.kind in "mM":
         values, _ = split(values)  # nulls are NaT

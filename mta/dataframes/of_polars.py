@@ -34,17 +34,11 @@ class PolarsFrame(Frame):
     def names(self) -> list[str]:
         return list(self.frame.columns)
 
-    def __len__(self) -> int:
-        return int(self.frame.height)
-
     def raw(self, name: str) -> Any:
         return self.frame.get_column(name)
 
     def column(self, name: str) -> Column:
         return _read(self.frame.get_column(name), name)
-
-    def rows(self, mask: np.ndarray) -> Frame:
-        return PolarsFrame(self.frame.filter(mask))
 
     def with_columns(self, results: Mapping[str, Result]) -> Any:
         return self.frame.with_columns([_series(*pair) for pair in results.items()])

@@ -78,7 +78,7 @@ from mta.logs.levels.log import LeafReader
 from mta.logs.levels.queues import ReadAhead
 from mta.logs.levels.search import Segment, SegmentedWindow
 from mta.monoids.base import Partial, Refold
-from mta.pages import Layout, Snapshot, corrupt, read_columns
+from mta.pages import Snapshot
 
 #: A chunk of a batch has at most this many bytes of values, or this many events if that is more.
 _BYTES, _EVENTS = 1 << 21, 1 << 16
@@ -268,25 +268,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         if self.front == self.back:
             return None
         leaf = self._placed().leaf(self.front, self.back)
-        group: Any = leaf  # a leaf has the columns of a group
-        return Segment(0, leaf.first, group, self.front - leaf.first, leaf.count)
-
-    def segments(self) -> Iterator[Segment]:
-        if self.front == self.back:
-            return
-        levels, number = self.levels, self.front // self.levels.leaf_arity
-        leaf: Any = self._leaf(number)
-        yield Segment(0, leaf.first, leaf, self.front - leaf.first, leaf.count)
-        level = 0
-        while number < levels.tails[level].number:
-            level, index = level + 1, number + 1
-            number = (index - 1) // levels.arity
-            first = number * levels.arity
-            if index < first + levels.arity:
-                group = self._group(level, number)
-                yield Segment(level, first, group, index - first, group.count)
-        for tail in reversed(levels.tails[:level]):
-            yield Segment(tail.level, tail.first, tail, 0, tail.count)
+        return Segment(0, leaf.first, leaf, self.front - leaf.first, leaf.count)
 
     # --- looking at it ----------------------------------------------------------------------------
 
@@ -302,11 +284,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
     def check(self) -> None:
         """Check the structure like the base class, without changing the state in memory."""
         with self.preserving_state():
-            self.check_levels()
-            events = list(self.events())
-            if len(events) != len(self):
-                raise InvariantViolation(f"{len(events)} events in a window of {len(self)}")
-            self._check_folds(events[: self.end_at(None) - self.front])
+            self._check_folds(self.checked_events()[: self.end_at(None) - self.front])
 
     def _check_folds(self, events: list[Partial]) -> None:
         monoid = self.monoid
@@ -336,21 +314,16 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         partials.put(folds, 0, self.monoid.identity if is_early else self.query())
         is_behind = self.front < leaf.first
         partials.put(folds, 1, self.levels.fold_tail(leaf) if is_behind else self.monoid.identity)
-        return [self.levels.swept, self.kept, partials.dump(folds), self.tail_states()]
+        return self.state_with(folds)
 
     def restore_state(self, snapshot: Snapshot) -> None:
-        if list(map(type, snapshot.state)) != [int, list, list, list]:
-            raise corrupt("its state is not that of level queues")
-        swept, kept, columns, tails = snapshot.state
-        self.restore_tails(snapshot, snapshot.front, swept, kept, tails)
+        folds = self.restore_with(snapshot, 2)
         partials, leaf = self.monoid.partials, self.levels.tails[0]
-        folds = read_columns(2, columns, Layout(partials, timed=False, named=False)).rows
         if self.front < leaf.first and leaf.count:
             leaf.folded = leaf.count, partials.at(folds, 1)
         if not self.cursor.ends_early:
             self.cursor.place(self.front, self.back)
             self.cursor.have(partials.cut(folds, 0, 1))
-        self.restore_front_time(snapshot.front_time)
 
 
 # --- Log MTA --------------------------------------------------------------------------------------

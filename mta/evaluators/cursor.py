@@ -84,38 +84,27 @@ _RECENT, _FAR = 256, 1024
 ANSWERED = 24
 
 
+@dataclass(slots=True, eq=False)
 class Folds:
     """An entry of the stack: folds from some positions to the back at the time of computation."""
 
-    __slots__ = (
-        "before", "level", "mark", "reach", "right", "rows", "since", "start", "starts", "stop",
-    )  # fmt: skip
-
-    def __init__(
-        self, start: int, stop: int, rows: Rows, starts: np.ndarray | range | None = None,
-        level: int | None = None,
-    ) -> None:  # fmt: skip
-        self.start, self.stop, self.rows = start, stop, rows
-        #: The starts of the folds; None if there is a fold from each event before ``stop``.
-        self.starts = starts
-        #: The level of the group whose elements are folded.
-        self.level = level
-        #: The position where the folds end; ``maxsize`` if unknown.
-        self.reach = maxsize
-        #: The aggregate that follows the folds if they do not extend to the back; otherwise None.
-        self.right: Partial | None = None
-        #: The events between these folds and the entry above, or the back; None without events.
-        self.since: Partial | None = None
-        #: A position after these folds, and the events between them and that position; ``maxsize``
-        #: if none is known.
-        self.mark, self.before = maxsize, self.since
-
-    def again(self) -> Folds:
-        """Return a copy that can be changed."""
-        other = Folds(self.start, self.stop, self.rows, self.starts, self.level)
-        other.reach, other.right, other.since = self.reach, self.right, self.since
-        other.mark, other.before = self.mark, self.before
-        return other
+    start: int
+    stop: int
+    rows: Rows
+    starts: np.ndarray | range | None = None
+    """The starts of the folds; None if there is a fold from each event before ``stop``."""
+    level: int | None = None
+    """The level of the group whose elements are folded."""
+    reach: int = maxsize
+    """The position where the folds end; ``maxsize`` if unknown."""
+    right: Partial | None = None
+    """The aggregate that follows the folds if they do not extend to the back; otherwise None."""
+    since: Partial | None = None
+    """The events between these folds and the entry above, or the back; None without events."""
+    mark: int = maxsize
+    """A position after these folds; ``maxsize`` if none is known."""
+    before: Partial | None = None
+    """The events between these folds and the mark."""
 
     def index(self, position: int) -> int:
         if self.starts is None:
@@ -175,8 +164,8 @@ class Cursor(ObservedEvents):
         self._has_receded = False
         #: The last leaf that was read.
         self._leaf: Leaf | None = None
-        #: The last entry of the stack, before and after the last ``accept``.
-        self._undo: tuple[Folds, Folds] | None = None
+        #: The last entry of the stack, and its G before the last ``accept``.
+        self._undo: tuple[Folds, Partial | None] | None = None
         #: The folds along the path to the front, the outermost first; S is the last one.
         self._stack: list[Folds] = []
         #: The window for which the aggregate was last requested, and that aggregate.
@@ -504,7 +493,7 @@ class Cursor(ObservedEvents):
     def __copy__(self) -> Cursor:
         other = object.__new__(type(self))
         vars(other).update(vars(self))
-        other._stack = [folds.again() for folds in self._stack]
+        other._stack = list(map(copy, self._stack))
         return other
 
     def _fresh(self) -> None:
@@ -654,32 +643,29 @@ class Cursor(ObservedEvents):
     def is_held(self) -> bool:
         return self._is_held(self.front)
 
-    def grown_by(self, newer: Partial) -> Folds | None:
-        """Return the top entry of the stack with newer events added; None if it is unknown."""
+    def grown_by(self, newer: Partial) -> Partial | None:
+        """Return G, or the aggregate of an empty window, with newer events; None if unknown."""
         if self.front == self.back:
-            return Folds(self.back, self.back + 1, self.monoid.partials.one(newer))
-        if not self._stack:
-            return None
-        grown = self._stack[-1].again()
-        grown.since = self._joined(grown.since, newer)
-        return grown
+            return newer
+        return self._joined(self._stack[-1].since, newer) if self._stack else None
 
-    def accept(self, count: int, grown: Folds | None) -> None:
+    def accept(self, count: int, grown: Partial | None) -> None:
         """Add events that were added to the log, with the result of ``grown_by``."""
         self._undo = None
         if grown is None or self.front == self.back:
             self._stack.clear()
-        else:
-            self._undo = self._stack.pop(), grown
-        if grown is not None:
-            self._stack.append(grown)
+        if grown is not None and self.front == self.back:
+            self._stack.append(Folds(self.back, self.back + 1, self.monoid.partials.one(grown)))
+        elif grown is not None:
+            top = self._stack[-1]
+            self._undo, top.since = (top, top.since), grown
         self.back += count
 
     def take_back(self) -> None:
         """Undo the last ``accept`` of one event, which was removed from the log."""
-        self._asked, undo = (-1, -1, -1), self._undo
-        if undo is not None and self._stack and self._stack[-1] is undo[1]:
-            self._stack[-1] = undo[0]
+        self._asked, undo, self._undo = (-1, -1, -1), self._undo, None
+        if undo is not None and self._stack and self._stack[-1] is undo[0]:
+            self._stack[-1].since = undo[1]
             self.back -= 1
         else:
             self.place(self.front, self.back - 1)

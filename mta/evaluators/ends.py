@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mta.evaluators.cursor import ANSWERED, Cursor, Entering, Folds
+from mta.evaluators.cursor import ANSWERED, Cursor, Entering
 from mta.evaluators.observed import lenses_of
 from mta.folds.sliding import (
     EachFront,
@@ -103,10 +103,10 @@ class EarlyCursor(Cursor):
             self.back = stop
         self.move(front)
 
-    def grown_by(self, newer: Partial) -> Folds | None:
+    def grown_by(self, newer: Partial) -> Partial | None:
         return None
 
-    def accept(self, count: int, grown: Folds | None) -> None:
+    def accept(self, count: int, grown: Partial | None) -> None:
         self.waiting += count
 
     def take_back(self) -> None:

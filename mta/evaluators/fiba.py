@@ -378,16 +378,6 @@ class FiBA(FingerTreeLog, Aggregator):
         cursor.place(self.front, back)
         return cursor
 
-    def events(self) -> Iterator[Partial]:
-        position = self.front
-        while position < self.back:
-            leaf = self.leaf(position)
-            rows = leaf.partials(position, leaf.stop, self.monoid)
-            for i in range(leaf.stop - position):
-                yield self.monoid.partials.at(rows, i)
-            position = leaf.stop
-            self.trim()
-
     # --- snapshots --------------------------------------------------------------------------------
 
     @contextmanager

@@ -53,7 +53,7 @@ from mta.logs.flatfat import Block, BlockPager, BlockReader
 from mta.logs.levels.queues import TOGETHER, ReadAhead
 from mta.logs.levels.search import Segment, SegmentedWindow
 from mta.monoids.base import Partial, Refold
-from mta.pages import Layout, Named, Snapshot, corrupt, read_columns
+from mta.pages import Group, Named, Snapshot
 
 #: The most changed blocks of a level that may wait to be written.
 _MOST_DIRTY = 4
@@ -105,28 +105,19 @@ class PagedFlatFAT(SegmentedWindow):
         full = list(takewhile(lambda tail: tail.is_full, levels.tails))
         if len(full) > 1:
             self._write_dirty()  # a sealed block contains the names of the blocks below it
-        leaf = self.blocks.tail(0)
         sealed = [
             self.blocks.tail(tail.level)
             for tail in full
             if front // levels.span(tail.level + 1) == tail.number
         ]
-        inside = None
-        if front >= leaf.first:
-            inside = leaf.between(front - leaf.first, leaf.group.count)
-        aggregate = levels.seal()[0][1]
+        first, left_at = levels.tails[0].first, self.left_at
+        levels.seal()
         self.blocks.retain_sealed(sealed)
-        if inside is not None:
-            self.left, self.left_at = inside, front
-            self._rest, self._rest_at = self.monoid.identity, leaf.number
-            return
-        # The new open leaf block starts later, so the aggregates up to it grow.
-        combine, left_at, rest_at = self.monoid.combine, self.left_at, self._rest_at
-        self.left_at = self._rest_at = -1  # until everything has succeeded
-        if rest_at == front // levels.leaf_arity:
-            self._rest, self._rest_at = combine(self._rest, aggregate), rest_at
-        if left_at == front:
-            self.left, self.left_at = combine(self.left, aggregate), left_at
+        self.left_at = self._rest_at = -1
+        if left_at == front < first:  # so that the next query reads no page
+            above = levels.tails[1]
+            newest = self.monoid.partials.at(above.rows, above.count - 1)
+            self.left, self.left_at = self.monoid.combine(self.left, newest), front
 
     def drop_folds(self) -> None:
         """Discard the remembered folds after a change of events."""
@@ -174,26 +165,10 @@ class PagedFlatFAT(SegmentedWindow):
         start = self.front - block.first
         return Segment(0, block.first, block.group, start, block.group.count)
 
-    def segments(self) -> Iterator[Segment]:
-        """Yield the window from left to right as parts of blocks in memory."""
-        if not len(self):
-            return
-        self.front_block()
-        levels, level, start = self.levels, 0, self.front
-        number = start // levels.leaf_arity
-        while True:
-            block = self.blocks.at(level, number)
-            assert block is not None  # on the front path, or open
-            inside, count = start - block.first, block.group.count
-            if inside < count:
-                yield Segment(level, block.first, block.group, inside, count)
-            if number == levels.tails[level].number:
-                break
-            start, level = number + 1, level + 1
-            number //= levels.arity_of(level)
-        for tail in reversed(levels.tails[:level]):
-            if tail.count:
-                yield Segment(tail.level, tail.first, tail, 0, tail.count)
+    def group_at(self, level: int, number: int) -> Group:
+        block = self.blocks.at(level, number)
+        assert block is not None  # on the front path, or open
+        return block.group
 
     # --- changes in the middle ------------------------------------------------------------------
 
@@ -331,20 +306,13 @@ class PagedFlatFAT(SegmentedWindow):
 
     def write_state(self) -> list[Any]:
         """Return the state, once all blocks are written; at most one page read per level."""
-        levels, partials = self.levels, self.monoid.partials
-        inside = self.front >= levels.tails[0].first
-        left = partials.one(self.monoid.identity if inside else self.before_leaf())
-        return [levels.swept, self.kept, partials.dump(left), self.tail_states()]
+        inside = self.front >= self.levels.tails[0].first
+        left = self.monoid.identity if inside else self.before_leaf()
+        return self.state_with(self.monoid.partials.one(left))
 
     def restore_state(self, snapshot: Snapshot) -> None:
-        if list(map(type, snapshot.state)) != [int, list, list, list]:
-            raise corrupt("its state is not that of FlatFAT")
-        swept, kept, left, tails = snapshot.state
-        self.restore_tails(snapshot, snapshot.front, swept, kept, tails)
-        partials = self.monoid.partials
-        row = read_columns(1, left, Layout(partials, timed=False, named=False)).rows
-        self.restore_front_time(snapshot.front_time)
-        self.left, self.left_at = partials.at(row, 0), snapshot.front
+        row = self.restore_with(snapshot, 1)
+        self.left, self.left_at = self.monoid.partials.at(row, 0), snapshot.front
 
     @property
     def resident_rows(self) -> int:
@@ -368,11 +336,7 @@ class PagedFlatFAT(SegmentedWindow):
 
     def check(self) -> None:
         with self.preserving_state():
-            self.check_levels()
-            monoid, events = self.monoid, list(self.events())
-            if len(events) != len(self):
-                raise InvariantViolation(f"{len(events)} events in a window of {len(self)}")
-            fold = Refold(monoid, events)
+            monoid, fold = self.monoid, Refold(self.monoid, self.checked_events())
             for block in self.blocks.resident:
                 block.check()
             middle = (self.front + self.back) // 2

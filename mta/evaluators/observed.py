@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from mta.frames.base import AbstractPolicy
-from mta.logs.base import Aggregator, Leaf, Lens, OrderedEvents
+from mta.logs.base import Aggregator, Leaf, Lens, OrderedEvents, lifted_events
+from mta.logs.ranges import leaves_from
 from mta.monoids.base import AbstractMonoid, Partial, same_value
 from mta.monoids.product import Observed
 
@@ -129,13 +130,8 @@ class ObservedEvents(ObservedWindow):
 
     def partials(self) -> Iterator[Partial]:
         """Yield every event of the window, lifted, oldest first; reads every leaf once."""
-        position = self.front
-        while position < self.back:
-            leaf = self.events.leaf(position).before(self.back, self.monoid)
-            rows = leaf.partials(position, leaf.stop, self.monoid)
-            for i in range(leaf.stop - position):
-                yield self.monoid.partials.at(rows, i)
-            position = leaf.stop
+        leaves = leaves_from(self.events, self.front, self.monoid.inputs, self.back)
+        return lifted_events(leaves, self.monoid)
 
 
 class WindowView(ObservedWindow):

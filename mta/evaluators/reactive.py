@@ -39,22 +39,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from operator import index as whole_number
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from mta.columns.schemas import Array, Record, Row, Rows, Schema
+from mta.columns.schemas import Array, Record, Row, Rows
 from mta.errors import EmptyWindow, InvariantViolation
 from mta.evaluators.flatfat import PagedFlatFAT
-from mta.logs.base import Aggregator, Batch, Lens, Rebuild, Setting
-from mta.logs.levels.queues import BEFORE_ALL
-from mta.monoids.base import AbstractMonoid, Partial
+from mta.logs.base import Aggregator, Batch, Leaf, Lens, Rebuild, Setting
+from mta.logs.levels.queues import BEFORE_ALL, Levels
+from mta.monoids.base import AbstractMonoid, Partial, lift_where
 from mta.monoids.equality import Scale
 from mta.pages import Group, Layout, Named, Snapshot, corrupt
-
-if TYPE_CHECKING:
-    from mta.logs.levels.queues import Levels
-
 
 _MARK, _COUNT = Array("?"), Array("<i8")
 
@@ -88,10 +84,6 @@ class WithHoles(AbstractMonoid):
     def marked(self, rows: Rows, count: int) -> Rows:
         return rows, np.broadcast_to(np.True_, count)
 
-    def holes(self, count: int) -> Rows:
-        """Return rows for slots whose events were removed."""
-        return _blank(self.main.inputs, count), np.zeros(count, bool)
-
     def row(self, value: Any) -> Row:
         return self.main.row(value), True
 
@@ -123,15 +115,8 @@ class WithHoles(AbstractMonoid):
 
     def lift_rows(self, rows: Rows, count: int) -> Rows:
         values, marks = rows
-        if marks.all():
-            return self.main.lift_rows(values, count), np.ones(count, "<i8")
-        schema = self.main.partials
-        lifted = schema.take(schema.one(self.main.identity), np.zeros(count, "i8"))
-        there = np.flatnonzero(marks)
-        if len(there):
-            some = self.main.inputs.take(values, there)
-            schema.put_at(lifted, there, self.main.lift_rows(some, len(there)))
-        return lifted, marks.astype("<i8")
+        where = None if marks.all() else marks
+        return lift_where(self.main, values, count, where), marks.astype("<i8")
 
     def lower_rows(self, partials: Rows) -> Rows:
         return self.main.lower_rows(partials[0])
@@ -157,13 +142,6 @@ class WithHoles(AbstractMonoid):
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
         part = None if scale is None else scale.spread(one)[0]
         return bool(one[1] == other[1]) and self.main.same(one[0], other[0], part)
-
-
-def _blank(schema: Schema, count: int) -> Rows:
-    """Return empty rows: zeros, or None."""
-    if isinstance(schema, Record):
-        return tuple([_blank(part, count) for part in schema.schemas])
-    return np.zeros(count, schema.dtype) if isinstance(schema, Array) else [None] * count
 
 
 class PagedReactiveAggregator(Aggregator):
@@ -265,7 +243,7 @@ class PagedReactiveAggregator(Aggregator):
         slots = [self.slot(position) for position in positions]
         for number, found in groupby(slots, lambda slot: slot // arity):
             inside = [slot - number * arity for slot in found]
-            self.fat.replace(number, inside, self._holed.holes(len(inside)))
+            self.fat.replace(number, inside, self._holed.inputs.blank(len(inside)))
             self._count -= len(inside)
 
     def compact(self) -> None:
@@ -274,16 +252,12 @@ class PagedReactiveAggregator(Aggregator):
         If anything fails, nothing has changed.
         """
         fat = self.fat
-        end, leaves = fat.back, fat.leaves()
-        newest = self.newest_left() if self.setting.timed else None
+        end, newest = fat.back, self.newest_left() if self.setting.timed else None
         with fat.undone_on_failure():
-            for group, start, stop in leaves:
-                there = np.flatnonzero(group.rows[1][start:stop]) + start
-                rows = self._holed.inputs.take(group.rows, there)
-                times = None if group.times is None else group.times[there]
-                done = 0
-                while done < len(there):
-                    done += fat.extend(rows, times, done, len(there))
+            for leaf in self.leaves():
+                rows, done = self._holed.marked(leaf.rows, leaf.count), 0
+                while done < leaf.count:
+                    done += fat.extend(rows, leaf.times, done, leaf.count)
             fat.evict_to(end)
         self._newest_left = newest
 
@@ -299,6 +273,15 @@ class PagedReactiveAggregator(Aggregator):
 
     def remembered(self) -> PlacedEvents:
         return PlacedEvents(self)
+
+    def leaves(self) -> Iterator[Leaf]:
+        position = self.front
+        for leaf in self.fat.leaves():
+            values, marks = leaf.rows
+            if len(there := np.flatnonzero(marks)):
+                times = None if leaf.times is None else leaf.times[there]
+                yield Leaf(position, self.monoid.inputs.take(values, there), times, len(there))
+                position += len(there)
 
     def newest_left(self) -> int | None:
         """Return the time of the newest event that left at the front; None if unknown.
@@ -328,21 +311,11 @@ class PagedReactiveAggregator(Aggregator):
             self._newest_left = None
         return count
 
-    def first_after(self, time: int) -> int:
-        return self.position(self.fat.first_after(time))
-
     def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
         return self.position(self.fat.longest_prefix(_inner(lens), accepts))
 
     def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
         return self.position(self.fat.longest_suffix(_inner(lens), accepts))
-
-    def fold(self, start: int, stop: int) -> Partial:
-        """Return the aggregate of a range of positions; see FlatFAT for the costs."""
-        return self.remembered().fold(start, stop)
-
-    def events(self) -> Iterator[Partial]:
-        return (partial for partial, count in self.fat.events() if count)
 
     # --- pages and snapshots ----------------------------------------------------------------------
 
@@ -475,7 +448,7 @@ class PlacedEvents:
             after -= count
         level, number = tail.level, tail.number
         while True:
-            group = self._slots.group(level, number)
+            group = self._slots.group_at(level, number)
             sums = np.cumsum(group.rows[1][: group.count][::-1])
             last = int(sums.searchsorted(after))
             after -= int(sums[last - 1]) if last else 0
@@ -492,7 +465,7 @@ class PlacedEvents:
         level, number = 0, slot
         while True:
             number, index = divmod(number, levels.arity_of(level))
-            group = self._slots.group(level, number)
+            group = self._slots.group_at(level, number)
             after += int(group.rows[1][index + (level > 0) : group.count].sum())
             if number == levels.tails[level].number:
                 break

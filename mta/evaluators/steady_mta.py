@@ -122,12 +122,11 @@ class SteadyEvaluator(Cursor):
         leaf, levels = leaves[0], self.events.levels
         if len(leaves) > 1 or isinstance(leaf, Chunk) or leaf.count < levels.leaf_arity:
             return super()._of_leaves(leaves, front, right)
-        piece = self._piece(0, leaf.first // levels.leaf_arity, leaf)
+        number = leaf.first // levels.leaf_arity
+        piece = self._made.get((0, number)) or Piece(levels, 0, leaf)
         piece.make(leaf.count, front - leaf.first)
         rows = self.monoid.partials.cut(piece.suffixes, front - leaf.first, leaf.count + 1)
-        folds = Folds(front, leaf.stop, rows)
-        folds.right = right
-        return folds
+        return Folds(front, leaf.stop, rows, right=right)
 
     def _of_group(self, group: PathGroup, right: Partial) -> Folds:
         levels = self.events.levels
@@ -138,12 +137,7 @@ class SteadyEvaluator(Cursor):
         start = piece.count - group.size
         piece.make(piece.count, start)
         rows = self.monoid.partials.cut(piece.suffixes, start, piece.count + 1)
-        folds = Folds(group.start, group.stop, rows, group.starts, group.level)
-        folds.right = right
-        return folds
-
-    def _piece(self, level: int, number: int, group: Any) -> Piece:
-        return self._made.get((level, number)) or Piece(self.events.levels, level, group)
+        return Folds(group.start, group.stop, rows, group.starts, group.level, right=right)
 
 
 class SteadyMTA(AmortizedMTA):

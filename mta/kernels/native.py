@@ -12,20 +12,11 @@ the monoid's methods: without the extension, for other types of columns, and if 
 on the previous one, so a scan takes much longer than other operations on a column. Scans of columns
 of ones are therefore computed as counts.
 
-    column        1 2 3 | 4 5 6 | 7 8          np.add, blocks of 3
-    forwards      1 3 6 | 4 9 15 | 7 15
-    backwards     6 5 3 | 15 11 6 | 15 8
-
 *Ranges* of many buffers are concatenated; nothing else in the buffers is read. A *column* describes
 items in each buffer by five rows: where they start, their number, the bytes of each item, and for
 integers a base and a unit. Integers are shortened to offsets of 0, 1, 2, 4 or 8 bytes; their values
 are ``base + unit * offset``. A range outside its column, or a column outside its buffer, raises
 ValueError.
-
-    buffers   b"hello", b"world"
-    which     1 0         the buffer of each range
-    firsts    0 2         the first item of each range
-    counts    3 2         b"worll"
 
 *Segments* of a column, one per key, are processed together. The result of a segment does not depend
 on the rows of other segments.
@@ -38,7 +29,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import lru_cache, partial
 from importlib import import_module
 from itertools import pairwise
@@ -91,9 +81,8 @@ def load() -> Any:
 
 
 def _fits(extension: Any) -> bool:
-    if getattr(extension, "REVISION", 0) != REVISION:
-        return False
-    return tuple(extension.KINDS) == tuple(_TYPES)
+    known = getattr(extension, "REVISION", 0) == REVISION
+    return known and tuple(extension.KINDS) == tuple(_TYPES)
 
 
 #: The extension; None to use numpy.
@@ -110,17 +99,6 @@ def in_use() -> str:
     if found is not None and not _fits(found):
         return "numpy (the compiled ones are of other sources: install the package again)"
     return "numpy (the compiled ones are not built)"
-
-
-@contextmanager
-def numpy_alone() -> Iterator[None]:
-    """Use only numpy in this context, for comparisons; not while other threads use windows."""
-    global compiled
-    before, compiled = compiled, None
-    try:
-        yield
-    finally:
-        compiled = before
 
 
 class Kernel(NamedTuple):
@@ -378,19 +356,14 @@ def zeros(count: int, dtype: Any = "f8") -> np.ndarray:
     return np.ndarray(count, dtype, _ZERO, strides=(0,))
 
 
-def are_ones(column: np.ndarray) -> bool:
-    """Return whether a column was made by ``ones``."""
-    return column.strides == (0,) and len(column) > 0 and column[0] == 1
-
-
-def are_zeros(column: np.ndarray) -> bool:
-    """Return whether a column was made by ``zeros``."""
-    return column.strides == (0,) and len(column) > 0 and column[0] == 0
+def repeats(column: np.ndarray, item: int) -> bool:
+    """Return whether a column was made by ``ones`` (``item`` 1) or ``zeros`` (``item`` 0)."""
+    return column.strides == (0,) and len(column) > 0 and column[0] == item
 
 
 def running_count(column: np.ndarray, first: Any, backwards: bool = False) -> np.ndarray | None:
     """Return ``first`` plus 0, 1, ... n if the column was made by ``ones``; otherwise None."""
-    if not are_ones(column):
+    if not repeats(column, 1):
         return None
     count = len(column)
     steps = (count, -1, -1) if backwards else (count + 1,)
@@ -400,7 +373,7 @@ def running_count(column: np.ndarray, first: Any, backwards: bool = False) -> np
 
 def reduce(ufunc: np.ufunc, column: np.ndarray) -> Any:
     """Return the fold of a column; the sum of ``ones`` is its length."""
-    if ufunc is np.add and are_ones(column):
+    if ufunc is np.add and repeats(column, 1):
         return column.dtype.type(len(column))
     return ufunc.reduce(column)
 

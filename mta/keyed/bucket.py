@@ -14,33 +14,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.errors import LateEvent, NoSuchEvent
-from mta.kernels.native import bounds_of, group, running_max, sort_within
+from mta.kernels.native import bounds_of, group, order_by, running_max, sort_within
 from mta.keyed.corrections import Retractions, existing_in, receding, resolve
 from mta.keyed.keys import Keys, of_packed
 from mta.keyed.kind import Kind
 from mta.keyed.leaves import LIST, Entry, TableLayout
-from mta.keyed.lsm import LSMTree, PageSize, RunPages
-from mta.keyed.moments import Questions, answer, questions_among
+from mta.keyed.lsm import LSMTree, PendingDeletions, RunPages
+from mta.keyed.moments import Questions, answer
 from mta.keyed.snapshot import Counts
 from mta.keyed.standalone import AnyWindow, StandaloneWindows
-from mta.keyed.table import ALL, EXPIRED, STANDALONE, Table
-from mta.keyed.work import Asked, Found, Want, Work, left_of, results_at, unanswered
+from mta.keyed.table import ALL, EXPIRED, NO_TIME, STANDALONE, Table, take_or
+from mta.keyed.work import Asked, Found, Want, Work, results_at, unanswered
 from mta.logs.finger_tree.log import FingerTreeLog
+from mta.monoids.base import any_of
 from mta.times import clock
 from mta.triggers.rules import EveryPeriod
 from mta.windows.engine import by_time
-from mta.windows.settings import OnMissing
 
 #: The default size of a page of keys in bytes, in a local and in a remote store.
 LOCAL_PAGE, REMOTE_PAGE = 1 << 19, 1 << 14
-#: The time of the newest event of a key without events.
-NEVER = int(np.iinfo("i8").min)
 
 
 @dataclass(slots=True)
@@ -61,8 +58,6 @@ class Batch:
     """Whether rows of one key and time have no order. Retractions then come first, except those
     that match no stored event, which come last.
     """
-    on_missing: OnMissing = "raise"
-    """What to do with a retraction that matches no event."""
     ahead: np.ndarray | None = None
     """Which events are dropped because they are ahead of the clock; None if none is."""
     asks: np.ndarray | None = None
@@ -72,32 +67,22 @@ class Batch:
         return len(self.codes)
 
 
-class Late(NamedTuple):
-    """The late rows of a batch, and the state of its keys before the batch."""
-
-    mask: np.ndarray
-    floors: np.ndarray
-    """The time before which each key of the batch accepts no event."""
-    newest: np.ndarray
-    """The time of each key's newest event; ``NEVER`` for a new key."""
-
-
 @dataclass(slots=True)
 class Advance:
     """The outcome of a batch."""
 
     line: np.ndarray
     """The places in the batch of the accepted events, key by key and in order."""
-    late: Late | None
-    """The late rows; None if there are none."""
+    late: np.ndarray | None
+    """Which rows are late; None if none is."""
+    invalid: int
+    """The number of rows that are dropped because they are invalid."""
     found: Found
     """The requested results."""
     keys: Keys
     """The keys of the line, and keys with retractions."""
     bounds: np.ndarray
     """Where each key's events start in the line."""
-    before: np.ndarray
-    """The number of events of each key that were accepted before the batch."""
     last: np.ndarray | None
     """The time of each key's newest event before the batch, or of a new key's first event."""
     retracted: np.ndarray
@@ -121,8 +106,8 @@ class Bucket:
         pages = None
         if kind.store is not None:
             usual = REMOTE_PAGE if kind.store.capabilities.remote else LOCAL_PAGE
-            size = PageSize(settings.page_bytes or usual, settings.cache_bytes)
-            pages = RunPages(kind.store, layout, size)
+            page_bytes = settings.page_bytes or usual
+            pages = RunPages(kind.store, layout, page_bytes, settings.cache_bytes)
         self.tree = LSMTree(layout, pages, settings.allowed_lateness is not None, kind.trimmed)
         self.standalone = StandaloneWindows(kind)
         self.counts = Counts()
@@ -145,8 +130,7 @@ class Bucket:
 
     def find(self, keys: Keys) -> Table:
         """Return the stored events of keys. Raises PartialBatch, MissingPage and CorruptPage."""
-        if self.standalone.failure is not None:
-            self.standalone.raise_failure()
+        self.standalone.require_whole()
         return self.tree.find(keys)
 
     def advance(self, batch: Batch, want: Want = "each") -> Advance:
@@ -168,11 +152,11 @@ class Bucket:
     def _advance(self, batch: Batch, want: Want) -> Advance:
         keys, counts = batch.keys, self.counts
         self._note_previous_spans()
-        known, corrects = self.find(keys), self.kind.corrects or batch.retracts is not None
-        if corrects:
+        known = self.find(keys)
+        if self.kind.corrects or batch.retracts is not None:
             known = self.kind.trimmed(known)  # so that nothing replaces events that have left
         at = known.keys.find(keys)
-        newest, floors = _newest(known, at), None
+        newest, floors = take_or(known.newest(), at, NO_TIME), None
         if batch.times is not None and len(batch):
             cutoffs, lateness = self.kind.retention.cutoffs, self.kind.settings.allowed_lateness
             least = int(batch.times.min())
@@ -180,14 +164,15 @@ class Bucket:
         questions = None
         line, bounds, late, times = self._ordered(batch, newest, floors)
         if batch.asks is not None:
-            questions, late = self._questions(batch, known, at, newest, late)
+            questions, too_early = self._questions(batch, known, at, newest)
+            late = any_of((late, too_early))
         taken, retracted, missing = None, line[:0], line[:0]
         if batch.retracts is not None and floors is not None:
             line, bounds, retracted, missing, taken = self._resolve(batch, line, known, at, floors)
             times = None if batch.times is None else batch.times[line]
         last = None
         if times is not None and len(line):
-            last = np.where(newest == NEVER, times[bounds[:-1] % len(line)], newest)
+            last = np.where(newest == NO_TIME, times[bounds[:-1] % len(line)], newest)
         rows = self.kind.reader.inputs.take(batch.rows, line)
         new, asked = Table.of(self.kind.reader.inputs, keys, bounds, times, rows), None
         if questions is not None:
@@ -197,26 +182,23 @@ class Bucket:
             keys, at = keys.take(touched), at[touched]
         bounds = np.append(bounds[touched], bounds[-1])
         new = Table.of(self.kind.reader.inputs, keys, bounds, times, rows)
-        marks = np.append(known.marks, np.uint8(0))[at]
-        before = left_of(known, at) + np.append(known.counts, 0)[at]
+        marks = take_or(known.marks, at)
         last = None if last is None else last[touched]
         at = np.where(marks == EXPIRED, -1, at)
-        work = Work(self.kind, new, known, at, before, last, want, taken)
-        work.asked = asked
+        work = Work(self.kind, new, known, at, last, want, taken, asked)
         self._take_in(work, marks)
-        missed = 0 if late is None else int(late.mask.sum())
+        dropped, ahead = (0 if mask is None else int(mask.sum()) for mask in (late, batch.ahead))
+        answered = 0 if questions is None else len(questions)
+        invalid = len(batch) - len(line) - len(retracted) - len(missing) - answered
+        invalid -= dropped + ahead
         counts.keys += int((at < 0).sum())
         counts.inserted += len(line)
-        counts.late += missed
-        counts.invalid += len(batch) - len(line) - missed - len(retracted) - len(missing)
-        counts.invalid -= 0 if questions is None else len(questions)
-        if batch.ahead is not None:
-            ahead = int(batch.ahead.sum())
-            counts.invalid -= ahead
-            counts.ahead += ahead
+        counts.late += dropped
+        counts.invalid += invalid
+        counts.ahead += ahead
         of = retracted if taken is None else taken.of
         return Advance(
-            line, late, work.found, keys, bounds, before, last, retracted, of, missing, questions,
+            line, late, invalid, work.found, keys, bounds, last, retracted, of, missing, questions,
             batch.ahead,
         )  # fmt: skip
 
@@ -233,7 +215,7 @@ class Bucket:
             entries.append(table)
             fresh = int((marks[is_standalone] != STANDALONE).sum())
             self.counts.standalone += fresh + len(promoted) - small
-            self.tree.pending.fresh += self.standalone.take_left([])
+            self.tree.pending.fresh += self.standalone.take_left()
             stay = np.setdiff1d(vectorized, promoted, assume_unique=True)
         if work.corrects and len(stay):
             rewritten, stay = work.rewritten(stay)
@@ -277,13 +259,14 @@ class Bucket:
             found[some] = existing_in(known, places[some], times[some])
             return found
 
+        settings = self.kind.settings
         resolved = resolve(
-            batch.codes[line], batch.times[line], takes, self.kind.settings.on_duplicate, existing,
+            batch.codes[line], batch.times[line], takes, settings.on_duplicate, existing,
             batch.unordered,
         )  # fmt: skip
         if resolved.order is not None:
             line, takes = line[resolved.order], takes[resolved.order]
-        if resolved.missing.any() and batch.on_missing == "raise":
+        if resolved.missing.any() and settings.on_missing == "raise":
             raise self._no_such_event(batch, line[resolved.missing])
         good = takes & ~resolved.missing
         events = ~takes
@@ -317,7 +300,7 @@ class Bucket:
 
     def _ordered(
         self, batch: Batch, newest: np.ndarray, floors: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray, Late | None, np.ndarray | None]:
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
         """Return accepted events by key, each key's start, late events, and their times."""
         count = len(batch.keys)
         line = _events_of(batch, count)
@@ -335,10 +318,10 @@ class Bucket:
                 if bad is not None and not batch.late_first:
                     behind &= ~bad
                 if behind.any():
-                    late = Late(np.zeros(len(batch), bool), floors, newest)
-                    late.mask[line] = behind
+                    late = np.zeros(len(batch), bool)
+                    late[line] = behind
                     if self.kind.settings.on_late == "raise":
-                        raise self._late_event(batch, late)
+                        raise self._late_event(batch, late, floors, newest)
                     bad = behind if bad is None else bad | behind
         if bad is not None:
             line, codes = line[~bad], codes[~bad]
@@ -351,22 +334,20 @@ class Bucket:
         return line, bounds_of(sizes), late, times
 
     def _questions(
-        self, batch: Batch, known: Table, at: np.ndarray, newest: np.ndarray, late: Late | None
-    ) -> tuple[Questions, Late | None]:
-        """Return the questions to answer, and late rows including questions. Raises LateEvent."""
+        self, batch: Batch, known: Table, at: np.ndarray, newest: np.ndarray
+    ) -> tuple[Questions, np.ndarray]:
+        """Return the questions to answer, and which rows are late questions. Raises LateEvent."""
         assert batch.times is not None and batch.asks is not None
-        retention, rows = self.kind.retention, questions_among(batch.asks, batch.codes, batch.times)
+        rows, retention = np.flatnonzero(batch.asks), self.kind.retention
+        rows = rows[order_by(batch.codes[rows], batch.times[rows])]
         codes, times = batch.codes[rows], batch.times[rows]
-        least = int(times.min(initial=0))
-        reach = retention.asked.length
+        least, reach = int(times.min(initial=0)), retention.asked.length
         floors = self._floors(known, at, newest, least, retention.horizons, reach)
-        behind = times < floors[codes]
+        behind, late = times < floors[codes], np.zeros(len(batch), bool)
         if behind.any():
             if self.kind.settings.on_late == "raise":
                 raise self._late_question(batch, int(rows[behind].min()), floors)
-            if late is None:
-                late = Late(np.zeros(len(batch), bool), floors, newest)
-            late.mask[rows[behind]] = True
+            late[rows[behind]] = True
             rows, codes, times = rows[~behind], codes[~behind], times[~behind]
         return Questions(rows, codes, times, unanswered(self.kind, len(rows))), late
 
@@ -414,7 +395,7 @@ class Bucket:
         floors = np.full(len(at), begin)
         if known.times is None:
             return floors
-        some = np.flatnonzero(newest != NEVER)
+        some = np.flatnonzero(newest != NO_TIME)
         found = cutoffs(newest[some])
         if reach and self.expired is not None and least < self.expired:
             late = np.flatnonzero(found < self.expired)
@@ -425,16 +406,16 @@ class Bucket:
         return floors
 
     def _first_time(self, known: Table, place: int) -> int:
-        """Return the time of a key's first event; ``NEVER`` if any events of the key have left."""
+        """Return the time of a key's first event; ``NO_TIME`` if events of the key have left."""
         assert known.times is not None
         if known.left[place]:
-            return NEVER
+            return NO_TIME
         first = int(known.times[known.bounds[place]])
         if known.marks[place] != STANDALONE:
             return first
         events = by_time(self.standalone.opened(known, place).engine.structure(), FingerTreeLog)
         if events.kept_from:
-            return NEVER
+            return NO_TIME
         return events.time_at(0) if events.back else first
 
     def _note_previous_spans(self) -> None:
@@ -448,25 +429,25 @@ class Bucket:
                 span.note(length, max(newest))
         self.spans_until_now = None
 
-    def _late_event(self, batch: Batch, late: Late) -> LateEvent:
-        place = int(np.argmax(late.mask))
-        key = int(batch.codes[place])
+    def _late_event(
+        self, batch: Batch, late: np.ndarray, floors: np.ndarray, newest: np.ndarray
+    ) -> LateEvent:
         assert batch.times is not None
-        lateness, floor, last = (
-            self.kind.settings.allowed_lateness, int(late.floors[key]), int(late.newest[key])
-        )  # fmt: skip
+        place, lateness = int(np.argmax(late)), self.kind.settings.allowed_lateness
+        key = int(batch.codes[place])
+        floor, last = int(floors[key]), int(newest[key])
         allowed = f"by more than {lateness / 1e6} s " if lateness else ""
         old, shown = f"{allowed}older than their key's last one", ""
         remedy = "sort the events by time" if lateness is None else "set a larger allowed_lateness"
-        if last != NEVER and floor == last - (lateness or 0):
+        if last != NO_TIME and floor == last - (lateness or 0):
             shown = f", last {clock(last)}"
         elif floor == self.expired:
             old = f"older than {clock(floor)}, when their keys may have expired"
             remedy = "send events sooner, or increase the delay of the watermark in Spark"
-        elif last != NEVER:
+        elif last != NO_TIME:
             old = f"older than {clock(floor)}, before which no event is retained"
         return LateEvent(
-            f"{int(late.mask.sum())} of {len(late.mask)} events are {old}, the first at index "
+            f"{int(late.sum())} of {len(late)} events are {old}, the first at index "
             f"{place}: key {batch.keys.at(key)!r}, time {clock(int(batch.times[place]))}{shown}; "
             f'nothing was inserted; {remedy}, or choose on_late="drop"'
         )
@@ -478,8 +459,7 @@ class Bucket:
 
         Deletes the pages that no restorable snapshot needs. If the store fails, nothing is lost.
         """
-        if self.standalone.failure is not None:
-            self.standalone.raise_failure()
+        self.standalone.require_whole()
         changed = list(self.standalone.changed)
         if changed:
             entries = self.tree.find(of_packed(self.tree.layout.kind, changed))
@@ -492,8 +472,7 @@ class Bucket:
 
     def retain(self) -> None:
         """Note that a snapshot was taken: retain its pages while it can be restored."""
-        if self.standalone.open:
-            self.standalone.retain()
+        self.standalone.retain()
         self.tree.pending.age(self.kind.settings.retain)
 
     # --- expiring -------------------------------------------------------------------------------
@@ -503,14 +482,14 @@ class Bucket:
 
         ``end_of`` maps the time of a newest event to the moment at which the window is empty.
         """
-        if self.standalone.failure is not None:
-            self.standalone.raise_failure()
+        self.standalone.require_whole()
         gone = self.tree.idle(until)
         if not len(gone):
             return gone
         self.standalone.expire(gone)
         self.tree.add(Table.bare(gone.schema, gone.keys, gone.times is not None, EXPIRED))
-        self.tree.pending.fresh += self.standalone.take_left(gone.snapshots)
+        self.standalone.left += gone.snapshots
+        self.tree.pending.fresh += self.standalone.take_left()
         self.counts.keys -= len(gone)
         self.counts.standalone -= len(gone.standalone)
         moment = end_of(int(gone.newest().max()))
@@ -549,7 +528,6 @@ class Bucket:
         if isinstance(entry, bytes):
             self.standalone.delete(entry)
             return
-        assert self.tree.pages is not None
         if entry.level == LIST:
             for each in self.tree.pages.listed(entry):
                 self._delete(each)
@@ -559,9 +537,10 @@ class Bucket:
         for table in self.tree.everything():
             for place in table.standalone.tolist():
                 self.standalone.window(table, place).delete_pages()
-        for entry in [*self.tree.pending.all(), *self.tree.all_pages()]:
+        self.tree.drop_all()
+        for entry in self.tree.pending.all():
             self._delete(entry)
-        self.tree.clear()
+        self.tree.pending = PendingDeletions()
 
 
 def _events_of(batch: Batch, count: int) -> np.ndarray:
@@ -582,31 +561,21 @@ def _in_order(times: np.ndarray, sizes: np.ndarray, floors: np.ndarray) -> bool:
     return bool(later.all() and (times[first] >= floors[some]).all())
 
 
-def _newest(known: Table, at: np.ndarray) -> np.ndarray:
-    """Return the time of the newest event of the key at each place; ``NEVER`` without an event."""
-    if known.times is None:
-        return np.full(len(at), NEVER)
-    found: np.ndarray = np.append(known.newest(), NEVER)[at]
-    return found
-
-
 def _touched(bounds: np.ndarray, taken: Retractions | None, asked: Asked | None) -> np.ndarray:
     """Return the places of keys with events or retractions; renumber ``taken`` and ``asked``."""
     is_touched = np.diff(bounds) > 0
-    if taken is None:
-        touched = np.flatnonzero(is_touched)
-        if asked is not None:
-            asked.of = np.searchsorted(touched, asked.of)
-        return touched
-    is_touched[taken.of] = True
+    if taken is not None:
+        is_touched[taken.of] = True
     touched = np.flatnonzero(is_touched)
-    taken.of, taken.alone = (np.searchsorted(touched, of) for of in (taken.of, taken.alone))
+    if taken is not None:
+        taken.of, taken.alone = (np.searchsorted(touched, of) for of in (taken.of, taken.alone))
+    if asked is not None:
+        asked.of = np.searchsorted(touched, asked.of)
     return touched
 
 
 def _added(new: Table, stay: np.ndarray, marks: np.ndarray) -> Table:
     """Return the new events of keys that stay vectorized."""
     part = new if len(stay) == len(new) else new.take(stay)
-    if (marks[stay] == EXPIRED).any():
-        part.marks[marks[stay] == EXPIRED] = ALL
+    part.marks[marks[stay] == EXPIRED] = ALL
     return part

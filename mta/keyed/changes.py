@@ -222,8 +222,7 @@ class Source:
                 clocks = table.newest()
                 self.newest = max(int(clocks.max()), self.newest or int(clocks.max()))
             if len(some):
-                part = table.take(some)
-                lanes = Lanes(part.bounds, part.times)
+                lanes = table.take(some).lanes
                 self.losses.note(lanes, None if clocks is None else clocks[some])
             yield table
 
@@ -302,7 +301,6 @@ def carry(source: Source, bucket: Bucket) -> None:
     second attempt writes the same pages.
     """
     tree, snapshot = bucket.tree, source.snapshot
-    assert tree.pages is not None
     found = [0, 0]
 
     def fed() -> Iterator[Table]:

@@ -26,10 +26,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mta.columns.schemas import Rows, Schema
+from mta.columns.schemas import Rows
 from mta.frames.base import AbstractPolicy
 from mta.kernels.native import bounds_of, first_later, spread
-from mta.keyed.table import ALL, Lanes, Table, folds
+from mta.keyed.table import ALL, Table, folds
 from mta.logs.base import OnDuplicate
 from mta.monoids.base import AbstractMonoid, empties
 
@@ -237,24 +237,24 @@ def _joined(
 def folds_with(
     monoid: AbstractMonoid,
     lifted: Rows,
-    count: int,
-    lanes: Lanes,
+    union: Table,
     policy: AbstractPolicy,
     of: np.ndarray,
     rows: np.ndarray,
     states: Rows,
 ) -> Rows:
     """Return the outputs of windows that end with some rows, whose values ``states`` replaces."""
-    times = None if lanes.times is None else lanes.times[rows]
-    starts, stops = lanes.frame_at(policy, of, rows, times)
+    times = None if union.times is None else union.times[rows]
+    starts, stops = union.lanes.frame_at(policy, of, rows, times)
     schema, size = monoid.partials, len(rows)
     partials = schema.take(monoid.lift_rows(states, size), np.arange(size))
     outside = np.flatnonzero(stops <= rows)
-    schema.put_at(partials, outside, _repeated(schema.one(monoid.identity), schema, len(outside)))
+    none = schema.take(schema.one(monoid.identity), np.zeros(len(outside), np.intp))
+    schema.put_at(partials, outside, none)
     before = np.minimum(stops, rows)
     longer = np.flatnonzero(starts < before)
     if len(longer):
-        left = folds(monoid, lifted, count, starts[longer], before[longer])
+        left = folds(monoid, lifted, union.events, starts[longer], before[longer])
         both = monoid.combine_rows(left, schema.take(partials, longer), len(longer))
         schema.put_at(partials, longer, both)
     outputs = monoid.lower_rows(partials)
@@ -263,7 +263,3 @@ def folds_with(
         outputs = monoid.outputs.take(outputs, np.arange(size))
         monoid.outputs.put_at(outputs, empty, empties(monoid, len(empty)))
     return outputs
-
-
-def _repeated(row: Rows, schema: Schema, count: int) -> Rows:
-    return schema.take(row, np.zeros(count, np.intp))

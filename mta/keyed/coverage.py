@@ -12,7 +12,7 @@ numbers determine when each result is complete (``Incomplete``):
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 
 import numpy as np
@@ -113,8 +113,16 @@ def incomplete_after(
     return _incomplete(window, aggregation, [whole_after(policy, *start) for start in starts])
 
 
-def later(one: Incomplete, other: Incomplete) -> Incomplete:
-    """Join two descriptions of a result, which is complete once both are."""
+def latest(found: Iterable[Incomplete]) -> list[Incomplete]:
+    """Return each result once; it is complete when all of its descriptions are."""
+    by_name: dict[tuple[str, str], Incomplete] = {}
+    for each in found:
+        name = each.window, each.aggregation
+        by_name[name] = _later(by_name.get(name, each), each)
+    return list(by_name.values())
+
+
+def _later(one: Incomplete, other: Incomplete) -> Incomplete:
     found = _incomplete(one.window, one.aggregation, [_wholes(one), _wholes(other)])
     assert found is not None
     return found

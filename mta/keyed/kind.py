@@ -141,7 +141,7 @@ class Retention:
         """Return a table without the events that have left."""
         if not table.events:
             return table
-        return table.without_oldest(self.needed(Lanes(table.bounds, table.times)))
+        return table.without_oldest(self.needed(table.lanes))
 
     def needed_in(self, events: FingerTreeLog, clock: int) -> int:
         """Return the position of the first event of a standalone window that has not left."""

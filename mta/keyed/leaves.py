@@ -48,8 +48,8 @@ The pages above the tables are indexes, and lists of pages to delete:
     of an index:
         firsts    "<u8" hash of the first key of each page
         names     "name" 16-byte digests of the pages, concatenated
-        oldest    "<i8" for each page, a time before which none of its keys becomes idle; only if
-                  the windows store times
+        oldest    "<i8" for each page, a time before which none of its keys becomes idle; the
+                  maximum if the windows store no times
 
     of a list:
         entries   "msgpack" array of entries
@@ -67,10 +67,10 @@ deleted with a run belong to no other run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import msgpack
 import numpy as np
@@ -92,7 +92,7 @@ from mta.kernels.native import (
 )
 from mta.keyed.key_types import WHOLE
 from mta.keyed.keys import Keys, distinct_of, ints_of_hashes, range_of
-from mta.keyed.table import EXPIRED, STANDALONE, Table
+from mta.keyed.table import EXPIRED, STANDALONE, Table, visible
 from mta.pages import NAME_BYTES, damage, key_of, name_of
 
 MAGIC = b"mta-keys"
@@ -111,6 +111,7 @@ _MOST_LEFT = 1 << 56
 _PLACE = (1 << 32) - 1
 #: Which widths in bytes the numbers of a column may have; the last item stands for larger widths.
 _IS_WIDTH = np.isin(np.arange(10), (0, 1, 2, 4, 8))
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -371,17 +372,11 @@ class Leaves:
         """Return entries, by key and age, as a table; ``join`` has the rules."""
         layout, count = self._layout, len(keys)
         marks = self._of_keys(_MARKS, pages, places)[0]
-        found, marked, snapshots = np.zeros(count, "u1"), np.flatnonzero(marks), []
-        if len(marked):
-            if int(marks.min()) < 0 or int(marks.max()) > EXPIRED:
-                raise CorruptPage("its marks are invalid")
-            newest = np.full(count, -1)
-            newest[numbers[marked]] = marked  # the last one wins
-            found[newest >= 0] = marks[newest[newest >= 0]]
-            held = newest[found == STANDALONE]
-            snapshots = self._window_snapshots(pages[held], places[held])
-            kept = np.arange(len(numbers)) >= newest[numbers]
-            numbers, pages, places = numbers[kept], pages[kept], places[kept]
+        if int(marks.min(initial=0)) < 0 or int(marks.max(initial=0)) > EXPIRED:
+            raise CorruptPage("its marks are invalid")
+        found, held, shown = visible(marks, numbers, count)
+        snapshots = self._window_snapshots(pages[held], places[held]) if len(held) else []
+        numbers, pages, places = numbers[shown], pages[shown], places[shown]
         left = self._of_keys(_LEFT, pages, places)[0]
         if (left < 0).any() or (left > _MOST_LEFT).any():
             raise CorruptPage("its counts are invalid")
@@ -548,26 +543,23 @@ class Index:
     firsts: np.ndarray
     names: np.ndarray
     """Digests, of the type ``NAMES``."""
-    oldest: np.ndarray | None
+    oldest: np.ndarray
 
     def __len__(self) -> int:
         return len(self.names)
 
     def cut(self, start: int, stop: int) -> Index:
-        oldest = None if self.oldest is None else self.oldest[start:stop]
-        return Index(self.firsts[start:stop], self.names[start:stop], oldest)
+        return Index(self.firsts[start:stop], self.names[start:stop], self.oldest[start:stop])
 
     @property
     def earliest(self) -> int:
         """Return a time before which no key of these pages is idle."""
-        assert self.oldest is not None
         return int(self.oldest.min())
 
     def renewed(
         self, places: np.ndarray, oldest: Sequence[int], names: Sequence[bytes] | None = None
     ) -> Index:
         """Return this index with other moments at some places, and other names if given."""
-        assert self.oldest is not None
         moments, found = self.oldest.copy(), self.names
         moments[places] = oldest
         if names is not None:
@@ -590,11 +582,11 @@ class Index:
         return self.names[max(0, start - 1) : stop]
 
     def dump(self) -> list[Payload]:
-        columns: list[Payload] = [*_U8.dump(self.firsts), ("name", self.names.tobytes())]
-        return columns if self.oldest is None else columns + _I8.dump(self.oldest)
+        names = "name", self.names.tobytes()
+        return [*_U8.dump(self.firsts), names, *_I8.dump(self.oldest)]
 
     @classmethod
-    def load(cls, payloads: Iterator[Payload], count: int, timed: bool) -> Index:
+    def load(cls, payloads: Iterator[Payload], count: int) -> Index:
         """Return an index from its columns. Raises CorruptPage."""
         firsts = _U8.load(payloads, count)
         kind, data = next_payload(payloads)
@@ -602,8 +594,7 @@ class Index:
             raise CorruptPage("its names have the wrong kind or length")
         if (firsts[1:] < firsts[:-1]).any():
             raise CorruptPage("its pages are out of order")
-        names = np.frombuffer(data, NAMES)
-        return cls(firsts, names, _I8.load(payloads, count) if timed else None)
+        return cls(firsts, np.frombuffer(data, NAMES), _I8.load(payloads, count))
 
 
 Content = Index | list[Entry]
@@ -660,19 +651,17 @@ def read(layout: TableLayout, level: int, run: int, page: Buffer) -> Content:
         raise CorruptPage(f"it is not a page of keys of format {VERSION}")
     if fields[2:5] != [layout.window, level, run]:
         raise CorruptPage(f"it is the page of {fields[2]!r}, {fields[3]}/{fields[4]}")
-    return load(layout, level, fields[5], fields[6])
+    if level == LIST:
+        return load(_load_list, *fields[5:])
+    return load(Index.load, *fields[5:])
 
 
-def load(layout: TableLayout, level: int, count: Any, columns: Any) -> Content:
+def load(read: Callable[[Iterator[Payload], int], T], count: Any, columns: Any) -> T:
     """Decode the count and the columns of a page or a snapshot. Raises CorruptPage."""
     if type(count) is not int or count < 0 or not isinstance(columns, list):
         raise CorruptPage("its count or its columns have the wrong type")
     payloads = iter(columns)
-    found: Content
-    if level == LIST:
-        found = _load_list(payloads, count)
-    else:
-        found = Index.load(payloads, count, layout.timed)
+    found = read(payloads, count)
     if next(payloads, None) is not None:
         raise CorruptPage("it has too many columns")
     return found
@@ -680,7 +669,7 @@ def load(layout: TableLayout, level: int, count: Any, columns: Any) -> Content:
 
 def _load_list(payloads: Iterator[Payload], count: int) -> list[Entry]:
     kind, data = next_payload(payloads)
-    entries = load_entries(msgpack.unpackb(data), MAX_HEIGHT) if kind == "msgpack" else []
+    entries = load_entries(msgpack.unpackb(data)) if kind == "msgpack" else []
     if len(entries) != count:
         raise CorruptPage(f"it does not have the {count} entries that it declares")
     return entries
@@ -708,22 +697,21 @@ def dump_entries(entries: Sequence[Entry]) -> list[Any]:
     ]
 
 
-def load_entries(entries: Any, most: int) -> list[Entry]:
-    """Return entries from plain data; ``most`` is the maximum level. Raises CorruptPage."""
+def load_entries(entries: Any) -> list[Entry]:
+    """Return entries from plain data. Raises CorruptPage."""
     if not isinstance(entries, list):
         raise CorruptPage("the pending deletions are not a list")
-    return [_entry(entry, most) for entry in entries]
+    return [*map(_entry, entries)]
 
 
-def _entry(entry: Any, most: int) -> Entry:
+def _entry(entry: Any) -> Entry:
     match entry:
         case bytes():
             return entry
         case [int(number), int(level), bool(below), bytes(names)]:
-            fits = number >= 0 and (0 <= level <= most or level == LIST)
+            fits = number >= 0 and (0 <= level <= MAX_HEIGHT or level == LIST)
             if fits and not len(names) % NAME_BYTES:
-                digests = [names[at : at + NAME_BYTES] for at in range(0, len(names), NAME_BYTES)]
-                return PendingPages(number, level, digests, below)
+                return PendingPages(number, level, np.frombuffer(names, NAMES).tolist(), below)
     raise CorruptPage("an entry of the pending deletions is invalid")
 
 

@@ -28,9 +28,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, pairwise, takewhile
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -51,7 +51,7 @@ from mta.keyed.leaves import (
     parts_of,
     weight_of,
 )
-from mta.keyed.table import EXPIRED, Table, join
+from mta.keyed.table import EXPIRED, NO_TIME, Table, join
 from mta.monoids.base import same_value
 from mta.pages import key_of, keys_of, name_of
 from stores import PageStore
@@ -105,19 +105,17 @@ class Reached:
         return names
 
 
-@dataclass(slots=True)
-class PageSize:
-    """The size of a page of keys, and of the page cache, in bytes."""
-
-    bytes: int
-    cached: int
-
-
 class RunPages:
-    """Writes and reads runs as pages; the most recently read pages stay in memory."""
+    """Writes and reads runs as pages; the most recently read pages stay in memory.
 
-    def __init__(self, store: PageStore, layout: TableLayout, size: PageSize) -> None:
-        self.store, self.layout, self.size = store, layout, size
+    ``page_bytes`` is the size of a page of keys, and ``cache_bytes`` that of the page cache.
+    """
+
+    def __init__(
+        self, store: PageStore, layout: TableLayout, page_bytes: int, cache_bytes: int
+    ) -> None:
+        self.store, self.layout = store, layout
+        self.page_bytes, self._cache_bytes = page_bytes, cache_bytes
         self._cache: OrderedDict[bytes, bytes] = OrderedDict()
         self._cached = 0
         #: The pages of the run or list that was written last.
@@ -127,33 +125,24 @@ class RunPages:
         """Write tables as a run, if any; one ``put_many`` per table and per level."""
         found: list[Index] = []
         weight = keys = events = 0
-        for table in tables:
-            if not len(table):
-                continue
+        for table in filter(len, tables):
             weights = table.weights
             weight += int(weights.sum())
             keys += len(table)
             events += table.events
-            cuts = _cuts(table, weights, self.size.bytes)
-            parts = [table.cut(a, b) for a, b in pairwise(cuts)]
-            oldest = None
-            if table.times is not None:
-                oldest = np.minimum.reduceat(_newest_of(table), cuts[:-1])
-            names = self.put(0, number, parts)
+            cuts = _cuts(table, weights, self.page_bytes)
+            names = self.put(0, number, [table.cut(a, b) for a, b in pairwise(cuts)])
+            oldest = np.minimum.reduceat(_newest_of(table), cuts[:-1])
             found.append(Index(table.keys.hashes[cuts[:-1]], digests(names), oldest))
         if not found:
             return None
         index, height = _chained(found), 0
         while len(index) > TOP:
             height += 1
-            starts = range(0, len(index), FANOUT)
-            branches = [index.cut(start, start + FANOUT) for start in starts]
-            oldest = None
-            if index.oldest is not None:
-                oldest = np.minimum.reduceat(index.oldest, list(starts))
-            index = Index(
-                index.firsts[::FANOUT], digests(self.put(height, number, branches)), oldest
-            )
+            starts = [*range(0, len(index), FANOUT)]
+            names = self.put(height, number, [index.cut(at, at + FANOUT) for at in starts])
+            oldest = np.minimum.reduceat(index.oldest, starts)
+            index = Index(index.firsts[::FANOUT], digests(names), oldest)
         return Run(number, weight, keys, events, height, index)
 
     def put(self, level: int, number: int, contents: Sequence[Table | Content]) -> list[bytes]:
@@ -200,13 +189,11 @@ class RunPages:
 
     def _keep(self, fresh: Mapping[bytes, Buffer]) -> None:
         """Cache the pages that were read, unless the store has them in memory."""
-        if not self.size.cached:
-            return
         for name, page in fresh.items():
             if isinstance(page, bytes):
                 self._cache[name] = page
                 self._cached += len(page)
-        while self._cached > self.size.cached:
+        while self._cached > self._cache_bytes:
             self._cached -= len(self._cache.popitem(last=False)[1])
 
     def tables_of(
@@ -283,12 +270,6 @@ class RunPages:
 
     def indexes(self, places: Sequence[Place]) -> list[Index]:
         """Return indexes. Raises MissingPage and CorruptPage."""
-        found = self._loaded(places)
-        assert all(isinstance(content, Index) for content in found)
-        return found
-
-    def _loaded(self, places: Sequence[Place]) -> list[Any]:
-        """Return the contents of pages of level 1 and above."""
         return self.see(places, lambda found: self.decoded(places, found))
 
     def decoded(self, places: Sequence[Place], found: Sequence[Buffer]) -> list[Any]:
@@ -309,35 +290,32 @@ class RunPages:
 
     def listed(self, entry: PendingPages) -> list[Entry]:
         """Return the entries of a list of pending deletions; none if it is missing or damaged."""
+        places = [(LIST, entry.number, name) for name in entry.names]
         try:
-            lists = self._loaded([(LIST, entry.number, name) for name in entry.names])
+            lists = self.see(places, lambda found: self.decoded(places, found))
         except (MissingPage, CorruptPage):
             return []
-        return [each for content in lists if isinstance(content, list) for each in content]
+        return [each for content in lists for each in content]
 
     def keys(self, entry: PendingPages) -> Iterator[str]:
         """Yield the store keys of pages and of those below; one ``get_many`` per level."""
+        return chain.from_iterable(self._levels(entry))
+
+    def _levels(self, entry: PendingPages) -> Iterator[list[str]]:
         level, names = entry.level, entry.names
-        while True:
-            for name in names:
-                yield key_of(self.layout.window, level, entry.number, name)
-            if not level or level == LIST or not entry.below:
-                return
+        yield keys_of(self.layout.window, [(level, entry.number, name) for name in names])
+        while entry.below and 0 < level < LIST:
             names = self.index(level, entry.number, names).names.tolist()
             level -= 1
+            yield keys_of(self.layout.window, [(level, entry.number, name) for name in names])
 
     def delete(self, entry: PendingPages) -> None:
         """Delete pages, the topmost last; two calls per level: one finds, and one deletes pages."""
-        levels = [(entry.level, entry.names)]
-        if entry.below and entry.level != LIST:
-            for level in range(entry.level, 0, -1):
-                try:
-                    below = self.index(level, entry.number, levels[-1][1])
-                except (MissingPage, CorruptPage):
-                    break  # deleted before a crash, or damaged, so that the names are unknown
-                levels.append((level - 1, below.names.tolist()))
-        for level, names in reversed(levels):
-            keys = [key_of(self.layout.window, level, entry.number, name) for name in names]
+        levels = list[list[str]]()
+        with suppress(MissingPage, CorruptPage):  # deleted before a crash, or damaged
+            for keys in self._levels(entry):
+                levels.append(keys)
+        for keys in reversed(levels):
             self.store.delete_many(keys)
 
 
@@ -347,9 +325,6 @@ class PendingDeletions:
 
     fresh: list[Entry] = field(default_factory=list)
     groups: list[tuple[int, list[Entry]]] = field(default_factory=list)
-
-    def __bool__(self) -> bool:
-        return bool(self.fresh or self.groups)
 
     def due(self) -> list[Entry]:
         """Return the entries to delete with this snapshot."""
@@ -384,7 +359,7 @@ class LSMTree:
         self, layout: TableLayout, run_pages: RunPages | None, late: bool,
         trim: Callable[[Table], Table] = same_value,
     ) -> None:  # fmt: skip
-        self.layout, self.pages = layout, run_pages
+        self.layout, self._pages = layout, run_pages
         self._trim, self._late = trim, late
         self.runs: list[Run] = []
         #: The events of the last snapshot's memtable, then the events since, the oldest first.
@@ -400,22 +375,27 @@ class LSMTree:
         self.runs, self.memtable = runs, [] if memtable is None else [memtable]
         return self
 
+    @property
+    def pages(self) -> RunPages:
+        """Return the pages of the runs; there are no runs without a store."""
+        assert self._pages is not None
+        return self._pages
+
     # --- finding --------------------------------------------------------------------------------
 
     def find(self, keys: Keys) -> Table:
         """Return stored events. One ``view_many`` per level. Raises MissingPage and CorruptPage."""
         reached = self._reach(lambda index: index.holding(keys.hashes))
-        found = []
-        if reached:
-            assert self.pages is not None
-            runs = [(run.number, levels[-1].names) for run, levels in reached]
-            found = self.pages.of_keys(runs, keys, self._late)
-        found = [
-            table
-            for table in [*found, *(table.among(keys) for table in self.memtable)]
-            if len(table)
-        ]
-        return join(found, self._late) if found else self._nothing()
+        runs = [(run.number, levels[-1].names) for run, levels in reached]
+        found = self.pages.of_keys(runs, keys, self._late) if runs else []
+        return self._joined([*found, *(table.among(keys) for table in self.memtable)])
+
+    def _joined(self, tables: Iterable[Table]) -> Table:
+        found = [table for table in tables if len(table)]
+        if found:
+            return join(found, self._late)
+        layout = self.layout
+        return Table.bare(layout.schema, Keys.none(layout.kind), layout.timed, 0)
 
     def _reach(self, choose: Callable[[Index], np.ndarray]) -> list[tuple[Run, list[Reached]]]:
         """Return the chosen pages of each run, level by level. One ``view_many`` per level."""
@@ -429,10 +409,7 @@ class LSMTree:
                 if level
                 for name in index.names[places].tolist()
             ]
-            read: Iterator[Index] = iter(())
-            if asked:
-                assert self.pages is not None
-                read = iter(self.pages.indexes(asked))
+            read = iter(self.pages.indexes(asked) if asked else [])
             open_ = []
             for run, levels, level, index, places in chosen:
                 if not len(places):
@@ -453,14 +430,13 @@ class LSMTree:
         self, runs: Sequence[Run], memtable: Sequence[Table], whole: bool
     ) -> Iterator[Table]:
         """Merge and trim runs and tables; ``whole`` if no older run has any of their keys."""
-        leaves = [self._leaves(run) for run in runs]
+        leaves = [self.pages.leaves(run) for run in runs]
         firsts = np.sort(np.concatenate([np.zeros(0, "u8"), *(i.firsts for i in leaves)]))
-        step = _AT_ONCE if self.pages is None else pages_at_once(self.pages.size.bytes)
+        step = pages_at_once(self.pages.page_bytes) if runs else 1
         cuts = [0, *np.unique(firsts[step::step]).tolist(), None]
         for low, high in pairwise(cuts):
             found = [table.between(low, high) for table in memtable]
             if runs:
-                assert self.pages is not None
                 pairs = zip(runs, leaves, strict=True)
                 names = [(run.number, index.between(low, high).tolist()) for run, index in pairs]
                 found = self.pages.between(names, low, high, self._late) + found
@@ -471,16 +447,11 @@ class LSMTree:
                     table = table.take(np.flatnonzero(~gone))
                 yield self._trim(table)
 
-    def _leaves(self, run: Run) -> Index:
-        assert self.pages is not None
-        return self.pages.leaves(run)
-
     # --- growing --------------------------------------------------------------------------------
 
     def add(self, table: Table) -> None:
         """Add the events of a batch; no store call."""
-        if table.times is not None:
-            self._looked = min(self._looked, int(_newest_of(table).min(initial=_NEVER)) - 1)
+        self._looked = min(self._looked, int(_newest_of(table).min(initial=_NEVER)) - 1)
         self.memtable.append(table)
         # Merge pairs of one order, so that a lookup searches few tables.
         while len(self.memtable) > 1 and 2 * _weight(self.memtable[-1]) >= _weight(
@@ -495,7 +466,6 @@ class LSMTree:
         If a store call fails, the state in memory does not change, except for merges that were
         complete, and pages that no run names become pending deletions.
         """
-        assert self.pages is not None
         if self.memtable:
             self.memtable = [self._trim(join(self.memtable, self._late))]
         if self.memtable and _weight(self.memtable[0]) > inline:
@@ -511,7 +481,6 @@ class LSMTree:
                 self.pending.fresh = [self._listed(self.pending.fresh)]
 
     def _made(self, tables: Iterable[Table]) -> list[Run]:
-        assert self.pages is not None
         self.number += 1  # even if the write fails, so that no other run has pages under its keys
         with self._deleted_on_failure():
             run = self.pages.write(self.number, tables)
@@ -520,7 +489,6 @@ class LSMTree:
     @contextmanager
     def _deleted_on_failure(self) -> Iterator[None]:
         """Mark the pages written in this context for deletion if an exception is raised."""
-        assert self.pages is not None
         self.pages.written = []
         try:
             yield
@@ -530,26 +498,14 @@ class LSMTree:
 
     def _listed(self, entries: Sequence[Entry]) -> PendingPages:
         """Write entries as pages of a list, and return the entry for these pages."""
-        assert self.pages is not None
         names = self.pages.put(LIST, self.number, parts_of(entries))
         listed = [PendingPages(self.number, LIST, [name]) for name in names]
         return listed[0] if len(listed) == 1 else self._listed(listed)
 
-    def _nothing(self) -> Table:
-        layout = self.layout
-        return Table.bare(layout.schema, Keys.none(layout.kind), layout.timed, 0)
-
-    def all_pages(self) -> list[PendingPages]:
-        return [run.pages() for run in self.runs]
-
     def drop_all(self) -> None:
         """Drop all tables because there are no keys any more."""
-        self.pending.fresh += self.all_pages()
+        self.pending.fresh += [run.pages() for run in self.runs]
         self.runs, self.memtable = [], []
-
-    def clear(self) -> None:
-        """Drop all tables and pending deletions because all pages were deleted."""
-        self.runs, self.memtable, self.pending = [], [], PendingDeletions()
 
     # --- idle keys --------------------------------------------------------------------------------
 
@@ -560,16 +516,11 @@ class LSMTree:
         once the newest of its key, and writes new indexes for them: one ``get_many`` per level, and
         one ``put_many`` per run and level of indexes. If a store call fails, nothing has changed.
         """
-        reached = self._reach(lambda index: _due(index, until))
-        looked = []
-        if reached:
-            assert self.pages is not None
-            runs = [(run.number, levels[-1].names) for run, levels in reached]
-            looked = self.pages.tables_of(runs)
+        reached = self._reach(lambda index: np.flatnonzero(index.oldest <= until))
+        runs = [(run.number, levels[-1].names) for run, levels in reached]
+        looked = self.pages.tables_of(runs) if runs else []
         tables = [*(table for table, _ in looked), *self.memtable]
-        found = [_idle_in(table, until) for table in tables]
-        found = [table for table in found if len(table)]
-        known = self.find(join(found, self._late).keys) if found else self._nothing()
+        known = self.find(self._joined(_idle_in(table, until) for table in tables).keys)
         renewed = [
             self._renewed(run, levels, *tables, until)
             for (run, levels), tables in zip(reached, looked, strict=True)
@@ -584,7 +535,6 @@ class LSMTree:
         self, run: Run, levels: list[Reached], table: Table, counts: np.ndarray, until: int
     ) -> tuple[Run, Index, list[Entry]]:
         """Return a run, its new top index after such a read, and the pages it no longer names."""
-        assert self.pages is not None
         newest = _newest_of(table)
         newest[newest <= until] = _NEVER
         later = np.minimum.reduceat(newest, bounds_of(counts)[:-1]).tolist()
@@ -603,18 +553,12 @@ class LSMTree:
 
     def earliest(self) -> int | None:
         """Return a lower bound on the newest time of each key, if any, without a store call."""
-        found = [run.top.earliest for run in self.runs if run.top.oldest is not None]
+        found = [run.top.earliest for run in self.runs]
         for table in self.memtable:
-            if table.times is not None:
-                newest = _newest_of(table)
-                found.append(int(newest[newest > self._looked].min(initial=_NEVER)))
+            newest = _newest_of(table)
+            found.append(int(newest[newest > self._looked].min(initial=_NEVER)))
         least = min(found, default=_NEVER)
         return None if least == _NEVER else least
-
-
-def _due(index: Index, until: int) -> np.ndarray:
-    assert index.oldest is not None
-    return np.flatnonzero(index.oldest <= until)
 
 
 def _idle_in(table: Table, until: int) -> Table:
@@ -629,13 +573,9 @@ def count_to_merge(weights: Sequence[int]) -> int:
     """Return how many of the newest runs to merge into one; 0 for none."""
     if len(weights) > 1 and (sum(weights[1:]) >= weights[0] or len(weights) > _MOST_RUNS):
         return len(weights)
-    orders = [_order(weight) for weight in weights]
-    same = 0
+    orders = [*map(_order, weights)]
     # A run of a lower order than the newest one is merged along with its neighbors.
-    for order in reversed(orders):
-        if order > orders[-1]:
-            break
-        same += 1
+    same = len([*takewhile(lambda order: order <= orders[-1], reversed(orders))])
     return same if same >= 1 << _ORDER_BITS else 0
 
 
@@ -659,18 +599,17 @@ def _cuts(table: Table, weights: np.ndarray, page: int) -> list[int]:
 
 
 def _newest_of(table: Table) -> np.ndarray:
-    """Return the newest time of each key, or the maximum for an expired key: it is never idle."""
+    """Return the newest time of each key, or the maximum without one: the key is never idle."""
     newest = table.newest()
-    newest[table.marks == EXPIRED] = _NEVER
+    newest[newest == NO_TIME] = _NEVER
     return newest
 
 
 def _chained(indexes: Sequence[Index]) -> Index:
     if len(indexes) == 1:
         return indexes[0]
-    first = indexes[0]
     return Index(
         np.concatenate([index.firsts for index in indexes]),
         np.concatenate([index.names for index in indexes]),
-        None if first.oldest is None else np.concatenate([index.oldest for index in indexes]),
+        np.concatenate([index.oldest for index in indexes]),
     )

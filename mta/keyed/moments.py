@@ -38,7 +38,7 @@ from mta.kernels.native import first_later, order_by
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Kind
 from mta.keyed.standalone import AnyWindow, StandaloneWindows, put_answer
-from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table
+from mta.keyed.table import EXPIRED, STANDALONE, Lanes, Table, take_or
 from mta.keyed.work import Asked, results_at, union_of
 from mta.monoids.base import AbstractMonoid, empties
 from mta.times import TimeUnit, are_many, moments_of
@@ -180,7 +180,7 @@ def in_lanes(
 ) -> tuple[list[Rows], np.ndarray]:
     """Return the results of keys at places ``of`` in a table, and which miss events."""
     outputs, misses = monoid.outputs, np.zeros(len(of), bool)
-    order = _in_order(of, moments)
+    order = np.argsort(of, kind="stable") if moments is None else order_by(of, moments)
     of = of[order]
     rows = table.bounds[of + 1] - 1
     if moments is not None:
@@ -197,13 +197,6 @@ def in_lanes(
     return results, misses
 
 
-def _in_order(of: np.ndarray, moments: np.ndarray | None) -> np.ndarray:
-    """Return the order by lane, then by moment if there are any."""
-    if moments is None:
-        return np.argsort(of, kind="stable")
-    return order_by(of, moments)
-
-
 def _missing(
     kind: Kind, table: Table, of: np.ndarray, rows: np.ndarray, moments: np.ndarray
 ) -> np.ndarray:
@@ -211,9 +204,8 @@ def _missing(
     newest = table.newest()[of]
     misses: np.ndarray = (table.left[of] > 0) & (moments < kind.retention.horizons(newest))
     if misses.any():
-        lanes = Lanes(table.bounds, table.times)
         policies = kind.policies.values()
-        known = [first_rows(policy, lanes, of, rows, moments) for policy in policies]
+        known = [first_rows(policy, table.lanes, of, rows, moments) for policy in policies]
         misses &= np.minimum.reduce(known) == UNKNOWN
     return misses
 
@@ -237,13 +229,6 @@ class Questions:
         return len(self.at)
 
 
-def questions_among(marks: np.ndarray, codes: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Return the places of the marked rows, by key and time."""
-    at = np.flatnonzero(marks)
-    found: np.ndarray = at[order_by(codes[at], times[at])]
-    return found
-
-
 def answer(
     kind: Kind, questions: Questions, known: Table, at: np.ndarray, new: Table,
     standalone: StandaloneWindows,
@@ -253,7 +238,7 @@ def answer(
     ``new`` has the events of all keys of the batch, and ``at`` the place of each key in ``known``,
     or -1.
     """
-    marks = np.append(known.marks, np.uint8(0))[at]
+    marks = take_or(known.marks, at)
     at = np.where(marks == EXPIRED, -1, at)
     alone = (marks == STANDALONE) | (not kind.vectorized)
     is_alone = alone[questions.of]

@@ -24,7 +24,7 @@ from mta.keyed.changes import schema_of
 from mta.keyed.coverage import add_start
 from mta.keyed.kind import Span
 from mta.keyed.leaves import PendingPages, TableLayout
-from mta.keyed.lsm import LSMTree, PageSize, PendingDeletions, RunPages
+from mta.keyed.lsm import LSMTree, PendingDeletions, RunPages
 from mta.keyed.snapshot import Counts, KeyedSnapshot, UnreadSnapshot
 from mta.keyed.table import Table
 from stores import PageStore
@@ -100,8 +100,8 @@ class _Made:
             like, earlier=[], earlier_asked=[], counts=Counts(), expired=None, runs=[],
             memtable=None, pending=PendingDeletions(), starts={},
         )  # fmt: skip
-        self._pages = RunPages(target, layout, PageSize(_PAGE, _CACHED))
-        self._tree = LSMTree(layout, self._pages, like.lateness is not None)
+        pages = RunPages(target, layout, _PAGE, _CACHED)
+        self._tree = LSMTree(layout, pages, like.lateness is not None)
         self._tree.number = number
 
     def join(self, snapshot: KeyedSnapshot, first: bool) -> None:
@@ -137,7 +137,7 @@ class _Made:
         self._tree.settle(inline)
         for entry in self._tree.pending.fresh:
             if isinstance(entry, PendingPages):  # written and merged here, so no snapshot names it
-                self._pages.delete(entry)
+                self._tree.pages.delete(entry)
         self._tree.pending = PendingDeletions()
 
     def encode(self) -> bytes:

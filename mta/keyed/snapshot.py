@@ -42,11 +42,10 @@ from dataclasses import astuple, dataclass, fields
 from typing import Any, NamedTuple
 
 from mta.columns.schemas import Schema
-from mta.errors import CorruptPage
 from mta.keyed import leaves
 from mta.keyed.key_types import KINDS
 from mta.keyed.leaves import MAX_HEIGHT, Index, Leaves, TableLayout
-from mta.keyed.lsm import LSMTree, PageSize, PendingDeletions, Run, RunPages
+from mta.keyed.lsm import LSMTree, PendingDeletions, Run, RunPages
 from mta.keyed.table import Table
 from mta.monoids.base import same_value
 from mta.pages import NAME, corrupt, seal, unseal
@@ -138,10 +137,9 @@ class KeyedSnapshot:
 
 @dataclass(slots=True)
 class UnreadSnapshot:
-    """A snapshot whose tables are still encoded, because their layout is not known yet."""
+    """A snapshot whose memtable is still encoded, because its layout is not known yet."""
 
     snapshot: KeyedSnapshot
-    runs: list[Any]
     memtable: bytes | None
 
     @classmethod
@@ -160,23 +158,18 @@ class UnreadSnapshot:
     ) -> LSMTree:  # fmt: skip
         """Return a tree for reading, with a cache of ``cached`` bytes. Raises CorruptSnapshot."""
         layout = self.layout(schema)
-        pages, found = RunPages(store, layout, PageSize(1, cached)), self.read(layout)
+        pages, found = RunPages(store, layout, 1, cached), self.read(layout)
         tree = LSMTree(layout, pages, found.lateness is not None, trim)
         return tree.load(found.runs, found.memtable)
 
     def read(self, layout: TableLayout) -> KeyedSnapshot:
-        """Return the snapshot with decoded tables. Raises CorruptSnapshot."""
-        snapshot = self.snapshot
+        """Return the snapshot with its memtable. Raises CorruptSnapshot."""
         try:
-            for number, weight, keys, events, height, index in self.runs:
-                top = leaves.load(layout, 1, *index)
-                assert isinstance(top, Index)
-                snapshot.runs.append(Run(number, weight, keys, events, height, top))
             if self.memtable is not None:
-                snapshot.memtable = Leaves(layout, [_MEMTABLE], [self.memtable]).table()
-        except (CorruptPage, ValueError, TypeError) as error:
+                self.snapshot.memtable = Leaves(layout, [_MEMTABLE], [self.memtable]).table()
+        except (ValueError, TypeError) as error:
             raise corrupt(str(error)) from error
-        return snapshot
+        return self.snapshot
 
 
 def is_keyed_snapshot(data: bytes) -> bool:
@@ -190,53 +183,68 @@ def _validated(values: list[Any]) -> UnreadSnapshot:
         case [
             str(window), str() | None as kind, [str(name), bytes(fingerprint)],
             list(policies), bool(timed), (int() | None | [[int(), *_], [int(), *_]]) as lateness,
-            int(number), list(counts),
-            int() | None as expired, list(runs), (bytes() | None) as memtable, list(groups),
+            number, counts, expired, list(runs), (bytes() | None) as memtable, list(groups),
             [list(columns), changes, list(starts)],
         ]:  # fmt: skip
             late: Any
             asked: Any
             late, asked = lateness if isinstance(lateness, list) else [[lateness], [0]]
-            earlier, earlier_asked = ([_earlier(each) for each in e[1:]] for e in (late, asked))
-            snapshot = KeyedSnapshot(
-                window, kind, (name, fingerprint), [_policy(p) for p in policies], timed,
-                late[0], asked[0], earlier, earlier_asked, number, _counts(counts), expired,
-                [], None, PendingDeletions([], [_group(group) for group in groups]), [_column(c)
-                for c in columns], changes, dict(map(_start, starts)),
-            )  # fmt: skip
         case _:
             raise corrupt("its fields are of the wrong number or types")
+    (of_counts,) = _entries("counts", [counts], *[_is_number] * len(fields(Counts)))
+    of_runs = _entries("runs", runs, *[_is_number] * 5, list)
+    of_starts = _entries("starts", starts, str, _is_time_or_nil, _is_number)
+    of_groups = _entries("pending deletions", groups, _is_number, list)
+    snapshot = KeyedSnapshot(
+        window, kind, (name, fingerprint), _entries("policies", policies, str, str, bytes), timed,
+        late[0], asked[0], _entries("lateness", late[1:], _is_number, _is_time),
+        _entries("retention", asked[1:], _is_number, _is_time), number, Counts(*of_counts), expired,
+        [
+            Run(of, weight, keys, events, height, leaves.load(Index.load, *index))
+            for of, weight, keys, events, height, index in of_runs
+        ],
+        None,
+        PendingDeletions([], [(count, leaves.load_entries(each)) for count, each in of_groups]),
+        _entries("columns", columns, str, str), changes,
+        {name: Start(moment, known) for name, moment, known in of_starts},
+    )  # fmt: skip
     _require_possible(snapshot)
-    for run in runs:
-        _require(run)
-    return UnreadSnapshot(snapshot, runs, memtable)
+    return UnreadSnapshot(snapshot, memtable)
+
+
+def _entries(what: str, given: list[Any], *fits: type | Callable[[Any], bool]) -> list[Any]:
+    """Return entries as tuples. Raises CorruptSnapshot unless each item is of a type or fits."""
+    for entry in given:
+        if not isinstance(entry, list) or len(entry) != len(fits):
+            raise corrupt(f"its {what} have the wrong types")
+        for item, fit in zip(entry, fits, strict=True):
+            if not (type(item) is fit if isinstance(fit, type) else fit(item)):
+                raise corrupt(f"its {what} have the wrong types")
+    return [*map(tuple, given)]
 
 
 def _require_possible(snapshot: KeyedSnapshot) -> None:
-    """Raise CorruptSnapshot for fields of the right types with impossible values."""
-    if not NAME.fullmatch(snapshot.window) or len(snapshot.window) > NAME_LENGTH:
-        raise corrupt("its name is invalid")
-    if snapshot.kind not in (None, *KINDS):
-        raise corrupt("its type of keys is invalid")
+    """Raise CorruptSnapshot for fields with impossible values."""
     names = [name for name, _, _ in snapshot.policies]
-    if not names or len({*names}) < len(names) or ("" in names and len(names) > 1):
-        raise corrupt("its windows do not have distinct names")
-    if len(snapshot.monoid[1]) != FINGERPRINT_BYTES:
-        raise corrupt("its fingerprints are of the wrong length")
-    if snapshot.lateness is not None and not _is_number(snapshot.lateness):
-        raise corrupt("its lateness is invalid")
-    if not _is_number(snapshot.retain_for) or (snapshot.lateness is None and snapshot.earlier):
-        raise corrupt("its retention for questions is invalid")
-    if snapshot.expired is not None and not (snapshot.timed and _is_time(snapshot.expired)):
-        raise corrupt("its time of expiry is invalid")
-    _require_possible_counts(snapshot)
-
-
-def _require_possible_counts(snapshot: KeyedSnapshot) -> None:
-    if snapshot.counts.standalone > snapshot.counts.keys:
-        raise corrupt("it counts more standalone windows than keys")
-    if not _is_number(snapshot.number) or not _is_number(snapshot.changes, _MOST_CHANGES):
-        raise corrupt("its numbers are invalid")
+    marks = [snapshot.monoid[1], *(mark for _, _, mark in snapshot.policies)]
+    columns = [name for name, _ in snapshot.columns]
+    lateness, expired = snapshot.lateness, snapshot.expired
+    possible = {
+        "name": NAME.fullmatch(snapshot.window) and len(snapshot.window) <= NAME_LENGTH,
+        "type of keys": snapshot.kind in (None, *KINDS),
+        "list of windows": len({*names}) == len(names) > 0 and ("" not in names or names == [""]),
+        "fingerprint": all(len(mark) == FINGERPRINT_BYTES for mark in marks),
+        "lateness": _is_number(lateness) or (lateness is None and not snapshot.earlier),
+        "retention for questions": _is_number(snapshot.retain_for),
+        "number": _is_number(snapshot.number) and _is_number(snapshot.changes, _MOST_CHANGES),
+        "number of standalone windows": snapshot.counts.standalone <= snapshot.counts.keys,
+        "time of expiry": _is_time_or_nil(expired) and (expired is None or snapshot.timed),
+        "run": all(run.height <= MAX_HEIGHT for run in snapshot.runs),
+        "column": all(not name.startswith("\0") or name.count("\0") >= 2 for name in columns),
+    }
+    for what, holds in possible.items():
+        if not holds:
+            raise corrupt(f"it has an invalid {what}")
 
 
 def _is_number(value: Any, most: int = _FAR) -> bool:
@@ -247,57 +255,5 @@ def _is_time(value: Any) -> bool:
     return type(value) is int and abs(value) < _FAR
 
 
-def _counts(entry: list[Any]) -> Counts:
-    if len(entry) != len(fields(Counts)) or not all(map(_is_number, entry)):
-        raise corrupt("its counts are invalid")
-    return Counts(*entry)
-
-
-def _policy(entry: Any) -> tuple[str, str, bytes]:
-    match entry:
-        case [str(name), str(text), bytes(fingerprint)] if len(fingerprint) == FINGERPRINT_BYTES:
-            return name, text, fingerprint
-    raise corrupt("its policies have the wrong types")
-
-
-def _earlier(entry: Any) -> tuple[int, int]:
-    match entry:
-        case [lateness, until] if _is_number(lateness) and _is_time(until):
-            return lateness, until
-    raise corrupt("its lateness has the wrong types")
-
-
-def _column(entry: Any) -> tuple[str, str]:
-    match entry:
-        case [str(name), str(kind)] if not name.startswith("\0") or name.count("\0") >= 2:
-            return name, kind
-    raise corrupt("its columns have the wrong types")
-
-
-def _start(entry: Any) -> tuple[str, Start]:
-    match entry:
-        case [str(name), moment, known] if _is_number(known) and (
-            moment is None or _is_time(moment)
-        ):
-            return name, Start(moment, known)
-    raise corrupt("its record of incomplete windows has the wrong types")
-
-
-def _group(entry: Any) -> tuple[int, list[leaves.Entry]]:
-    match entry:
-        case [snapshots, list(entries)] if (
-            type(snapshots) is int and abs(snapshots) < _MOST_CHANGES
-        ):
-            return snapshots, leaves.load_entries(entries, MAX_HEIGHT)
-    raise corrupt("its pending deletions have the wrong types")
-
-
-def _require(run: Any) -> None:
-    if not isinstance(run, list) or len(run) != 6 or not all(map(_is_number, run[:5])):
-        raise corrupt("its runs have the wrong types")
-    if run[4] > MAX_HEIGHT:
-        raise corrupt("its runs are invalid")
-    match run[-1]:
-        case [int(), list()]:
-            return
-    raise corrupt("its runs have the wrong types")
+def _is_time_or_nil(value: Any) -> bool:
+    return value is None or _is_time(value)

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import xxhash
@@ -38,7 +38,6 @@ from mta.keyed.work import (
     Found,
     Work,
     events_of,
-    left_of,
     unanswered,
     union_of,
 )
@@ -154,12 +153,13 @@ class StandaloneWindows:
         """Return an empty window, from which the others are restored with the same settings."""
         return open_window(self.kind)
 
-    def raise_failure(self) -> NoReturn:
+    def require_whole(self) -> None:
         """Raise PartialBatch if an earlier call applied only a part of a batch."""
-        raise PartialBatch(
-            f"an earlier batch was only partially added ({self.failure}): restore from the last "
-            "snapshot, and add the events after it again"
-        ) from self.failure
+        if self.failure is not None:
+            raise PartialBatch(
+                f"an earlier batch was only partially added ({self.failure}): restore from the "
+                "last snapshot, and add the events after it again"
+            ) from self.failure
 
     def window(self, known: Table, place: int) -> AnyWindow:
         """Return the window of a standalone key: the open one, or one from its snapshot."""
@@ -216,7 +216,7 @@ class StandaloneWindows:
                     if start < stop:
                         _extend(self.kind, window, *events_of(work.known, start, stop))
                 length = window.engine.taken()
-                left = int(left_of(work.known, work.at[place : place + 1])[0])
+                left = int(work.left[place])
                 work.before[place] = left + window.engine.structure().back
                 _KeyBatch(work, place, window).extend()
                 table = self._shrunk(work, place, window, left)
@@ -295,9 +295,9 @@ class StandaloneWindows:
                 expired.snapshots[at] = window.snapshot()
             self.changed.discard(packed)
 
-    def take_left(self, more: list[bytes]) -> list[bytes]:
-        """Return the snapshots of discarded windows with pages, including those in ``more``."""
-        left, self.left = [*self.left, *more], []
+    def take_left(self) -> list[bytes]:
+        """Return the snapshots of discarded windows with pages, once."""
+        left, self.left = self.left, []
         restored = ((each, self.pattern.restore_like(each)) for each in left if each)
         return [each for each, window in restored if window.engine.structure().page_count > 0]
 
@@ -448,7 +448,7 @@ class _KeyBatch:
     def _extend_and_answer(self, asked: Asked) -> None:
         """Add new events and answer questions, in order of time."""
         first, last = np.searchsorted(asked.of, [self.place, self.place + 1]).tolist()
-        done, left = self.start, bool(left_of(self._work.known, self._work.at)[self.place])
+        done, left = self.start, bool(self._work.left[self.place])
         for at in range(first, last + 1):
             slot = int(asked.slots[at]) if at < last else self.stop
             if slot > done:
@@ -507,11 +507,11 @@ class _OwnEvents:
 
 def _entries(work: Work, places: np.ndarray) -> Table:
     """Return the entries of keys with open windows, each with the time of the newest event only."""
-    new, at = work.new.take(places), work.at[places]
-    union = union_of(work.known, at, new, work.kind.settings.allowed_lateness is not None)[0]
+    new, late = work.new.take(places), work.kind.settings.allowed_lateness is not None
+    union = union_of(work.known, work.at[places], new, late)[0]
     entries = union.without_oldest(union.bounds[1:] - 1)
     return Table(
-        new.schema, new.keys, np.full(len(places), STANDALONE, "u1"), left_of(work.known, at),
+        new.schema, new.keys, np.full(len(places), STANDALONE, "u1"), work.left[places],
         entries.bounds, entries.times, new.schema.blank(len(places)), [b""] * len(places),
     )  # fmt: skip
 

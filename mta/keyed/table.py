@@ -51,9 +51,11 @@ from mta.monoids.parts import Parts
 from mta.monoids.ranges import RangeFolds
 
 MORE, ALL, STANDALONE, EXPIRED = range(4)
+#: Before all times: represents the time of an event that does not exist.
+NO_TIME = int(np.iinfo("i8").min)
 
 
-@dataclass(slots=True)
+@dataclass
 class Table:
     """Keys in order, and the events of each in order of time or arrival."""
 
@@ -66,8 +68,6 @@ class Table:
     rows: Rows
     #: The snapshots of standalone keys, in the order of the keys.
     snapshots: list[bytes] = field(default_factory=list)
-    _weights: np.ndarray | None = field(default=None, repr=False)
-    _standalone: np.ndarray | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -85,20 +85,11 @@ class Table:
         return cls(schema, keys, marks, np.zeros(count, "<i8"), bounds, times, rows)
 
     @classmethod
-    def bare(
-        cls,
-        schema: Schema,
-        keys: Keys,
-        timed: bool,
-        mark: int,
-        snapshots: Sequence[bytes] = (),
-    ) -> Table:
+    def bare(cls, schema: Schema, keys: Keys, timed: bool, mark: int) -> Table:
         """Return a table of keys without events."""
         times = np.zeros(0, "<i8") if timed else None
         bounds = np.zeros(len(keys) + 1, np.int64)
-        table = cls.of(schema, keys, bounds, times, schema.new(0), mark)
-        table.snapshots = list(snapshots)
-        return table
+        return cls.of(schema, keys, bounds, times, schema.new(0), mark)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -113,41 +104,41 @@ class Table:
         """Return the number of events in this table."""
         return int(self.bounds[-1])
 
-    @property
+    @cached_property
     def weights(self) -> np.ndarray:
         """Return the approximate size of each key in bytes."""
-        if self._weights is None:
-            weights = np.diff(self.keys.bounds) + 24
-            if self.times is not None:
-                weights += 8 * self.counts
-            rows = _row_weights(self.schema, self.rows)
-            if isinstance(rows, int):
-                weights += rows * self.counts
-            else:
-                weights += np.diff(bounds_of(rows)[self.bounds])
-            if self.snapshots:
-                weights[self.marks == STANDALONE] += np.fromiter(map(len, self.snapshots), np.int64)
-            self._weights = weights
-        return self._weights
+        weights = np.diff(self.keys.bounds) + 24
+        if self.times is not None:
+            weights += 8 * self.counts
+        rows = _row_weights(self.schema, self.rows)
+        if isinstance(rows, int):
+            weights += rows * self.counts
+        else:
+            weights += np.diff(bounds_of(rows)[self.bounds])
+        if self.snapshots:
+            weights[self.standalone] += np.fromiter(map(len, self.snapshots), np.int64)
+        return weights
 
-    @property
+    @cached_property
     def standalone(self) -> np.ndarray:
         """Return the places of keys with a standalone window, in the order of their snapshots."""
-        if self._standalone is None:
-            self._standalone = np.flatnonzero(self.marks == STANDALONE)
-        return self._standalone
+        return np.flatnonzero(self.marks == STANDALONE)
+
+    @property
+    def lanes(self) -> Lanes:
+        """Return the events without their values."""
+        return Lanes(self.bounds, self.times)
 
     def snapshot_of(self, place: int) -> bytes:
         """Return the snapshot of a key's standalone window."""
         return self.snapshots[int(self.standalone.searchsorted(place))]
 
     def newest(self) -> np.ndarray:
-        """Return the time of each key's newest event here; the minimum of int64 without events."""
-        assert self.times is not None
-        least = np.iinfo("i8").min
-        found = np.full(len(self), least)
-        some = np.flatnonzero(self.counts)
-        found[some] = self.times[self.bounds[some + 1] - 1]
+        """Return the time of each key's newest event here; ``NO_TIME`` without one."""
+        found = np.full(len(self), NO_TIME)
+        if self.times is not None:
+            some = np.flatnonzero(self.counts)
+            found[some] = self.times[self.bounds[some + 1] - 1]
         return found
 
     def take(self, places: np.ndarray) -> Table:
@@ -233,6 +224,28 @@ def _packed_bytes(value: Any) -> int:
         return 64
 
 
+def take_or(column: np.ndarray, places: np.ndarray, default: int = 0) -> np.ndarray:
+    """Return the items of a column at some places, and a default for each place -1."""
+    found: np.ndarray = np.append(column, column.dtype.type(default))[places]
+    return found
+
+
+def visible(
+    marks: np.ndarray, numbers: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | slice]:
+    """Return each key's mark, the entry with its snapshot if it is standalone, and visible entries.
+
+    The entries are by key and age; ``numbers`` are their keys. A mark hides all older entries.
+    """
+    found, marked = np.zeros(count, "u1"), np.flatnonzero(marks)
+    if not len(marked):
+        return found, marked, slice(None)
+    newest = np.full(count, -1)
+    newest[numbers[marked]] = marked  # the last one wins
+    found[newest >= 0] = marks[newest[newest >= 0]]
+    return found, newest[found == STANDALONE], np.arange(len(numbers)) >= newest[numbers]
+
+
 def join(tables: Sequence[Table], late: bool) -> Table:
     """Join tables, the oldest first, into one with all their keys.
 
@@ -243,27 +256,17 @@ def join(tables: Sequence[Table], late: bool) -> Table:
         return tables[0]
     schema, timed = tables[0].schema, tables[0].times is not None
     keys, order, place = merged([table.keys for table in tables])
-    marks = np.concatenate([table.marks for table in tables])[order]
+    marks = np.concatenate([table.marks for table in tables])
+    snapshots = [snapshot for table in tables for snapshot in table.snapshots]
+    found, held, shown = visible(marks[order], place, len(keys))
+    if snapshots:
+        numbers = np.cumsum(marks == STANDALONE) - 1
+        snapshots = [snapshots[at] for at in numbers[order[held]].tolist()]
+    order, place = order[shown], place[shown]
     left = np.concatenate([table.left for table in tables])[order]
     counts = np.concatenate([table.counts for table in tables])[order]
     starts = np.concatenate([table.bounds[:-1] for table in tables])[order]
     which = np.repeat(np.arange(len(tables)), [len(table) for table in tables])[order]
-    snapshots = [snapshot for table in tables for snapshot in table.snapshots]
-    number_of = _places_of(tables)[order] if snapshots else None
-
-    found = np.zeros(len(keys), "u1")
-    marked = np.flatnonzero(marks)
-    if len(marked):
-        newest = np.full(len(keys), -1)
-        newest[place[marked]] = marked  # the last one wins
-        some = newest >= 0
-        found[some] = marks[newest[some]]
-        kept = np.arange(len(order)) >= newest[place]
-        if number_of is not None:
-            wanted = number_of[newest[found == STANDALONE]]
-            snapshots = [snapshots[at] for at in wanted.tolist()]
-        starts, counts, left, place = starts[kept], counts[kept], left[kept], place[kept]
-        which = which[kept]
     of_key = np.bincount(place, counts, len(keys)).astype(np.int64)
     total = np.zeros(len(keys), "<i8")
     np.add.at(total, place, left)
@@ -276,11 +279,6 @@ def join(tables: Sequence[Table], late: bool) -> Table:
             if sorting is not None:
                 rows, times = schema.take(rows, sorting), times[sorting]
     return Table(schema, keys, found, total, bounds_of(of_key), times, rows, snapshots)
-
-
-def _places_of(tables: Sequence[Table]) -> np.ndarray:
-    """Return, for each key of each table, the number of its snapshot among all snapshots."""
-    return np.cumsum(np.concatenate([table.marks for table in tables]) == STANDALONE) - 1
 
 
 # --- windows of all keys together ---------------------------------------------------------------

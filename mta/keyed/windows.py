@@ -46,7 +46,7 @@ from mta.keyed.kind import Kind, as_stored, columns_of
 from mta.keyed.moments import Questions, answers, gone_of, paired
 from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, given_back, open_window
-from mta.keyed.table import EXPIRED, Lanes, Table
+from mta.keyed.table import EXPIRED, Table
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import require_joins
 from mta.monoids.base import AbstractMonoid, any_of
@@ -313,9 +313,7 @@ class KeyedWindows(Publishable):
         moment = np.array([to_time(time)], "<i8")
         rows = self.as_stored(self.reader.inputs.blank(1), 1)
         marks = self._retractions([True], 1)
-        on_missing = self._kind.settings.on_missing
-        batch = Batch(keys, codes, rows, moment, retracts=marks, on_missing=on_missing)
-        self.bucket.advance(batch, "last")
+        self.bucket.advance(Batch(keys, codes, rows, moment, retracts=marks), "last")
 
     def _retractions(self, retracts: Any, count: int) -> np.ndarray | None:
         """Return which rows of a batch are retractions; None if none is."""
@@ -379,10 +377,9 @@ class KeyedWindows(Publishable):
         marks = None if retracts is None else self._retractions(retracts, count)
         ignored, name = any_of((marks, asks)), self.monoid.name
         invalid = invalid_rows(reader, rows, count, settings.nulls, name, ignored)
-        return Batch(
-            keys, codes, self.as_stored(rows, count), times, invalid, retracts=marks,
-            on_missing=settings.on_missing, ahead=times_ahead(times, settings, asks), asks=asks,
-        )  # fmt: skip
+        ahead = times_ahead(times, settings, asks)
+        rows = self.as_stored(rows, count)
+        return Batch(keys, codes, rows, times, invalid, retracts=marks, ahead=ahead, asks=asks)
 
     def as_stored(self, rows: Rows, count: int) -> Rows:
         """Return rows in the form that a bucket stores, for the monoid and the policies."""
@@ -769,10 +766,9 @@ class KeyedWindows(Publishable):
         for table in self.bucket.tree.everything():
             count += len(table)
             standalone += len(table.standalone)
-            lanes = Lanes(table.bounds, table.times)
             if table.times is not None and table.events:
                 steps = np.diff(table.times) < 0
-                if (steps & (np.diff(lanes.keys) == 0)).any():
+                if (steps & (np.diff(table.lanes.keys) == 0)).any():
                     raise InvariantViolation("events of a key are out of order")
             for place in table.standalone.tolist():
                 self.bucket.standalone.window(table, place).check()

@@ -29,7 +29,7 @@ from mta.columns.schemas import Rows
 from mta.kernels.native import bounds_of, first_later, rows_of, sort_within, spread
 from mta.keyed.corrections import Corrected, Retractions, correct, folds_with
 from mta.keyed.kind import Kind
-from mta.keyed.table import Lanes, Table, folds
+from mta.keyed.table import Table, folds, take_or
 from mta.monoids.base import AbstractMonoid, empties
 from mta.triggers.rules import EveryCount, EveryPeriod
 
@@ -133,26 +133,20 @@ class Found:
 class Work:
     """A batch by key, in order, with the stored events of its keys; computes results.
 
-    ``at`` is the place of each key in ``known``, -1 for a new key. ``before`` is the number of
-    events of each key before the batch, and ``last`` the time of the newest of these; for a new
-    key, of its first event.
+    ``at`` is the place of each key in ``known``, -1 for a new key. ``last`` is the time of the
+    newest event of each key before the batch; for a new key, of its first event. ``asked`` are the
+    questions of standalone keys.
     """
 
     def __init__(
-        self,
-        kind: Kind,
-        new: Table,
-        known: Table,
-        at: np.ndarray,
-        before: np.ndarray,
-        last: np.ndarray | None,
-        want: Want,
-        taken: Retractions | None = None,
-    ) -> None:
-        #: The questions of standalone keys, if any.
-        self.asked: Asked | None = None
+        self, kind: Kind, new: Table, known: Table, at: np.ndarray, last: np.ndarray | None,
+        want: Want, taken: Retractions | None, asked: Asked | None,
+    ) -> None:  # fmt: skip
         self.kind, self.new, self.known, self.at, self.want = kind, new, known, at, want
-        self.before, self.last, self.taken = before, last, taken
+        self.last, self.taken, self.asked = last, taken, asked
+        #: How many events of each key have left, and the number of all before the batch.
+        self.left = take_or(known.left, at)
+        self.before = self.left + take_or(known.counts, at)
         self.corrects = kind.corrects or taken is not None
         assert not self.corrects or not isinstance(want, EveryCount | Boundaries)
         self._late = kind.settings.allowed_lateness is not None
@@ -184,14 +178,13 @@ class Work:
                 bounds, first = self._union.bounds, self._corrected.first
                 whole = first_later(self._union.times, bounds, of, floors - 1)
                 first[of] = np.maximum(first[of], whole)
-        lanes = Lanes(self._union.bounds, self._union.times)
         found = self._vectorized_results(places, part, newest)
         if len(places) < len(new):
             found.of = places[found.of]
         self.parts.append(found)
         counts: np.ndarray = np.diff(self._union.bounds)
         if int(counts.max()) > self.kind.settings.promote_at:
-            self._starts = self.kind.retention.needed(lanes)
+            self._starts = self.kind.retention.needed(self._union.lanes)
             counts = self._union.bounds[1:] - self._starts
         return counts
 
@@ -216,14 +209,13 @@ class Work:
             return results_at(kind, union, of, at, rows, moments, events)
         stand, gone = np.flatnonzero(~passed), np.flatnonzero(passed)
         some = results_at(kind, union, of[stand], at[stand], rows[stand], None, events)
-        lanes, monoid = Lanes(union.bounds, union.times), kind.monoid
+        monoid = kind.monoid
         lifted, outputs = monoid.lift_rows(union.rows, union.events), []
         for policy, found in zip(kind.policies.values(), some.outputs, strict=True):
             room = monoid.outputs.new(len(of))
             monoid.outputs.put_at(room, stand, found)
-            passing = folds_with(
-                monoid, lifted, union.events, lanes, policy, of[gone], rows[gone], corrected.states
-            )
+            states = corrected.states
+            passing = folds_with(monoid, lifted, union, policy, of[gone], rows[gone], states)
             monoid.outputs.put_at(room, gone, passing)
             outputs.append(room)
         if not events or union.times is None:
@@ -245,9 +237,8 @@ class Work:
             return self.new.cut(0, 0), places
         lanes = np.searchsorted(self._vectorized, places)
         touched = np.isin(lanes, corrected.touched)
-        lanes, at = lanes[touched], self.at[places[touched]]
-        table = self._union.take(lanes)
-        table.left += left_of(self.known, at)
+        table = self._union.take(lanes[touched])
+        table.left += self.left[places[touched]]
         return self.kind.trimmed(table), places[~touched]
 
     def retained(self, place: int) -> tuple[Rows, np.ndarray | None, int]:
@@ -336,8 +327,7 @@ def results_at(
     """Return results of windows that end with some rows; with ``events``, times and values too."""
     monoid, outputs = kind.monoid, []
     if len(rows):
-        lanes = Lanes(table.bounds, table.times)
-        lifted = monoid.lift_rows(table.rows, table.events)
+        lanes, lifted = table.lanes, monoid.lift_rows(table.rows, table.events)
         asked = moments
         if asked is None and table.times is not None:
             asked = _at(table.times, rows)
@@ -374,12 +364,6 @@ def unanswered(kind: Kind, count: int) -> list[Rows]:
     return [empties(kind.monoid, count) for _ in kind.policies]
 
 
-def left_of(known: Table, at: np.ndarray) -> np.ndarray:
-    """Return how many events of keys have left; ``at`` has the places of known keys, or -1."""
-    left: np.ndarray = np.append(known.left, 0)[at]
-    return left
-
-
 def events_of(table: Table, start: int, stop: int) -> tuple[Rows, np.ndarray | None, int]:
     """Return some events of a table: rows, times, and count."""
     times = None if table.times is None else table.times[start:stop]
@@ -392,11 +376,12 @@ def union_of(held: Table, at: np.ndarray, new: Table, late: bool) -> tuple[Table
     ``at`` are the places of the keys in ``held``, or -1. The new events keep their order; with
     ``late``, all events are in order of time.
     """
-    counts = np.append(held.counts, 0)[at]
+    counts = take_or(held.counts, at)
     total = int(counts.sum())
     if not total:
         return new, np.arange(new.events)
-    schema, bounds = new.schema, bounds_of(counts + new.counts)
+    schema, sizes, order = new.schema, counts + new.counts, None
+    bounds = bounds_of(sizes)
     newest = spread(bounds[:-1] + counts, new.counts)
     # The ranges of each key: its stored events, and the new ones.
     which = np.tile([0, 1], len(at))
@@ -405,10 +390,8 @@ def union_of(held: Table, at: np.ndarray, new: Table, late: bool) -> tuple[Table
     rows, times = schema.ranges([held.rows, new.rows], which, starts, lengths), None
     if held.times is not None and new.times is not None:
         times = rows_of([held.times, new.times], which, starts, lengths)
-        order = None
         if late:
-            codes = np.repeat(np.arange(len(new)), counts + new.counts)
-            order = sort_within(times, codes)
+            order = sort_within(times, np.repeat(np.arange(len(new)), sizes))
         if order is not None:
             is_new = np.zeros(total + new.events, bool)
             is_new[newest] = True

@@ -17,7 +17,7 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows, Schema
 from mta.errors import LawBroken
-from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.base import AbstractMonoid, Partial, as_output
 from mta.monoids.equality import Scale, same
 
 Equal = Callable[[Any, Any], bool]
@@ -323,9 +323,7 @@ class MonoidBench:
         partials = [partial for partial in self._pool[1:] if not self._is_nothing(partial)]
         outputs = monoid.lower_rows(self._partial_rows(partials))
         for index, a in enumerate(partials):
-            one, other = monoid.outputs.at(outputs, index), monoid.lower(a)
-            if isinstance(other, dict):  # a Product's output rows have no names
-                other = tuple(other.values())
+            one, other = monoid.outputs.at(outputs, index), as_output(monoid.lower(a))
             if not same(one, other):
                 raise self._broken("lower_rows", "lower_rows at a", one, "lower(a)", other, (a,))
 

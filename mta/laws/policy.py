@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from mta.columns.reading import results_each
 from mta.columns.schemas import Array, Objects, Record
 from mta.errors import LawBroken, PolicyNotMonotone
 from mta.evaluators.amortized_mta import AmortizedMTA, LogMTA
 from mta.frames.base import AbstractPolicy
 from mta.laws.monoid import ADDRESS, Law
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.basic import (
-    Count,
-)
+from mta.monoids.basic import Count
 from mta.monoids.equality import same
 from mta.monoids.product import EVENT_TIMES, Product
-from mta.monoids.text import (
-    Collect,
-)
+from mta.monoids.text import Collect
 from mta.windows.window import Window
 
 #: An event's value, and its time if it has one.
@@ -68,35 +66,26 @@ def policy_laws(
     >>> for law in policy_laws(CountWindow(2), [4.0, 4.0, 2.0, 0.0]):
     ...     law()
     """
-    bench = PolicyBench(policy, examples, times, on, starts, seed)
-    laws = {
-        "fingerprint": bench.fingerprint,
-        "monotony": bench.monotony,
-        "one by one": bench.one_by_one,
-    }
-    return [Law(name, holds, repr(policy)) for name, holds in laws.items()]
+    if len(examples) < 2:
+        raise ValueError("the laws need at least two examples, better twenty, in stream order")
+    if policy.needs_times and times is None:
+        raise ValueError(f"{policy!r} reads times: pass times=, one for each example")
+    given = [None] * len(examples) if times is None else list(times)
+    events = list(zip(examples, given, strict=True))
+    bench = PolicyBench(policy, on or _monoid_for(policy), events, starts, seed)
+    names = [name for name in vars(PolicyBench) if name[0] != "_"]
+    return [Law(name.replace("_", " "), getattr(bench, name), repr(policy)) for name in names]
 
 
+@dataclass
 class PolicyBench:
-    """A policy, streams of examples, and one method per law; see ``laws.policy_laws``."""
+    """A policy and a stream of examples; every public method checks the law of its name."""
 
-    def __init__(
-        self,
-        policy: AbstractPolicy,
-        examples: Sequence[Any],
-        times: Sequence[Any] | None,
-        on: AbstractMonoid | None,
-        starts: int,
-        seed: int,
-    ) -> None:
-        if len(examples) < 2:
-            raise ValueError("the laws need at least two examples, better twenty, in stream order")
-        if policy.needs_times and times is None:
-            raise ValueError(f"{policy!r} reads times: pass times=, one for each example")
-        given = [None] * len(examples) if times is None else list(times)
-        self._events: list[Event] = list(zip(examples, given, strict=True))
-        self._policy, self._monoid = policy, on or _monoid_for(policy)
-        self._starts, self._seed = starts, seed
+    _policy: AbstractPolicy
+    _monoid: AbstractMonoid
+    _events: list[Event]
+    _starts: int
+    _seed: int
 
     def _streams(self) -> Iterator[tuple[int, list[Event]]]:
         """Yield the examples from the first, and from other positions, with those positions."""
@@ -167,10 +156,7 @@ class PolicyBench:
         values, times = zip(*events, strict=True)
         batch = _columns(self._monoid, values)
         found = window.extend(batch, times if window.policy.needs_times else None)
-        if isinstance(found, dict):
-            rows = zip(*found.values(), strict=True)
-            return [dict(zip(found, row, strict=True)) for row in rows]
-        return list(found)
+        return results_each(found, len(events))
 
     def _same_windows(
         self, way: str, start: int, want: list[tuple[int, Any]], found: list[tuple[int, Any]]

@@ -13,7 +13,7 @@ processes runs of events with their results, and searches for a policy's cut.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -332,6 +332,10 @@ class EventLog(ABC):
     def remembered(self) -> Remembered:
         """Return the events for one query, which reads each page at most once."""
 
+    @abstractmethod
+    def leaves(self) -> Iterator[Leaf]:
+        """Yield the events from the front on, one leaf at a time. Reads every page once."""
+
     # --- pages and snapshots ----------------------------------------------------------------------
 
     @abstractmethod
@@ -494,9 +498,9 @@ class Aggregator(EventLog):
         """Move the front to the position of the policy's cut, as ``evict_to`` does."""
         self.evict_to(position)
 
-    @abstractmethod
     def first_after(self, time: int) -> int:
         """Return the position of the oldest event later than ``time``."""
+        return self.remembered().first_after(time)
 
     @abstractmethod
     def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
@@ -506,9 +510,9 @@ class Aggregator(EventLog):
     def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
         """Return the start of the longest suffix whose result is accepted."""
 
-    @abstractmethod
     def events(self) -> Iterator[Partial]:
         """Yield every event of the window, lifted, from the oldest on. Reads every page once."""
+        return lifted_events(self.leaves(), self.monoid)
 
 
 # --- consecutive events ---------------------------------------------------------------------------
@@ -615,6 +619,14 @@ def suffixes_of(
         groups = [group for leaf in leaves for group in leaf.groups]
         leaf = JoinedLeaf(monoid.inputs, leaf.first, groups)
     return leaf.suffixes(position, right, monoid)
+
+
+def lifted_events(leaves: Iterable[Leaf], monoid: AbstractMonoid) -> Iterator[Partial]:
+    """Yield every event of some leaves, lifted."""
+    for leaf in leaves:
+        rows = monoid.lift_rows(leaf.rows, leaf.count)
+        for index in range(leaf.count):
+            yield monoid.partials.at(rows, index)
 
 
 class Chunk(Leaf):

@@ -346,18 +346,15 @@ class BlockReader(LeafReader):
         if self._holds:
             self._blocks.retain_ends(self._found)
 
-    def group(self, level: int, number: int) -> Group:
-        """Return the group of a block. One page read for it and for each missing ancestor."""
-        return self._blocks.find(level, number, self._found).group
-
     def _within(self, level: int, number: int, start: int, stop: int) -> Partial:
         return self._blocks.find(level, number, self._found).between(start, stop)
 
     def _leaf(self, number: int) -> Leaf:
         if number == self.levels.tails[0].number:
             return super()._leaf(number)
-        group = self.group(0, number)
+        group = self._group(0, number)
         return Leaf(number * group.count, group.rows, group.times, group.count)
 
     def _group(self, level: int, number: int) -> Group:
-        return self.group(level, number)
+        """Return the group of a block. One page read for it and for each missing ancestor."""
+        return self._blocks.find(level, number, self._found).group

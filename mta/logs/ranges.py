@@ -15,7 +15,7 @@ from mta.columns.schemas import Schema
 from mta.errors import CorruptPage, EventsGone, InvalidTime
 from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy
-from mta.logs.base import Leaf, OrderedEvents, Remembered
+from mta.logs.base import JoinedLeaf, Leaf, OrderedEvents, Remembered
 from mta.monoids.base import Partial
 from mta.times import clock
 
@@ -83,10 +83,10 @@ def fold_positions(events: Remembered, start: int, stop: int, partial: bool) -> 
 def leaves_from(
     events: OrderedEvents, position: int, schema: Schema, stop: int | None = None
 ) -> Iterator[Leaf]:
-    """Yield the events from a position to ``stop``, one leaf at a time. Raises CorruptPage."""
+    """Yield the events from a position to ``stop``, leaf by leaf. Raises CorruptPage."""
     end = events.back if stop is None else stop
     while position < end:
-        leaf = events.leaf(position)
+        leaf = events.leaf(position, end)
         if not leaf.first <= position < leaf.stop:
             raise CorruptPage(f"a leaf has other events than the one at position {position}")
         first, last = position - leaf.first, min(leaf.stop, end) - leaf.first
@@ -97,13 +97,10 @@ def leaves_from(
 
 def events_in(leaves: Iterable[Leaf], schema: Schema, timed: bool) -> Events:
     """Return the events of leaves as one group, with their times if ``timed``."""
-    leaves = list(leaves)
-    rows, at = schema.new(sum(leaf.count for leaf in leaves)), 0
-    for leaf in leaves:
-        schema.put_many(rows, at, leaf.rows)
-        at += leaf.count
-    times = [np.zeros(0, "<i8"), *(leaf.times for leaf in leaves if leaf.times is not None)]
-    return Events(rows, np.concatenate(times) if timed else None, at)
+    none = Events(schema.new(0), np.zeros(0, "<i8") if timed else None, 0)
+    groups = [none, *(group for leaf in leaves for group in leaf.groups)]
+    leaf = JoinedLeaf(schema, 0, groups)
+    return Events(leaf.rows, leaf.times if timed else None, leaf.count)
 
 
 def _gone(what: str, kept: int) -> EventsGone:

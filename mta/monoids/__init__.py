@@ -48,28 +48,11 @@ from mta.monoids.moments import MomentSketch
 from mta.monoids.positional import Concat, Lag, LagText, Largest, NthText, NthValue, Smallest
 from mta.monoids.product import Product
 from mta.monoids.quantiles import Median, Quantile, Rank
-from mta.monoids.regression import (
-    Correlation,
-    PopulationCovariance,
-    Regression,
-    SampleCovariance,
-)
-from mta.monoids.shape import (
-    PopulationKurtosis,
-    PopulationSkewness,
-    SampleKurtosis,
-    SampleSkewness,
-)
+from mta.monoids.regression import Correlation, PopulationCovariance, Regression, SampleCovariance
+from mta.monoids.shape import PopulationKurtosis, PopulationSkewness, SampleKurtosis, SampleSkewness
 from mta.monoids.sketches import CountMin, DistinctCount, Frequencies, FrequentItems, KLLQuantiles
 from mta.monoids.summary import SummaryMonoid
-from mta.monoids.text import (
-    Collect,
-    CollectDistinct,
-    FirstText,
-    LastText,
-    MaxText,
-    MinText,
-)
+from mta.monoids.text import Collect, CollectDistinct, FirstText, LastText, MaxText, MinText
 from mta.monoids.timeseries import (
     DecayedMean,
     DecayedSum,

@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, Unpack, overload
 
 import numpy as np
@@ -32,8 +32,8 @@ from mta.columns.reading import (
     read_column,
     read_value,
 )
-from mta.columns.schemas import Objects, Row, Rows, Schema
-from mta.errors import NotPageable
+from mta.columns.schemas import Array, Nullable, Objects, Record, Row, Rows, Schema
+from mta.errors import InvalidValue, NotPageable
 from mta.monoids.equality import Scale, same
 from mta.recipes import Recorded, name_of
 
@@ -136,13 +136,33 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
 
     # --- events coming in -------------------------------------------------------------------
 
-    @abstractmethod
     def row(self, value: Any) -> Row:
         """Convert one event's value to an input row. Raises InvalidValue for a wrong type."""
+        if not isinstance(self.inputs, Record):
+            return read_value(value, self.inputs)
+        schemas = self.inputs.schemas
+        if not schemas:
+            return ()
+        if not isinstance(value, (tuple, list)) or len(value) != len(schemas):
+            raise InvalidValue(f"{self.name} takes {len(schemas)} values per event, not {value!r}")
+        return tuple(read_value(v, s) for v, s in zip(value, schemas, strict=True))
 
-    @abstractmethod
     def rows(self, values: Any, count: int | None = None) -> tuple[Rows, int]:
         """Convert a batch to input rows; return them and their number. Raises InvalidValue."""
+        if not isinstance(self.inputs, Record):
+            column = read_column(values, self.inputs)
+            return column, len(column)
+        schemas = self.inputs.schemas
+        if not schemas:
+            if count is None and not hasattr(values, "__len__"):
+                raise InvalidValue(f"a batch must be a column of values, not {values!r}")
+            return (), len(values) if count is None else count
+        if not isinstance(values, tuple) or len(values) != len(schemas):
+            raise InvalidValue(f"{self.name} takes a batch as a tuple of {len(schemas)} columns")
+        columns = tuple(read_column(v, s) for v, s in zip(values, schemas, strict=True))
+        if len({len(column) for column in columns}) > 1:
+            raise InvalidValue(f"the columns of {self.name} differ in length")
+        return columns, len(columns[0])
 
     @abstractmethod
     def is_valid(self, row: Row) -> bool:
@@ -178,9 +198,11 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
     def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
         """Combine row by row; a single row is combined with every row of the other side."""
 
-    @abstractmethod
     def results(self, outputs: Rows) -> Any:
         """Convert output rows to what the caller gets: an array, or a dictionary of arrays."""
+        if isinstance(self.outputs, Nullable):
+            return outputs.shown()
+        return objects(outputs) if isinstance(self.outputs, Objects) else outputs
 
     def of_types(self, *types: Any) -> AbstractMonoid:
         """Return this monoid for columns of the given types, unless it was created with a type.
@@ -221,10 +243,9 @@ class Refold:
     __slots__ = ("monoid", "partial", "scale")
 
     def __init__(self, monoid: AbstractMonoid, partials: Iterable[Partial] = ()) -> None:
-        rows, combine, fold = list(partials), monoid.combine, monoid.identity
-        for partial in rows:
-            fold = combine(fold, partial)
-        self.monoid, self.partial, self.scale = monoid, fold, Scale.of_rows(rows, len(rows))
+        rows = list(partials)
+        self.monoid, self.scale = monoid, Scale.of_rows(rows, len(rows))
+        self.partial = reduce(monoid.combine, rows, monoid.identity)
 
     @classmethod
     def of_rows(cls, monoid: AbstractMonoid, rows: Rows, count: int) -> Self:
@@ -335,20 +356,15 @@ class Monoid(AbstractMonoid[Out], Generic[In, Held, Out]):
     @property
     def taken_as_they_come(self) -> frozenset[type]:
         kind = type(self)
-        of_ours = kind.row is Monoid.row and kind.is_valid is Monoid.is_valid
-        return NEVER_MISSING | {float} if of_ours else frozenset()
+        is_usual = kind.row is AbstractMonoid.row and kind.is_valid is Monoid.is_valid
+        # A summary adds values later, and may refuse one then.
+        as_given = is_usual and type(self.partials) is Objects
+        return NEVER_MISSING | {float} if as_given else frozenset()
 
     @property
     def is_bare(self) -> bool:
         """Whether results equal partials, for an empty window too."""
         return self._lower is None and self.empty is self.identity
-
-    def row(self, value: Any) -> Row:
-        return read_value(value, self.inputs)
-
-    def rows(self, values: Any, count: int | None = None) -> tuple[Rows, int]:
-        rows = read_column(values, self.inputs)
-        return rows, len(rows)
 
     def is_valid(self, row: Row) -> bool:
         return not is_missing(row)
@@ -427,3 +443,33 @@ def empties(monoid: AbstractMonoid, count: int) -> Rows:
 def same_value(value: Any) -> Any:
     """Return the value unchanged: the default ``lift`` and ``lower``."""
     return value
+
+
+def lift_where(monoid: AbstractMonoid, rows: Rows, count: int, where: np.ndarray | None) -> Rows:
+    """Lift the rows that a mask marks, or all; the other rows become the identity."""
+    if where is None:
+        return monoid.lift_rows(rows, count)
+    schema, identities = monoid.partials, _identities(monoid)
+    if identities is not None:
+        lifted = monoid.lift_rows(rows, count)
+        if not isinstance(lifted, tuple):
+            return np.where(where, lifted, identities[0])
+        pairs = zip(lifted, identities, strict=True)
+        return tuple([np.where(where, column, identity) for column, identity in pairs])
+    places = np.flatnonzero(where)
+    room = schema.take(schema.one(monoid.identity), np.zeros(count, np.intp))
+    if len(places):
+        there = monoid.lift_rows(monoid.inputs.take(rows, places), len(places))
+        schema.put_at(room, places, there)
+    return room
+
+
+@lru_cache(maxsize=256)
+def _identities(monoid: AbstractMonoid) -> tuple[np.ndarray, ...] | None:
+    """Return the identity as columns of one number; None if partials are not numbers."""
+    schema = monoid.partials
+    schemas = schema.schemas if isinstance(schema, Record) else [schema]
+    if not monoid.is_columnar or not all(isinstance(each, Array) for each in schemas):
+        return None
+    one = schema.one(monoid.identity)
+    return one if isinstance(one, tuple) else (one,)

@@ -1,19 +1,10 @@
 """Counts, sums, means, extremes, first and last values.
 
-| monoid | result | result for an empty window |
-|---|---|---|
-| Count | the number of events | 0 |
-| Sum, CheckedSum | the sum of the values | 0 |
-| Min, Max | the smallest, the largest value | NaN |
-| Mean, GeometricMean | the mean | NaN |
-| MinCount, MaxCount | the number of events with the extreme value | 0 |
-| ArgMin, ArgMax | the argument of the extreme value; of the oldest in a tie | NaN |
-| First, Last | the oldest, the newest value | NaN |
-
-``docs/numbers.md`` states how each of them handles infinities, NaN, overflow, signed zeros and the
-limits of int64. In short: infinities are ordinary values (inf - inf is NaN while both are in the
-window); no sum, mean or extreme is -0.0; the window rejects or drops NaN and null. Nothing is ever
-subtracted, so no error outlives the event that caused it.
+For an empty window, counts and sums are 0, and other results are NaN. ``docs/numbers.md`` states
+how each aggregation handles infinities, NaN, overflow, signed zeros and the limits of int64. In
+short: infinities are ordinary values (inf - inf is NaN while both are in the window); no sum, mean
+or extreme is -0.0; the window rejects or drops NaN and null. Nothing is ever subtracted, so no
+error outlives the event that caused it.
 
 With ``dtype="int64"``, results are exact integers, and an empty window returns the identity. With
 ``Decimals(2)``, results are exact decimals. Monoids that choose a value also accept datetimes and
@@ -32,12 +23,13 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from mta.columns.reading import objects, plain
-from mta.columns.schemas import Array, Decimals, Objects, Row, Rows
+from mta.columns.reading import plain
+from mta.columns.schemas import Array, Decimals, Row, Rows
 from mta.errors import ResultOutOfRange
 from mta.kernels.native import Kernel, ones
-from mta.monoids.base import AbstractMonoid, Monoid, Out, Partial, any_of
+from mta.monoids.base import AbstractMonoid, Out, Partial, any_of
 from mta.monoids.columnar import (
+    Choice,
     ColumnarMonoid,
     Plain,
     addable,
@@ -55,7 +47,7 @@ from mta.monoids.columnar import (
     smaller,
     zero_of,
 )
-from mta.monoids.text import EndText, FirstText, LastText, MaxText, MinText
+from mta.monoids.text import FirstText, LastText, MaxText, MinText
 
 _LARGEST_LOG = math.log(np.finfo("f8").max)
 #: The lower half of a 64-bit integer.
@@ -69,7 +61,28 @@ Whole = type[int] | type[np.integer[Any]] | np.dtype[np.integer[Any]] | Literal[
 Floating = type[float] | np.dtype[np.float64] | Literal["float64", "f8"]
 
 
-class Count(ColumnarMonoid[int]):
+class Tally(ColumnarMonoid[int]):
+    """A monoid that counts: integers that are added."""
+
+    def __init__(
+        self, name: str, inputs: Any, lift: Any = None, plain: Plain | None = None
+    ) -> None:
+        super().__init__(
+            name,
+            inputs=inputs,
+            partials="i8",
+            identity=0,
+            output="i8",
+            lift=lift,
+            ufuncs=(np.add,),
+            inverse=np.subtract,
+            empty=0,
+            kernel=Kernel.of(np.add, "i8", 0),
+            plain=plain,
+        )
+
+
+class Count(Tally):
     """The number of events; it reads and stores no values.
 
     In a Product, and wherever aggregations have names, ``Count("watts")`` counts the values of a
@@ -87,29 +100,10 @@ class Count(ColumnarMonoid[int]):
 
     def __init__(self, column: str | None = None) -> None:
         self.column = column
-        super().__init__(
-            "Count",
-            inputs=(),
-            partials="i8",
-            identity=0,
-            output="i8",
-            lift=_ones,
-            ufuncs=(np.add,),
-            inverse=np.subtract,
-            empty=0,
-            kernel=Kernel.of(np.add, "i8", 0),
-            plain=Plain(add, lambda row: 1, inverse=sub),
-        )
+        super().__init__("Count", (), _ones, Plain(add, lambda row: 1, inverse=sub))
 
 
-class _Typed(ColumnarMonoid[Out]):
-    """A monoid whose results have its column's type, or a given type."""
-
-    def results(self, outputs: Rows) -> Any:
-        return objects(outputs) if isinstance(self.outputs, Objects) else outputs
-
-
-class Sum(_Typed[Out]):
+class Sum(ColumnarMonoid[Out]):
     """The sum of the values.
 
     Partial sums are added along the tree and never subtracted: the error is O(arity * log n).
@@ -163,7 +157,7 @@ class Sum(_Typed[Out]):
         return CheckedSum(kind) if self._follows and is_whole(kind) else self
 
 
-class CheckedSum(_Typed[Out]):
+class CheckedSum(ColumnarMonoid[Out]):
     """The exact sum of integers. Raises ResultOutOfRange if it does not fit its type.
 
     The sum is stored as two halves of 32 bits, enough for 2^31 events. The call that computes the
@@ -232,37 +226,14 @@ class CheckedSum(_Typed[Out]):
         )
 
 
-class _OfOne(_Typed[Out]):
-    """A monoid of one column that chooses one of its values."""
-
-    _of_text: type[Monoid]
-
-    def __init__(self, dtype: Any = None) -> None:
-        self._follows = dtype is None
-        self._make(layout_of(dtype))
-
-    def _make(self, kind: Array) -> None:
-        raise NotImplementedError
-
-    @property
-    def follows_column(self) -> bool:
-        return self._follows
-
-    def of_types(self, *types: Any) -> AbstractMonoid:
-        (kind,) = types
-        if not self._follows or kind is None:
-            return self
-        return self._of_text() if kind is str else type(self)(kind)  # type: ignore[call-overload]
-
-
-class _Extremum(_OfOne[Out]):
+class _Extremum(Choice[Out]):
     _ufunc: np.ufunc
 
-    def _make(self, kind: Array) -> None:
+    def __init__(self, dtype: Any = None) -> None:
+        kind, self._follows = layout_of(dtype), dtype is None
         smallest = self._ufunc is np.minimum
         worst, choose = limit_of(kind, upper=smallest), smaller if smallest else larger
-        ColumnarMonoid.__init__(
-            self,
+        super().__init__(
             named(type(self).__name__, kind),
             inputs=kind,
             partials=kind,
@@ -392,14 +363,10 @@ class GeometricMean(ColumnarMonoid[float]):
         return any_of([~(rows >= 0)])
 
 
-class _Extreme(_Typed[Out]):
+class _Extreme(ColumnarMonoid[Out]):
     """A monoid whose partial is (extreme value, attached data)."""
 
     _largest: bool
-
-    @property
-    def _worst(self) -> float:
-        return -np.inf if self._largest else np.inf
 
     def _right_wins(self, left: Any, right: Any) -> Any:
         """Whether the right value is strictly better, or the first NaN, which is the extreme."""
@@ -414,7 +381,7 @@ class _ExtremeCount(_Extreme[int]):
         super().__init__(
             type(self).__name__,
             partials=("f8", "i8"),
-            identity=(self._worst, 0),
+            identity=(-np.inf if self._largest else np.inf, 0),
             output="i8",
             lift=lambda value: (value, ones(value, "i8")),
             combine=self._choose,
@@ -464,6 +431,7 @@ class _ArgExtreme(_Extreme[Out]):
     def __init__(self, dtype: Any = None, by: Any = None) -> None:
         kind, value, self._given = layout_of(dtype), layout_of(by), (by, dtype)
         show = lowering_of(kind, signed=True)
+        functions = Plain(self._one, lambda pair: (*pair, True), itemgetter(1))
         name = named(type(self).__name__, kind)
         super().__init__(
             name if value.dtype == np.float64 else f"{name} by {named('value', value)}",
@@ -478,11 +446,7 @@ class _ArgExtreme(_Extreme[Out]):
             selective=True,
             empty=empty_of(kind, zero_of(kind)),
             kernel=Kernel("arg_max" if self._largest else "arg_min", 0),
-            plain=_plain(
-                kind,
-                Plain(self._one, lambda pair: (*pair, True), lambda partial: partial[1]),
-                by_numpy=not is_plain(value),
-            ),
+            plain=_plain(kind, functions) if is_plain(value) else None,
         )
 
     @property
@@ -541,27 +505,15 @@ class ArgMax(_ArgExtreme[Out]):
     _largest = True
 
 
-class _End(_OfOne[Out]):
+class _End(Choice[Out]):
     _oldest: bool
-    _of_text: type[EndText]
 
     def __init__(self, dtype: Any = None, skip_nulls: bool = True) -> None:
         #: Whether to skip nulls in windows that accept them; if not, results may be null.
         self.skip_nulls = skip_nulls
-        super().__init__(dtype)
-
-    def of_types(self, *types: Any) -> AbstractMonoid:
-        (kind,) = types
-        if not self._follows or kind is None:
-            return self
-        if kind is str:
-            return self._of_text(self.skip_nulls)
-        return type(self)(kind, self.skip_nulls)
-
-    def _make(self, kind: Array) -> None:
+        kind, self._follows, self._after = layout_of(dtype), dtype is None, (skip_nulls,)
         zero, show = zero_of(kind), lowering_of(kind, signed=True)
-        ColumnarMonoid.__init__(
-            self,
+        super().__init__(
             named(type(self).__name__, kind),
             inputs=kind,
             partials=(kind, "?"),
@@ -573,10 +525,7 @@ class _End(_OfOne[Out]):
             lower=lambda partial: partial[0] if show is None else show(partial[0]),
             kernel=Kernel("first" if self._oldest else "last", 0),
             empty=empty_of(kind, zero),
-            plain=_plain(
-                kind,
-                Plain(self._one, lambda value: (value, True), lambda partial: partial[0]),
-            ),
+            plain=_plain(kind, Plain(self._one, lambda value: (value, True), itemgetter(0))),
         )
 
     def _one(self, left: Partial, right: Partial) -> Partial:
@@ -685,11 +634,9 @@ def _exp_of_mean(partial: Partial) -> Any:
     return np.exp(np.where(mean < math.inf, np.minimum(mean, _LARGEST_LOG), mean))[()]
 
 
-def _plain(
-    kind: Array, floats: Plain | None, integers: Plain | None = None, by_numpy: bool = False
-) -> Plain | None:
+def _plain(kind: Array, floats: Plain | None, integers: Plain | None = None) -> Plain | None:
     """Return the plain functions for a column; None if its values are not Python numbers."""
-    if by_numpy or not is_plain(kind):
+    if not is_plain(kind):
         return None
     return floats if kind.dtype == np.float64 else integers or floats
 

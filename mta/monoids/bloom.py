@@ -10,16 +10,6 @@ sets k = (m / n) ln 2 of them: 1.2 bytes per value at an error of 1%. The k posi
 modulo m, where h1 and h2 are the halves of the value's xxh3_128 digest, which is the same in every
 process. They are as good as k independent digests (Kirsch and Mitzenmacher 2006). Values that are
 equal as Python numbers (1, 1.0, True) are the same value.
-
-The result is ``Members``, bytes with a method for lookups:
-
-    >>> from mta import BloomFilter, CountWindow, Window
-    >>> window = Window(BloomFilter(capacity=1000), CountWindow(3), name="users")
-    >>> for user in ("ann", "bob", "cleo", "dora"):
-    ...     window.insert(user)
-    >>> seen = window.query()
-    >>> seen.might_contain("bob"), seen.might_contain("ann"), round(seen.distinct)
-    (True, False, 3)
 """
 
 from __future__ import annotations

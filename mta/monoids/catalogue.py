@@ -23,32 +23,21 @@ from typing import Any, get_args
 
 from mta.monoids import (
     basic,
+    bloom,
     deviations,
     distinct,
+    increasing_run,
     logical,
+    moments,
     positional,
     quantiles,
+    regression,
+    shape,
+    sketches,
     text,
     timeseries,
 )
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.bloom import BloomFilter
-from mta.monoids.increasing_run import LongestIncreasingRun
-from mta.monoids.moments import MomentSketch
-from mta.monoids.regression import (
-    Correlation,
-    PopulationCovariance,
-    Regression,
-    SampleCovariance,
-    Statistic,
-)
-from mta.monoids.shape import (
-    PopulationKurtosis,
-    PopulationSkewness,
-    SampleKurtosis,
-    SampleSkewness,
-)
-from mta.monoids.sketches import CountMin, DistinctCount, FrequentItems, KLLQuantiles
 
 Factory = Callable[..., AbstractMonoid]
 
@@ -73,14 +62,17 @@ AGGREGATIONS: list[tuple[Factory, str]] = [
     (deviations.SampleVariance, "var variance var_samp"),
     (deviations.PopulationVariance, "var_pop"),
     (deviations.StandardError, "sem"),
-    (SampleSkewness, "skew skew_samp"),
-    (PopulationSkewness, "skewness skew_pop"),
-    (SampleKurtosis, "kurt kurt_samp"),
-    (PopulationKurtosis, "kurtosis kurtosis_pop"),
-    (SampleCovariance, "cov covar_samp"),
-    (PopulationCovariance, "covar_pop"),
-    (Correlation, "corr"),
-    *[(partial(Regression, each), f"regr_{each}") for each in get_args(Statistic)],
+    (shape.SampleSkewness, "skew skew_samp"),
+    (shape.PopulationSkewness, "skewness skew_pop"),
+    (shape.SampleKurtosis, "kurt kurt_samp"),
+    (shape.PopulationKurtosis, "kurtosis kurtosis_pop"),
+    (regression.SampleCovariance, "cov covar_samp"),
+    (regression.PopulationCovariance, "covar_pop"),
+    (regression.Correlation, "corr"),
+    *[
+        (partial(regression.Regression, each), f"regr_{each}")
+        for each in get_args(regression.Statistic)
+    ],
     (quantiles.Median, "median"),
     (quantiles.Quantile, "quantile percentile quantile_cont percentile_cont"),
     (partial(quantiles.Quantile, interpolation="discrete"), "quantile_disc percentile_disc"),
@@ -110,13 +102,13 @@ AGGREGATIONS: list[tuple[Factory, str]] = [
     (timeseries.RateOfChange, "rate_of_change"),
     (timeseries.Increase, "increase"),
     (timeseries.IncreaseRate, "increase_rate"),
-    (DistinctCount, "approx_count_distinct approx_n_unique"),
-    (KLLQuantiles, "approx_quantile approx_percentile percentile_approx"),
-    (FrequentItems, "frequent_items"),
-    (CountMin, "count_min_sketch"),
-    (BloomFilter, "bloom_filter"),
-    (MomentSketch, "moment_sketch"),
-    (LongestIncreasingRun, "longest_increasing_run"),
+    (sketches.DistinctCount, "approx_count_distinct approx_n_unique"),
+    (sketches.KLLQuantiles, "approx_quantile approx_percentile percentile_approx"),
+    (sketches.FrequentItems, "frequent_items"),
+    (sketches.CountMin, "count_min_sketch"),
+    (bloom.BloomFilter, "bloom_filter"),
+    (moments.MomentSketch, "moment_sketch"),
+    (increasing_run.LongestIncreasingRun, "longest_increasing_run"),
 ]
 #: The aggregation of each name.
 NAMES: dict[str, Factory] = {
@@ -132,11 +124,10 @@ def named(text: str) -> AbstractMonoid:
     Raises ValueError for an unknown name, with similar names, and for wrong arguments.
     """
     name, arguments, keywords = _read(text)
+    factory = factory_of(name)
     try:
-        return factory_of(name)(*arguments, **keywords)
+        return factory(*arguments, **keywords)
     except (TypeError, ValueError) as error:
-        if name not in NAMES:
-            raise
         raise ValueError(f"aggregation {text!r}: {error}") from error
 
 
@@ -153,11 +144,9 @@ def factory_of(name: str) -> Factory:
     if name in NAMES:
         return NAMES[name]
     close = get_close_matches(name, NAMES, n=3, cutoff=0.6)
-    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"try {', '.join(_USUAL)}"
+    usual = "try 'max', 'mean', 'std', 'median', 'quantile(0.9)'"
+    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else usual
     raise ValueError(f"there is no aggregation {name!r}; {hint}")
-
-
-_USUAL = ("'max'", "'mean'", "'std'", "'median'", "'quantile(0.9)'")
 
 
 def _read(text: str) -> tuple[str, list[Any], dict[str, Any]]:
@@ -172,7 +161,6 @@ def _read(text: str) -> tuple[str, list[Any], dict[str, Any]]:
     except (SyntaxError, ValueError) as error:
         raise ValueError(
             f"aggregation {text!r} is neither a name, such as 'max', nor a name with arguments, "
-            "such as "
-            "'quantile(0.9)'"
+            "such as 'quantile(0.9)'"
         ) from error
     return call.func.id.lower(), arguments, keywords

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta.columns.reading import plain, read_column, read_value
+from mta.columns.reading import plain
 from mta.columns.schemas import Array, Decimals, Objects, Record, Row, Rows, Schema
 from mta.errors import InvalidValue
 from mta.kernels import native
@@ -130,32 +130,6 @@ class ColumnarMonoid(AbstractMonoid[Out]):
         usual = self.is_plain and is_double and not self.has_own_rule
         return frozenset({float}) if usual else frozenset()
 
-    def row(self, value: Any) -> Row:
-        if not isinstance(self.inputs, Record):
-            return read_value(value, self.inputs)
-        schemas = self.inputs.schemas
-        if not schemas:
-            return ()
-        if not isinstance(value, (tuple, list)) or len(value) != len(schemas):
-            raise InvalidValue(f"{self.name} takes {len(schemas)} values per event, not {value!r}")
-        return tuple(read_value(v, s) for v, s in zip(value, schemas, strict=True))
-
-    def rows(self, values: Any, count: int | None = None) -> tuple[Rows, int]:
-        if not isinstance(self.inputs, Record):
-            column = read_column(values, self.inputs)
-            return column, len(column)
-        schemas = self.inputs.schemas
-        if not schemas:
-            if count is None and not hasattr(values, "__len__"):
-                raise InvalidValue(f"a batch must be a column of values, not {values!r}")
-            return (), len(values) if count is None else count
-        if not isinstance(values, tuple) or len(values) != len(schemas):
-            raise InvalidValue(f"{self.name} takes a batch as a tuple of {len(schemas)} columns")
-        columns = tuple(read_column(v, s) for v, s in zip(values, schemas, strict=True))
-        if len({len(column) for column in columns}) > 1:
-            raise InvalidValue(f"the columns of {self.name} differ in length")
-        return columns, len(columns[0])
-
     def is_valid(self, row: Row) -> bool:
         if not isinstance(row, tuple):
             return bool(row == row)
@@ -227,14 +201,35 @@ class ColumnarMonoid(AbstractMonoid[Out]):
                 return found
         return self._columns.combine(left, right)
 
-    def results(self, outputs: Rows) -> Any:
-        return outputs
-
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
         """With ufuncs, equal up to one rounding per combine."""
         if scale is None or not self.ufuncs:
             return super().same(one, other, scale)
         return same(one, other, scale, (scale.count + 1) * ROUNDING)
+
+
+class Choice(ColumnarMonoid[Out]):
+    """A monoid of one column that chooses one of its values."""
+
+    #: Creates the same monoid for text and other objects.
+    _of_text: Callable[..., AbstractMonoid]
+    #: Whether values have the type of the column.
+    _follows: bool
+    #: The arguments of the constructor before and after the type.
+    _before: tuple[Any, ...] = ()
+    _after: tuple[Any, ...] = ()
+
+    @property
+    def follows_column(self) -> bool:
+        return self._follows
+
+    def of_types(self, *types: Any) -> AbstractMonoid:
+        (kind,) = types
+        if not self._follows or kind is None:
+            return self
+        if kind is str:
+            return self._of_text(*self._before, *self._after)
+        return type(self)(*self._before, kind, *self._after)  # type: ignore[call-arg]
 
 
 def _schema(layout: Any, plain: bool = False) -> Schema:

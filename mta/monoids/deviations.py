@@ -14,7 +14,7 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.kernels import native
-from mta.kernels.native import Kernel, are_ones, are_zeros, ones, reduce, running_count, zeros
+from mta.kernels.native import Kernel, ones, reduce, repeats, running_count, zeros
 from mta.monoids.base import Out, Partial, same_value
 from mta.monoids.columnar import ColumnarMonoid, Plain
 from mta.monoids.equality import ROUNDING, Scale, close
@@ -73,7 +73,7 @@ class _Moments(ColumnarMonoid[Out]):
         if count == 0:
             return self.identity
         weights, means, squares = partials
-        single = are_ones(weights)  # multiplying by them changes nothing
+        single = repeats(weights, 1)  # multiplying by them changes nothing
         total = reduce(np.add, weights)
         shift = means[0]
         distances = means - shift
@@ -82,7 +82,7 @@ class _Moments(ColumnarMonoid[Out]):
         mean = shift + distances.sum() / max(total, 1.0)
         np.subtract(means, mean, out=distances)
         distances *= distances if single else weights * distances
-        if not are_zeros(squares):
+        if not repeats(squares, 0):
             distances += squares
         folded = distances.sum()
         if not folded < math.inf:
@@ -102,40 +102,30 @@ class _Moments(ColumnarMonoid[Out]):
                 return room
         # Merging moments commutes, so a backward scan is a scan of the reversed rows.
         turned = slice(None, None, -1 if backwards else 1)
-        columns = [
+        weights, means, squares = (
             np.concatenate(([start], column[turned]))
             for start, column in zip(first, partials, strict=True)
-        ]
-        if count and not first[0]:
-            columns[1][0] = columns[1][
-                1
-            ]  # without events there is no mean: start with the first one
-        scans = self._scanned(columns, running_count(partials[0], first[0]), first[1])
-        return tuple([column[turned] for column in scans])
-
-    def _scanned(
-        self, columns: list[np.ndarray], total: np.ndarray | None, first: float
-    ) -> list[np.ndarray]:
-        """Scan rows, or each row of blocks; ``first`` is the mean that they start with."""
-        weights, means, squares = columns
+        )
+        if count and not first[0]:  # without events there is no mean: start with the first one
+            means[0] = means[1]
+        total = running_count(partials[0], first[0])
         if total is None:
-            total = np.add.accumulate(weights, axis=-1)
-        origin = means[..., :1]
-        after = means - origin
+            total = np.add.accumulate(weights)
+        after = means - means[0]
         after *= weights
-        np.add.accumulate(after, axis=-1, out=after)
+        np.add.accumulate(after, out=after)
         after /= np.maximum(total, 1)
-        after += origin
-        step = means[..., 1:] - after[..., :-1]
-        step *= weights[..., 1:]
-        step *= means[..., 1:] - after[..., 1:]
-        after[..., 0] = first
+        after += means[0]
+        step = means[1:] - after[:-1]
+        step *= weights[1:]
+        step *= means[1:] - after[1:]
+        after[0] = first[1]
         run = squares.copy()
-        run[..., 1:] += step
-        np.add.accumulate(run, axis=-1, out=run)
-        if not np.isfinite(run[..., -1]).all():
+        run[1:] += step
+        np.add.accumulate(run, out=run)
+        if not np.isfinite(run[-1]):
             run = np.where(np.isfinite(run), run, _overflown(squares))
-        return [total, after, run]
+        return total[turned], after[turned], run[turned]
 
 
 class Moments(_Moments[tuple[float, float, float]]):
@@ -253,4 +243,4 @@ def _plain_merge_moments(left: Partial, right: Partial) -> Partial:
 
 def _overflown(squares: Any) -> Any:
     """Return M2 of non-finite scans: NaN from an infinite or NaN event on, otherwise inf."""
-    return np.where(np.logical_or.accumulate(np.isnan(squares), axis=-1), np.nan, np.inf)
+    return np.where(np.logical_or.accumulate(np.isnan(squares)), np.nan, np.inf)

@@ -1,13 +1,5 @@
 """Exact distinct counts and most frequent values; see ``mta.monoids.holistic``.
 
-| monoid | result | result for an empty window |
-|---|---|---|
-| ExactDistinctCount | the number of distinct values | 0 |
-| Mode | the most frequent value; the smallest in a tie | None |
-| MostFrequent(k) | the k most frequent values, with their counts | [] |
-| SumDistinct | the sum of the distinct values, rounded once | 0 |
-| Entropy | the entropy of the values, in bits | 0.0 |
-
 Values have the type of their column, or ``dtype``; if neither is known, they are text or other
 objects. Where windows compute results from ranges of events (``mta.monoids.ranges``), a result of
 ExactDistinctCount, Mode or SumDistinct costs 2 to 4 us, whatever the size of the window. Other
@@ -53,9 +45,6 @@ class ExactDistinctCount(ValueMonoid[int]):
     def __init__(self, dtype: Any = None) -> None:
         super().__init__("ExactDistinctCount", dtype, empty=0, result_type="bigint")
 
-    def with_type(self, dtype: Any) -> AbstractMonoid:
-        return ExactDistinctCount(dtype)
-
     def answer(self, summary: SortedRuns) -> int:
         return len(self.counts(summary)[0])
 
@@ -67,9 +56,7 @@ class ExactDistinctCount(ValueMonoid[int]):
         #: The row after the previous occurrence of the same value; 0 if there is none.
         previous = np.zeros(len(codes), np.int64)
         previous[order[again]] = order[again - 1] + 1
-        counts = count_below(previous, folds.starts, folds.stops, folds.starts + 1)
-        found: list[int] = counts.tolist()
-        return found
+        return count_below(previous, folds.starts, folds.stops, folds.starts + 1).tolist()
 
 
 class Mode(ValueMonoid[Any]):
@@ -94,9 +81,6 @@ class Mode(ValueMonoid[Any]):
     def follows_column(self) -> bool:
         return self._follows
 
-    def with_type(self, dtype: Any) -> AbstractMonoid:
-        return Mode(dtype)
-
     def answer(self, summary: SortedRuns) -> Any:
         values, counts = self.counts(summary)
         return self.shown(values[int(np.argmax(counts))])
@@ -107,13 +91,6 @@ class Mode(ValueMonoid[Any]):
         shown = [self.shown(value) for value in values]
         steps = slide(folds, codes.tolist(), most.add, most.take)
         return [shown[most.code] if most.count else self.empty for _ in steps]
-
-    def lower_rows(self, partials: Rows) -> Rows:
-        found = super().lower_rows(partials)
-        return np.array(found, self.outputs.dtype) if isinstance(self.outputs, Array) else found
-
-    def results(self, outputs: Rows) -> Any:
-        return outputs if isinstance(self.outputs, Array) else super().results(outputs)
 
 
 class _MostFrequentCode:
@@ -294,9 +271,6 @@ class Entropy(ValueMonoid[float]):
 
     def __init__(self, dtype: Any = None) -> None:
         super().__init__("Entropy", dtype, 0.0, "double")
-
-    def with_type(self, dtype: Any) -> AbstractMonoid:
-        return Entropy(dtype)
 
     def answer(self, summary: SortedRuns) -> float:
         return self._of_counts(self.counts(summary)[1])

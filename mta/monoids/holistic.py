@@ -28,7 +28,8 @@ import numpy as np
 from mta.columns import codec
 from mta.columns.reading import plain
 from mta.columns.schemas import Array, Decimals, Objects, Rows, Schema
-from mta.monoids.base import AbstractMonoid, Out, Partial
+from mta.monoids.base import AbstractMonoid, Monoid, Out, Partial
+from mta.monoids.columnar import named
 from mta.monoids.ranges import RangeFolds, RangeMonoid
 from mta.monoids.summary import SummaryMonoid
 
@@ -118,8 +119,7 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
         self, name: str, dtype: Any, empty: Any = None, result_type: str | None = None
     ) -> None:
         inputs = schema_of(dtype)
-        kind = _text_of(inputs)
-        name = f"{name}[{kind}]" if kind else name
+        name = named(name, inputs) if isinstance(inputs, Array) else name
         super().__init__(name, _ROW_BYTES, inputs, empty, result_type)
         #: Numbers are stored in arrays, which one call sorts.
         self.is_columnar = isinstance(inputs, Array)
@@ -127,7 +127,8 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
     @property
     def taken_as_they_come(self) -> frozenset[type]:
         is_double = isinstance(self.inputs, Array) and self.inputs.kind == "<f8"
-        return frozenset({float}) if is_double else super().taken_as_they_come
+        is_usual = is_double and type(self).is_valid is Monoid.is_valid
+        return frozenset({float}) if is_usual else super().taken_as_they_come
 
     @abstractmethod
     def answer(self, summary: SortedRuns) -> Out:
@@ -184,6 +185,13 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
         """As in the base class, but all suffixes share ``right``."""
         rows = super().suffixes(partials, count, self.identity)
         return self.combine_rows(rows, [right], count + 1)
+
+    def lower_rows(self, partials: Rows) -> Rows:
+        found = super().lower_rows(partials)
+        return np.asarray(found, self.outputs.dtype) if isinstance(self.outputs, Array) else found
+
+    def results(self, outputs: Rows) -> Any:
+        return outputs if isinstance(self.outputs, Array) else super().results(outputs)
 
     def _as_runs(self, partial: Partial) -> SortedRuns:
         """Convert a partial, which may be a single value, to runs."""
@@ -264,9 +272,9 @@ class ValueMonoid(Holistic[Out]):
             return self
         return self.with_type("f8" if types[0] is None else types[0])
 
-    @abstractmethod
     def with_type(self, dtype: Any) -> AbstractMonoid:
         """Return this monoid for values of a type."""
+        return type(self)(dtype)  # type: ignore[call-arg]
 
 
 def schema_of(dtype: Any) -> Schema:
@@ -274,13 +282,6 @@ def schema_of(dtype: Any) -> Schema:
     if isinstance(dtype, Schema):
         return dtype
     return Objects() if dtype in (None, str) else Array(dtype)
-
-
-def _text_of(schema: Schema) -> str:
-    """Return the text for a type in a monoid's name; empty for doubles and objects."""
-    if type(schema) is not Array:
-        return repr(schema) if isinstance(schema, Array) else ""
-    return "" if schema.kind == "<f8" else schema.dtype.name
 
 
 def _decreases(one: Any, other: Any) -> bool:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta.columns.reading import objects, plain
+from mta.columns.reading import plain
 from mta.columns.schemas import Objects, Rows
 from mta.kernels.native import ones
 from mta.monoids.base import Partial
@@ -110,9 +110,6 @@ class LongestIncreasingRun(ColumnarMonoid[IncreasingRun]):
     def lower_rows(self, partials: Rows) -> Rows:
         rows = zip(*(column.tolist() for column in _result(partials)), strict=True)
         return [IncreasingRun(*row) for row in rows]
-
-    def results(self, outputs: Rows) -> Any:
-        return objects(outputs)
 
 
 def _lift(pair: Any) -> Partial:

@@ -1,12 +1,5 @@
 """Truth values (any, all, count), bits (and, or, xor), and products of numbers.
 
-| monoid | result | result for an empty window |
-|---|---|---|
-| AnyTrue, AllTrue | whether any value, or every value, is true | False, True |
-| CountIf | the number of true values | 0 |
-| BitAnd, BitOr, BitXor | the combined bits of integers | all bits set, 0, 0 |
-| Multiply | the product of the values | 1.0 |
-
 A number is true unless it is 0. Bits are those of ``dtype``, by default int64. All but ``Multiply``
 are exact.
 

@@ -28,7 +28,6 @@ from typing import Any, overload
 
 import numpy as np
 
-from mta.columns.reading import objects
 from mta.columns.schemas import Objects, Row, Rows, Vector
 from mta.monoids.base import Out, Partial, any_of
 from mta.monoids.columnar import ColumnarMonoid
@@ -84,7 +83,7 @@ class MomentSketch(ColumnarMonoid[Out]):
             output="f8" if self.single else Objects(),
             lift=self._lift,
             combine=self._combine,
-            lower=self._lower_one,
+            lower=self._answer,
             commutative=True,
             empty=np.nan if self.single else [np.nan] * len(self.quantiles),
         )
@@ -142,19 +141,12 @@ class MomentSketch(ColumnarMonoid[Out]):
             scan[2::2] = self._combine(pairs[: (count - 1) // 2], rows[2::2])
         return scan
 
-    def _lower_one(self, partial: Partial) -> Any:
-        if partial.ndim == 2:  # one quantile of many rows
-            return np.array([estimate(row, self.quantiles)[0] for row in partial])
+    def _answer(self, partial: Partial) -> Any:
+        if partial.ndim == 2:
+            rows = [self._answer(row) for row in partial]
+            return np.array(rows) if self.single else rows
         found = estimate(partial, self.quantiles)
         return found[0] if self.single else found
-
-    def lower_rows(self, partials: Rows) -> Rows:
-        if self.single:
-            return self.lower(partials)
-        return [estimate(row, self.quantiles) for row in partials]
-
-    def results(self, outputs: Rows) -> Any:
-        return outputs if self.single else objects(outputs)
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
         """Counts and ends are equal; sums agree within a tolerance times the count."""

@@ -31,13 +31,12 @@ The number of values is stored beside the monoid's partial, unless that partial 
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import reduce
 from operator import add, sub
 from typing import Any
 
 import numpy as np
 
-from mta.columns.reading import read_column, read_value
 from mta.columns.schemas import (
     Array,
     Nullable,
@@ -49,11 +48,9 @@ from mta.columns.schemas import (
     Schema,
     nullable,
 )
-from mta.errors import InvalidValue
-from mta.kernels.native import Kernel
-from mta.monoids.base import AbstractMonoid, Partial, any_of, same_value
-from mta.monoids.basic import First, Last
-from mta.monoids.columnar import ColumnarMonoid, Plain
+from mta.monoids.base import AbstractMonoid, Partial, any_of, lift_where, same_value
+from mta.monoids.basic import First, Last, Tally
+from mta.monoids.columnar import Plain
 from mta.monoids.parts import Parts
 from mta.monoids.positional import Lag, LagText, NthText, NthValue
 from mta.monoids.text import FirstText
@@ -67,43 +64,21 @@ def is_filter(schema: Schema) -> bool:
     return isinstance(schema, Nullable) and schema.inner.dtype.kind == "b" and schema.exact
 
 
-class Samples(ColumnarMonoid[int]):
+class Samples(Tally):
     """The number of values; a value is lifted to 1, a row without a value to 0."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "Samples",
-            inputs="i8",
-            partials="i8",
-            identity=0,
-            output="i8",
-            ufuncs=(np.add,),
-            inverse=np.subtract,
-            empty=0,
-            kernel=Kernel.of(np.add, "i8", 0),
-            plain=Plain(add, inverse=sub),
-        )
+        super().__init__("Samples", "i8", plain=Plain(add, inverse=sub))
 
 
-class CountValues(ColumnarMonoid[int]):
+class CountValues(Tally):
     """The number of values of a column, of any type, that are not null: ``Count("watts")``."""
 
     never_null = True
     values_in = staticmethod(same_value)
 
     def __init__(self) -> None:
-        super().__init__(
-            "Count",
-            inputs=Presence(),
-            partials="i8",
-            identity=0,
-            output="i8",
-            lift=lambda present: present.astype("i8"),
-            ufuncs=(np.add,),
-            inverse=np.subtract,
-            empty=0,
-            kernel=Kernel.of(np.add, "i8", 0),
-        )
+        super().__init__("Count", Presence(), lambda present: present.astype("i8"))
 
     def is_valid(self, row: Row) -> bool:
         return bool(row)
@@ -133,27 +108,22 @@ class SkipNulls(Parts[Any]):
         self.monoid, self.filtered = monoid, filtered
         self.min_samples, self.refuses = min_samples, refuses
         self.counted_elsewhere = counted_elsewhere
+        least = 1 if min_samples is None else min_samples
         #: The result of fewer values than this is null.
-        self.least = 1 if min_samples is None else min_samples
-        if monoid.never_null:
-            self.least = 0
+        self.least = 0 if monoid.never_null else least
         inner = monoid.inputs
         self._width = len(inner.schemas) if isinstance(inner, Record) else None
         own = nullable(inner)
         self._own = own.schemas if isinstance(own, Record) else (own,)
-        self._schemas = (*self._own, FILTER) if filtered else self._own
-        whole = Record(self._schemas)
+        whole = Record((*self._own, FILTER) if filtered else self._own)
         self.inputs = whole if filtered or self._width is not None else self._own[0]
         self.outputs = nullable(monoid.outputs) if self.least else monoid.outputs
         self.empty = None if self.least else monoid.empty
         self.result_type = monoid.result_type
         #: Whether a null row may be chosen.
         self._chooses_nulls = not getattr(monoid, "skip_nulls", True)
-        rules = [
-            "filtered" if filtered else "",
-            "respecting nulls" if self._chooses_nulls else "" if filtered else "skipping nulls",
-        ]
-        self.name = " ".join(filter(None, [monoid.name, *rules]))
+        rule = "respecting nulls" if self._chooses_nulls else "" if filtered else "skipping nulls"
+        self.name = " ".join(filter(None, [monoid.name, "filtered" if filtered else "", rule]))
         #: The aggregation of which rows have values, if the result needs it.
         self._flags = _flags_of(monoid)
         #: Whether rows are one column from which only nulls are left out.
@@ -185,32 +155,9 @@ class SkipNulls(Parts[Any]):
 
     def without_samples(self) -> SkipNulls:
         """Return this monoid for a caller that knows the number of values."""
-        return SkipNulls(
-            self.monoid, self.filtered, self.min_samples, self.refuses, counted_elsewhere=True
-        )
+        return SkipNulls(self.monoid, self.filtered, self.min_samples, self.refuses, True)
 
     # --- events coming in -----------------------------------------------------------------------
-
-    def row(self, value: Any) -> Row:
-        if not isinstance(self.inputs, Record):
-            return read_value(value, self.inputs)
-        if not self._schemas:
-            return ()
-        if not isinstance(value, (tuple, list)) or len(value) != len(self._schemas):
-            wanted = len(self._schemas)
-            raise InvalidValue(f"{self.name} takes {wanted} values per event, not {value!r}")
-        return tuple([read_value(v, s) for v, s in zip(value, self._schemas, strict=True)])
-
-    def rows(self, values: Any, count: int | None = None) -> tuple[Rows, int]:
-        if not isinstance(self.inputs, Record):
-            column = read_column(values, self.inputs)
-            return column, len(column)
-        if not isinstance(values, tuple) or len(values) != len(self._schemas):
-            raise InvalidValue(f"{self.name} takes a batch as {len(self._schemas)} columns")
-        columns = [read_column(v, s) for v, s in zip(values, self._schemas, strict=True)]
-        if len({len(column) for column in columns}) > 1:
-            raise InvalidValue(f"the columns of {self.name} differ in length")
-        return tuple(columns), len(columns[0])
 
     def is_valid(self, row: Row) -> bool:
         own, passes = self._row_parts(row)
@@ -249,28 +196,18 @@ class SkipNulls(Parts[Any]):
     def lift_rows(self, rows: Rows, count: int) -> Rows:
         if self._is_plain_column:
             valid = rows.valid if rows.has_nulls else None
-            found = _lifted(self.monoid, rows.values, count, valid)
+            found = lift_where(self.monoid, rows.values, count, valid)
             return found if self.counted_elsewhere else (rows.samples(), found)
         values, valid, passing = self._columns(rows)
-        counted = passing if self._chooses_nulls else any_all(valid, passing)
-        found = _lifted(self.monoid, values, count, counted)
+        present = all_of(valid, passing)
+        found = lift_where(self.monoid, values, count, passing if self._chooses_nulls else present)
         if self.counted_elsewhere:
             return found
-        samples = self._samples(rows, valid, passing, count)
+        samples = np.ones(count, "i8") if present is None else present.astype("i8")
         if self._flags is None:
             return samples, found
         flags = np.ones(count, bool) if valid is None else valid
-        return samples, found, _lifted(self._flags, flags, count, passing)
-
-    def _samples(
-        self, rows: Rows, valid: np.ndarray | None, passing: np.ndarray | None, count: int
-    ) -> np.ndarray:
-        if isinstance(rows, NullableColumn):
-            return rows.samples()
-        if len(self._own) == 1 and passing is None and isinstance(rows[0], NullableColumn):
-            return rows[0].samples()
-        mask: np.ndarray | None = any_all(valid, passing)
-        return np.ones(count, "i8") if mask is None else mask.astype("i8")
+        return samples, found, lift_where(self._flags, flags, count, passing)
 
     def lower(self, partial: Partial) -> Any:
         samples, fold = partial[0], partial[1]
@@ -302,13 +239,12 @@ class SkipNulls(Parts[Any]):
     def lower_rows_of(self, samples: np.ndarray, rows: Rows, few: np.ndarray | None = None) -> Rows:
         """Apply ``lower_of`` to each row; rows marked in ``few`` are null too."""
         found, schema, least = self.monoid.lower_rows(rows), self.monoid.outputs, self.least
+        masks = [few, samples < max(least, 1)]
         if isinstance(found, NullableColumn):  # the monoid's results may be null
-            nulls, found = found.nulls(), found.values
-            few = nulls if few is None else few if nulls is None else few | nulls
-        if len(samples) and int(samples.min()) < max(least, 1):
-            short = samples < max(least, 1)
-            few = short if few is None else few | short
-        if few is None or not few.any():
+            masks.append(found.nulls())
+            found = found.values
+        few = any_of(masks)
+        if few is None:
             return NullableColumn(found) if isinstance(self.outputs, Nullable) else found
         if not isinstance(self.outputs, Nullable):
             return with_row(schema, found, few, None if least else self.monoid.empty)
@@ -364,7 +300,7 @@ class SkipNulls(Parts[Any]):
     def _is_null(self, own: Row) -> bool:
         values = own if self._width is not None else (own,)
         pairs = zip(self._own, values, strict=False)
-        return any(_is_null(schema, value) for schema, value in pairs)
+        return any(not v if isinstance(s, Presence) else v is None for s, v in pairs)
 
     def _bare_row(self, own: Row) -> Row:
         """Return a row as the monoid reads it; a null that it may choose becomes 0."""
@@ -394,7 +330,7 @@ class SkipNulls(Parts[Any]):
                         column = with_row(schema, column, ~valid, 0)
                 bare.append(column)
                 masks.append(valid)
-        valid = any_all(*masks)
+        valid = all_of(*masks)
         passing = None
         if self.filtered:
             passes: np.ndarray = columns[-1].values  # False under a null
@@ -415,47 +351,10 @@ def _flags_of(monoid: AbstractMonoid) -> AbstractMonoid | None:
     return None if skips else Last("?")
 
 
-def _is_null(schema: Schema, value: Row) -> bool:
-    return not value if isinstance(schema, Presence) else value is None
-
-
-def any_all(*masks: np.ndarray | None) -> Any:
+def all_of(*masks: np.ndarray | None) -> Any:
     """Return the rows that all masks mark; None for all rows."""
-    found: Any = None
-    for mask in masks:
-        if mask is not None:
-            found = mask if found is None else found & mask
-    return found
-
-
-def _lifted(monoid: AbstractMonoid, values: Rows, count: int, counted: np.ndarray | None) -> Rows:
-    """Lift rows; those that do not count become the identity."""
-    if counted is None:
-        return monoid.lift_rows(values, count)
-    schema, identities = monoid.partials, _identities(monoid)
-    if identities is not None:
-        lifted = monoid.lift_rows(values, count)
-        if not isinstance(lifted, tuple):
-            return np.where(counted, lifted, identities[0])
-        pairs = zip(lifted, identities, strict=True)
-        return tuple([np.where(counted, column, identity) for column, identity in pairs])
-    places = np.flatnonzero(counted)
-    room = schema.take(schema.one(monoid.identity), np.zeros(count, np.intp))
-    if len(places):
-        there = monoid.lift_rows(monoid.inputs.take(values, places), len(places))
-        schema.put_at(room, places, there)
-    return room
-
-
-@lru_cache(maxsize=256)
-def _identities(monoid: AbstractMonoid) -> tuple[np.ndarray, ...] | None:
-    """Return the identity as columns of one number; None if partials are not numbers."""
-    schema = monoid.partials
-    schemas = schema.schemas if isinstance(schema, Record) else [schema]
-    if not monoid.is_columnar or not all(isinstance(each, Array) for each in schemas):
-        return None
-    one = schema.one(monoid.identity)
-    return one if isinstance(one, tuple) else (one,)
+    found = [mask for mask in masks if mask is not None]
+    return reduce(np.logical_and, found) if found else None
 
 
 def with_row(schema: Schema, rows: Rows, at: np.ndarray, row: Row) -> Rows:

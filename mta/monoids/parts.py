@@ -11,8 +11,10 @@ from itertools import repeat
 from operator import add
 from typing import Any
 
+import numpy as np
+
 from mta.columns.schemas import Record, Row, Rows
-from mta.monoids.base import AbstractMonoid, Out, Partial, same_value
+from mta.monoids.base import AbstractMonoid, Out, Partial, any_of, same_value
 from mta.monoids.columnar import larger, positive_zero, smaller
 from mta.monoids.equality import Scale
 
@@ -46,6 +48,8 @@ class Parts(AbstractMonoid[Out]):
         self.monoids = tuple(monoid for monoid, _ in parts)
         self.readers = self.monoids if readers is None else tuple(readers)
         self.picks = tuple(pick for _, pick in parts)
+        #: The parts that validate events.
+        self._judges = tuple(parts)
         self.identity = tuple(monoid.identity for monoid in self.monoids)
         self.partials = Record([monoid.partials for monoid in self.monoids])
         self.is_columnar = all(monoid.is_columnar for monoid in self.monoids)
@@ -71,6 +75,12 @@ class Parts(AbstractMonoid[Out]):
 
     def _identifies(self) -> tuple[Any, ...]:
         return (type(self).__name__, self.name, *(monoid.fingerprint for monoid in self.monoids))
+
+    def is_valid(self, row: Row) -> bool:
+        return all(monoid.is_valid(pick(row)) for monoid, pick in self._judges)
+
+    def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
+        return any_of([monoid.invalid(pick(rows), count) for monoid, pick in self._judges])
 
     def lift_rows(self, rows: Rows, count: int) -> Rows:
         parts = zip(self.readers, self.picks, strict=True)

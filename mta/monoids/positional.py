@@ -1,41 +1,29 @@
 """Values by their position: n before the newest, the n-th oldest, the k largest.
 
-| monoid | result | result with fewer events |
-|---|---|---|
-| Lag(n), LagText(n) | the value n events before the newest | None, or NaT |
-| NthValue(n), NthText(n) | the n-th oldest value; the oldest for n = 1 | None, or NaT |
-| Largest(k), Smallest(k) | a list of the k largest or smallest values, sorted | a shorter list |
-| Concat(separator) | all texts joined, oldest first | None if empty |
-
 A partial holds at most n + 1, n or k values, so its size is bounded; a partial of ``Concat`` holds
 all values, so use it for small windows. Results are exact. ``Lag`` looks back within the window:
 the oldest event has no previous value. Nulls are skipped, as with SQL's IGNORE NULLS; with
 ``skip_nulls=False`` they count, as with RESPECT NULLS (see ``mta.monoids.nulls``).
-
->>> from mta import CountWindow, Window
->>> Window(Lag(1), CountWindow(3), name="previous").extend([5.0, 7.0, 6.0]).tolist()
-[None, 5.0, 7.0]
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from mta.columns.reading import objects
-from mta.columns.schemas import Decimals, Nullable, NullableColumn, Objects, Row, Rows, Vector
+from mta.columns.schemas import Decimals, Nullable, NullableColumn, Objects, Row, Vector
 from mta.kernels.native import ones
-from mta.monoids.base import AbstractMonoid, Monoid, Partial
-from mta.monoids.columnar import ColumnarMonoid, layout_of, shown
+from mta.monoids.base import Monoid, Partial
+from mta.monoids.columnar import Choice, ColumnarMonoid, layout_of, shown
 from mta.times import to_count
 
 
-class _Place(ColumnarMonoid[Any]):
-    """A monoid of (count, values at one end of the window)."""
+class _Place(Choice[Any]):
+    """A monoid of (count, values at one end of the window, those nearest to it first)."""
 
-    _of_text: Callable[[int, bool], AbstractMonoid]
+    #: Whether values are counted from the newest one.
+    _newest: bool
 
     def __init__(self, n: int, width: int, dtype: Any, skip_nulls: bool) -> None:
         kind, self.n, self._width = layout_of(dtype), n, width
@@ -43,18 +31,16 @@ class _Place(ColumnarMonoid[Any]):
         self.skip_nulls = skip_nulls
         #: Whether the type has a null value: NaT.
         self._has_none = kind.dtype.kind in "mM"
-        #: Whether results need conversion, to decimals.
-        self._is_shown = isinstance(kind, Decimals)
-        self._follows, self._kind = dtype is None, kind
+        self._follows, self._before, self._after = dtype is None, (n,), (skip_nulls,)
+        self._kind, is_decimal = kind, isinstance(kind, Decimals)
         nothing = np.zeros(width, kind.dtype)
         nothing.flags.writeable = False
-        type_name = repr(kind) if isinstance(kind, Decimals) else kind.dtype.name
         super().__init__(
-            f"{type(self).__name__}({n})[{type_name}]",
+            f"{type(self).__name__}({n})[{kind if is_decimal else kind.dtype.name}]",
             inputs=kind,
             partials=("i8", Vector(kind.dtype, width)),
             identity=(0, nothing),
-            output=kind if self._has_none else Objects() if self._is_shown else Nullable(kind),
+            output=kind if self._has_none else Objects() if is_decimal else Nullable(kind),
             lift=self._lift,
             combine=self._joined,
             lower=self._result,
@@ -64,28 +50,13 @@ class _Place(ColumnarMonoid[Any]):
     def _identifies(self) -> tuple[Any, ...]:
         return (type(self).__name__, self.name, self.inputs, self.partials)
 
-    @property
-    def follows_column(self) -> bool:
-        return self._follows
-
-    def of_types(self, *types: Any) -> AbstractMonoid:
-        (kind,) = types
-        if not self._follows or kind is None:
-            return self
-        if kind is str:
-            return self._of_text(self.n, self.skip_nulls)
-        return type(self)(self.n, kind, self.skip_nulls)  # type: ignore[call-arg]
-
     def _lift(self, value: Any) -> Partial:
         values = np.zeros((*np.shape(value), self._width), self._kind.dtype)
         values[..., 0] = value
         return ones(value, "i8"), values
 
     def _joined(self, left: Partial, right: Partial) -> Partial:
-        raise NotImplementedError
-
-    def _at_end(self, near: Partial, far: Partial) -> Partial:
-        """Combine the values nearest to an end; the first one in each partial is the nearest."""
+        near, far = (right, left) if self._newest else (left, right)
         places, count = np.arange(self._width), np.expand_dims(near[0], -1)
         behind = np.maximum(places - count, 0)
         shape = np.broadcast_shapes(behind.shape, np.shape(far[1]))
@@ -100,20 +71,17 @@ class _Place(ColumnarMonoid[Any]):
             return np.where(present, value, self.empty)[()]
         if not np.ndim(present):
             return shown(self._kind, value) if present else None
-        if not self._is_shown:
-            values = np.where(present, value, np.zeros(1, value.dtype))
-            return NullableColumn(values, None if present.all() else present)
-        pairs = zip(shown(self._kind, value), present.tolist(), strict=True)
-        return [one if known else None for one, known in pairs]
-
-    def results(self, outputs: Rows) -> Any:
-        if self._has_none:
-            return outputs
-        return objects(outputs) if self._is_shown else outputs.shown()
+        if isinstance(self._kind, Decimals):
+            pairs = zip(shown(self._kind, value), present.tolist(), strict=True)
+            return [one if known else None for one, known in pairs]
+        values = np.where(present, value, np.zeros(1, value.dtype))
+        return NullableColumn(values, None if present.all() else present)
 
 
 class _PlaceOfText(Monoid[Any, tuple[Any, ...], Any]):
     """Text and other objects, those nearest to one end of the window first."""
+
+    follows_column = True
 
     def __init__(self, n: int, width: int, newest: bool, skip_nulls: bool) -> None:
         self.n, self.skip_nulls = n, skip_nulls
@@ -143,8 +111,6 @@ class LagText(_PlaceOfText):
     [None, 'b', 'c']
     """
 
-    follows_column = True
-
     def __init__(self, n: int = 1, skip_nulls: bool = True) -> None:
         width = to_count(n, "n") + 1
         super().__init__(n, width, newest=True, skip_nulls=skip_nulls and n > 0)
@@ -161,8 +127,6 @@ class NthText(_PlaceOfText):
     >>> list(Window(NthText(2), CountWindow(3), name="NthText").extend(["b", "c", "a"]))
     [None, 'c', 'c']
     """
-
-    follows_column = True
 
     def __init__(self, n: int, skip_nulls: bool = True) -> None:
         super().__init__(n, to_count(n, "n", 1), newest=False, skip_nulls=skip_nulls)
@@ -183,14 +147,11 @@ class Lag(_Place):
     [None, 1.0, 3.0]
     """
 
-    _of_text = LagText
+    _of_text, _newest = LagText, True
 
     def __init__(self, n: int = 1, dtype: Any = None, skip_nulls: bool = True) -> None:
         width = to_count(n, "n") + 1  # for n = 0, the newest row is chosen, null or not
         super().__init__(n, width, dtype, skip_nulls and n > 0)
-
-    def _joined(self, left: Partial, right: Partial) -> Partial:
-        return self._at_end(right, left)
 
 
 class NthValue(_Place):
@@ -208,13 +169,10 @@ class NthValue(_Place):
     [None, 3.0, 3.0]
     """
 
-    _of_text = NthText
+    _of_text, _newest = NthText, False
 
     def __init__(self, n: int, dtype: Any = None, skip_nulls: bool = True) -> None:
         super().__init__(n, to_count(n, "n", 1), dtype, skip_nulls)
-
-    def _joined(self, left: Partial, right: Partial) -> Partial:
-        return self._at_end(left, right)
 
 
 class _Ends(ColumnarMonoid[list[float]]):
@@ -259,9 +217,6 @@ class _Ends(ColumnarMonoid[list[float]]):
         if signed.ndim == 1:
             return signed[signed == signed].tolist()
         return [row[row == row].tolist() for row in signed]
-
-    def results(self, outputs: Rows) -> Any:
-        return objects(outputs)
 
 
 class Largest(_Ends):

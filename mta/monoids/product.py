@@ -26,21 +26,13 @@ from typing import Any
 import numpy as np
 
 from mta.columns.reading import as_given, plain, read_column, read_value
-from mta.columns.schemas import (
-    Array,
-    Nullable,
-    Objects,
-    Record,
-    Row,
-    Rows,
-    Schema,
-)
+from mta.columns.schemas import Array, Nullable, Objects, Record, Row, Rows, Schema
 from mta.errors import InvalidValue
-from mta.monoids.base import AbstractMonoid, Out, Partial, any_of, same_value
+from mta.monoids.base import AbstractMonoid, Out, Partial, lift_where, same_value
 from mta.monoids.basic import Count
 from mta.monoids.catalogue import named_pair
 from mta.monoids.logical import AnyTrue
-from mta.monoids.nulls import CountValues, SkipNulls, is_filter
+from mta.monoids.nulls import CountValues, SkipNulls, is_filter, with_row
 from mta.monoids.parts import Parts, Pick, Place, call_text, written
 
 
@@ -307,12 +299,6 @@ class Product(Parts[dict[str, Any]]):
             raise InvalidValue(f"the columns differ in length: {sorted(lengths)}")
         return tuple(columns), lengths.pop()
 
-    def is_valid(self, row: Row) -> bool:
-        return all(monoid.is_valid(pick(row)) for monoid, pick in self._judges)
-
-    def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
-        return any_of([monoid.invalid(pick(rows), count) for monoid, pick in self._judges])
-
     def lower_rows(self, partials: Rows) -> Rows:
         found = []
         for i, (reader, rows) in enumerate(zip(self.readers, partials, strict=True)):
@@ -556,8 +542,7 @@ class MissingColumns(Parts):
         self.monoid = monoid
         own = monoid.inputs.schemas if isinstance(monoid.inputs, Record) else (monoid.inputs,)
         self._width = len(own) if isinstance(monoid.inputs, Record) else None
-        self._schemas = (*own, *[MARKS] * marks)
-        self.inputs = Record(self._schemas)
+        self.inputs = Record((*own, *[MARKS] * marks))
         self.outputs, self.empty = monoid.outputs, monoid.empty
         self.name = f"{monoid.name} of added columns"
         self.result_type = monoid.result_type
@@ -569,13 +554,6 @@ class MissingColumns(Parts):
 
     def _marked(self, rows: Rows) -> Any:
         return reduce(np.logical_and, rows[self._width or 1 :])
-
-    def row(self, value: Any) -> Row:
-        return tuple([read_value(v, s) for v, s in zip(value, self._schemas, strict=True)])
-
-    def rows(self, values: Any, count: int | None = None) -> tuple[Rows, int]:
-        columns = [read_column(v, s) for v, s in zip(values, self._schemas, strict=True)]
-        return tuple(columns), len(columns[0])
 
     def is_valid(self, row: Row) -> bool:
         return not self._marked(row) or self.monoid.is_valid(self._values(row))
@@ -589,16 +567,9 @@ class MissingColumns(Parts):
         return marked, self.monoid.lift(self._values(row)) if marked else self.monoid.identity
 
     def lift_rows(self, rows: Rows, count: int) -> Rows:
-        monoid, marked = self.monoid, self._marked(rows)
-        if marked.all():
-            return marked, monoid.lift_rows(self._values(rows), count)
-        schema = monoid.inputs
-        places = np.flatnonzero(marked)
-        room = monoid.partials.take(monoid.partials.one(monoid.identity), np.zeros(count, np.intp))
-        if len(places):
-            there = schema.take(self._values(rows), places)
-            monoid.partials.put_at(room, places, monoid.lift_rows(there, len(places)))
-        return marked, room
+        marked = self._marked(rows)
+        where = None if marked.all() else marked
+        return marked, lift_where(self.monoid, self._values(rows), count, where)
 
     def lower(self, partial: Partial) -> Any:
         return self.monoid.lower(partial[1]) if partial[0] else self.empty
@@ -606,13 +577,7 @@ class MissingColumns(Parts):
     def lower_rows(self, partials: Rows) -> Rows:
         marked, rows = partials
         found = self.monoid.lower_rows(rows)
-        if marked.all():
-            return found
-        places, outputs = np.flatnonzero(~marked), self.outputs
-        empty = outputs.take(outputs.one(self.empty), np.zeros(len(places), np.intp))
-        found = outputs.take(found, np.arange(len(marked)))
-        outputs.put_at(found, places, empty)
-        return found
+        return found if marked.all() else with_row(self.outputs, found, ~marked, self.empty)
 
     def results(self, outputs: Rows) -> Any:
         return self.monoid.results(outputs)

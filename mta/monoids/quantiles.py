@@ -5,10 +5,6 @@ positions, ``interpolation`` chooses, by the names of pandas, numpy and polars: 
 percentile_cont), "lower", "higher", "nearest" (the even position in a tie) or "midpoint".
 "discrete" is the smallest value that is at least as large as a share q of the values
 (percentile_disc).
-
->>> from mta import CountWindow, Window
->>> Window(Median(), CountWindow(4), name="m").extend([5.0, 1.0, 9.0, 2.0, 3.0]).tolist()
-[5.0, 3.0, 5.0, 3.5, 2.5]
 """
 
 from __future__ import annotations
@@ -19,8 +15,7 @@ from typing import Any, Literal, get_args, overload
 
 import numpy as np
 
-from mta.columns.reading import objects
-from mta.columns.schemas import Array, Row, Rows
+from mta.columns.schemas import Array, Rows
 from mta.monoids.base import Out, Partial, same_value
 from mta.monoids.basic import Last
 from mta.monoids.holistic import Holistic, SortedRuns, merged
@@ -103,12 +98,6 @@ class Quantile(Holistic[Out]):
         answer: Out = found[0] if self.single else found
         return answer
 
-    def lower_rows(self, partials: Rows) -> Rows:
-        found = super().lower_rows(partials)
-        if isinstance(self.outputs, Array) and isinstance(found, list):
-            return np.array(found, "f8")
-        return found
-
     def lower_ranges(self, folds: RangeFolds) -> Rows:
         values, codes, folds = self.codes(folds)
         counts = folds.stops - folds.starts
@@ -127,9 +116,6 @@ class Quantile(Holistic[Out]):
                 column[some] = between(column[some], above, part[some])
             columns.append(column)
         return columns[0] if self.single else np.stack(columns, axis=1).tolist()
-
-    def results(self, outputs: Rows) -> Any:
-        return outputs if self.single else objects(outputs)
 
     def _places(self, q: float, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the two positions around a quantile for each count, and the share between them."""
@@ -287,22 +273,9 @@ class Rank(Parts[float]):
         self.method, self.descending, self.pct = method, descending, pct
         self._values, newest = _Values(), Last("f8")
         super().__init__([(self._values, same_value), (newest, same_value)])
+        self._judges = ((newest, same_value),)
         self.name = f"Rank({method}, descending={descending}, pct={pct})"
         self.inputs, self.outputs, self.empty = newest.inputs, Array("f8"), math.nan
-        #: The monoid that reads and checks values.
-        self._reader = newest
-
-    def row(self, value: Any) -> Row:
-        return self._reader.row(value)
-
-    def rows(self, values: Any, count: int | None = None) -> tuple[Rows, int]:
-        return self._reader.rows(values, count)
-
-    def is_valid(self, row: Row) -> bool:
-        return self._reader.is_valid(row)
-
-    def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
-        return self._reader.invalid(rows, count)
 
     def lower(self, partial: Partial) -> float:
         if partial[0] is None:
@@ -322,9 +295,6 @@ class Rank(Parts[float]):
         at = values.searchsorted(newest)
         below, upto = (count_below(codes, folds.starts, folds.stops, at + more) for more in (0, 1))
         return self._rank(below, upto, folds.stops - folds.starts)
-
-    def results(self, outputs: Rows) -> Any:
-        return outputs
 
     def _rank(self, below: Any, upto: Any, count: Any) -> Any:
         """Return the rank of a value, from the counts of values below it and of values up to it."""

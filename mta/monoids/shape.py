@@ -6,24 +6,14 @@ Two partials merge by Pébay's formulas (Formulas for Robust, One-Pass Parallel 
 Covariances and Arbitrary-Order Statistical Moments, 2008). Sums of powers would cancel: the fourth
 powers of values near 1e9 would have no digits left.
 
-| monoid | result | same as |
-|---|---|---|
-| SampleSkewness | adjusted Fisher-Pearson, from 3 events | pandas, DuckDB, Excel |
-| PopulationSkewness | M3 / n divided by the cubed standard deviation | Spark, polars |
-| SampleKurtosis | excess, adjusted, from 4 events | pandas, DuckDB, Excel |
-| PopulationKurtosis | excess: 0 for a normal distribution | Spark, polars, DuckDB's kurtosis_pop |
-
-Results are NaN for an empty window, too few events, an infinite value, or equal values (for which
-pandas returns 0 and -3). The identity is five zeros.
-
->>> skewness = SampleSkewness()
->>> rows, count = skewness.rows([1.0, 2.0, 9.0])
->>> round(float(skewness.lower(skewness.fold(skewness.lift_rows(rows, count), count))), 3)
-1.63
+The estimates for a sample equal those of pandas, DuckDB and Excel; the others, those of Spark and
+polars. Results are NaN for an empty window, too few events, an infinite value, or equal values (for
+which pandas returns 0 and -3). The identity is five zeros.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,6 +27,8 @@ from mta.monoids.equality import ROUNDING, Scale, close
 class _Shape(ColumnarMonoid[float]):
     """A monoid of the first four central moments."""
 
+    _result: Callable[[Partial], Any]
+
     def __init__(self) -> None:
         super().__init__(
             type(self).__name__,
@@ -47,9 +39,6 @@ class _Shape(ColumnarMonoid[float]):
             lower=self._result,
             commutative=True,
         )
-
-    def _result(self, partial: Partial) -> Any:
-        raise NotImplementedError
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
         """Equal up to one rounding per event of the largest value, to the moment's power."""

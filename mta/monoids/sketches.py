@@ -1,15 +1,9 @@
 """Distinct counts, quantiles and frequencies by Apache DataSketches (the extra ``sketches``).
 
 A partial is a sketch of the library. A page holds its serialized bytes, which the DataSketches
-libraries of all languages read. These guarantees hold after any merges:
-
-- DistinctCount (HLL): the same events give the same result and the same bytes, in whatever order
-  they are folded.
-- KLLQuantiles: the rank error is bounded. Up to k values, the result is exact. Above k, folding
-  again gives another result within the bound, as the library uses random numbers.
-- FrequentItems: the error is bounded. While the distinct items fit, estimates are exact; otherwise,
-  another order gives other estimates within the bound.
-- CountMin: the same events give the same bytes, as counters are added.
+libraries of all languages read. ``docs/monoids.md`` states the guarantees, which hold after any
+merges. The same events give the same bytes of DistinctCount and CountMin, in whatever order they
+are folded, but not of KLLQuantiles above k values, as the library uses random numbers.
 
 A replay with KLL may therefore write pages under other names. This does no harm: ``mta gc`` finds
 the pages that no snapshot names. But a lost inner page of KLL cannot be rebuilt from the level
@@ -125,7 +119,18 @@ class DistinctCount(SummaryMonoid[float]):
         return self.merge(summary, summary)
 
 
-class KLLQuantiles(SummaryMonoid[Out]):
+class _Sketch(SummaryMonoid[Out]):
+    """A monoid of sketches that the library merges in place and serializes."""
+
+    def merge(self, summary: Sketch, other: Sketch) -> Sketch:
+        summary.merge(other)
+        return summary
+
+    def to_bytes(self, summary: Sketch) -> bytes:
+        return bytes(summary.serialize())
+
+
+class KLLQuantiles(_Sketch[Out]):
     """Approximate quantiles with a guaranteed rank error (KLL sketch); NaN for an empty window.
 
     Args:
@@ -168,10 +173,6 @@ class KLLQuantiles(SummaryMonoid[Out]):
         # The library rejects read-only arrays, such as those read from pages.
         summary.update(np.require(values, "f8", "W"))
 
-    def merge(self, summary: Sketch, other: Sketch) -> Sketch:
-        summary.merge(other)
-        return summary
-
     def answer(self, summary: Sketch) -> Out:
         if summary.is_empty():
             return self.empty
@@ -197,14 +198,14 @@ class KLLQuantiles(SummaryMonoid[Out]):
         if not summary.is_empty():
             # The first query sorts the sketch; without it, bytes would depend on earlier queries.
             summary.get_rank(0.0)
-        return bytes(summary.serialize())
+        return super().to_bytes(summary)
 
     def from_bytes(self, data: bytes) -> Sketch:
         _check_kll(data, self.k)
         return library().kll_doubles_sketch.deserialize(data)
 
 
-class FrequentItems(SummaryMonoid[list[tuple[Any, int]]]):
+class FrequentItems(_Sketch[list[tuple[Any, int]]]):
     """The items that make up at least ``share`` of the window, as a list of (item, estimate).
 
     No such item is missing. An estimate is never below an item's true count, and at most e * n
@@ -269,10 +270,6 @@ class FrequentItems(SummaryMonoid[list[tuple[Any, int]]]):
             # Adding 0 turns -0.0 into 0.0.
             update(value if of is str else repr(of(value + 0)), weight)
 
-    def merge(self, summary: Sketch, other: Sketch) -> Sketch:
-        summary.merge(other)
-        return summary
-
     def answer(self, summary: Sketch) -> list[tuple[Any, int]]:
         least = max(1, math.ceil(self.share * _events(summary)))
         found = self._items(summary, least)
@@ -301,9 +298,6 @@ class FrequentItems(SummaryMonoid[list[tuple[Any, int]]]):
 
     def _text(self, item: Any) -> str:
         return item if self.of is str else repr(item)
-
-    def to_bytes(self, summary: Sketch) -> bytes:
-        return bytes(summary.serialize())
 
     def from_bytes(self, data: bytes) -> Sketch:
         _check_items(data, self.lg_size)
@@ -362,7 +356,7 @@ class Frequencies(bytes):
         return f"<Frequencies: {self.events} events in {len(self)} bytes>"
 
 
-class CountMin(SummaryMonoid[Frequencies]):
+class CountMin(_Sketch[Frequencies]):
     """The approximate count of any item in the window (count-min sketch), as ``Frequencies``.
 
     An estimate is never below the true count of an item. Items are text and numbers; 1, 1.0 and
@@ -412,18 +406,11 @@ class CountMin(SummaryMonoid[Frequencies]):
             # With an integer weight, the library takes the text "12" for the number 12.
             update(_item_text(value), float(weight))
 
-    def merge(self, summary: Sketch, other: Sketch) -> Sketch:
-        summary.merge(other)
-        return summary
-
     def answer(self, summary: Sketch) -> Frequencies:
         return bytes.__new__(Frequencies, self.to_bytes(summary))  # these bytes need no check
 
     def agree(self, one: Sketch, other: Sketch) -> bool:
         return self.to_bytes(one) == self.to_bytes(other)
-
-    def to_bytes(self, summary: Sketch) -> bytes:
-        return bytes(summary.serialize())
 
     def from_bytes(self, data: bytes) -> Sketch:
         _check_count_min(data)

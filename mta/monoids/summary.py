@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns.reading import read_value
-from mta.columns.schemas import Objects, Payload, Row, Rows, Schema
+from mta.columns.schemas import Objects, Payload, Rows, Schema
 from mta.errors import CorruptPage
 from mta.monoids.base import Monoid, Out, Partial
 from mta.monoids.equality import Scale
@@ -104,9 +103,6 @@ class SummaryMonoid(Monoid[Any, Any, Out]):
         if self.is_summary(partial):
             return partial
         return self._gather((partial,))
-
-    def row(self, value: Any) -> Row:
-        return read_value(value, self.inputs)
 
     def fold(self, partials: Rows, count: int) -> Partial:
         """Combine all partials into one new summary; a single partial is returned as it is."""

@@ -1,10 +1,4 @@
-"""First, last and extreme values of text and other objects, and lists of values.
-
-| monoid | result | result for an empty window |
-|---|---|---|
-| MinText, MaxText, FirstText, LastText | like Min, Max, First and Last | None |
-| Collect, CollectDistinct | a list of all values, of the distinct values | [] |
-"""
+"""First, last and extreme values of text and other objects, and lists of values."""
 
 from __future__ import annotations
 

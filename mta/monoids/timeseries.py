@@ -13,17 +13,10 @@ depends on the last value of the older part and the first of the newer one:
     times, values   0: 10   5: 20 | 8: 40       "last":    10 * 5  |  20 * 3 in the gap
                                                 "linear":  15 * 5  |  30 * 3 in the gap
 
-These aggregations cover the time from the oldest to the newest event of the window. Unlike PromQL,
-they do not extrapolate to the limits of the window. For a window of one event, the mean is its
-value, the integral and the increase are 0, and rates are NaN.
-
-| monoid | result | PromQL |
-|---|---|---|
-| DecayedSum, DecayedMean | weights halve every ``half_life`` before the newest event | - |
-| TimeWeightedMean, Integral | mean of, or area under, the curve through the values | - |
-| RateOfChange | (last value - first value) / seconds between | ``delta`` / range |
-| Increase | the growth of a counter, from 0 after a reset | ``increase`` |
-| IncreaseRate | the growth of a counter per second | ``rate`` |
+These aggregations cover the time from the oldest to the newest event of the window. Unlike PromQL's
+``increase``, ``rate`` and ``delta``, Increase, IncreaseRate and RateOfChange do not extrapolate to
+the limits of the window. For a window of one event, the mean is its value, the integral and the
+increase are 0, and rates are NaN.
 
 Events are in the order of their times, and in the order of arrival for equal times. Results are NaN
 for an empty window, except for DecayedSum, Integral and Increase (0.0). Sums are rounded
@@ -54,6 +47,9 @@ _COUNT, _FIRST_TIME, _FIRST, _LAST_TIME, _LAST, _AREA = range(6)
 class _Decayed(ColumnarMonoid[float]):
     """A monoid of (time, sum, weight): sums whose weights halve every ``half_life``."""
 
+    _empty = np.nan
+    _result: Callable[[Partial], Any]
+
     def __init__(self, half_life: float | Duration, unit: TimeUnit = "s") -> None:
         self.half_life = to_duration(half_life, "a half-life")
         super().__init__(
@@ -61,17 +57,12 @@ class _Decayed(ColumnarMonoid[float]):
             inputs=(Times(unit), "f8"),
             partials=("i8", "f8", "f8"),
             identity=(_BEFORE_ALL, 0.0, 0.0),
-            lift=lambda event: (_micros(event[0]), event[1], ones(event[1])),
+            lift=lambda event: (event[0].astype("i8"), event[1], ones(event[1])),
             combine=self._merge,
             lower=self._result,
             commutative=True,
             empty=self._empty,
         )
-
-    _empty = np.nan
-
-    def _result(self, partial: Partial) -> Any:
-        raise NotImplementedError
 
     def _merge(self, left: Partial, right: Partial) -> Partial:
         """Add both sums as of the later time."""
@@ -230,7 +221,7 @@ class RateOfChange(_Curve):
     """
 
     def __init__(self, unit: TimeUnit = "s") -> None:
-        super().__init__("RateOfChange", _nothing, _change_a_second, unit)
+        super().__init__("RateOfChange", lambda time, before, after: 0.0, _change_a_second, unit)
 
 
 class Increase(_Curve):
@@ -264,12 +255,8 @@ class IncreaseRate(_Curve):
         super().__init__("IncreaseRate", _growth, _area_a_second, unit)
 
 
-def _micros(times: Any) -> Any:
-    return times.astype("i8")
-
-
 def _lift_event(event: Any) -> Partial:
-    time, value = _micros(event[0]), event[1]
+    time, value = event[0].astype("i8"), event[1]
     return ones(value, "i8"), time, value, time, value, value * 0.0
 
 
@@ -284,10 +271,6 @@ def _gap_of(interpolation: str) -> Gap:
     if interpolation == "last":
         return lambda time, before, after: time * before
     return lambda time, before, after: time * (before / 2 + after / 2)
-
-
-def _nothing(time: Any, before: Any, after: Any) -> Any:
-    return 0.0
 
 
 def _growth(time: Any, before: Any, after: Any) -> Any:

@@ -78,7 +78,6 @@ class Workload:
 
     @property
     def events(self) -> float:
-        """Return how many events are retained."""
         return self.keys * self.events_per_key
 
     @property
@@ -164,7 +163,6 @@ class Expected:
     pages: float = 0.0
     bytes: float = 0.0
     snapshot_bytes: float = 0.0
-    runs: float = 0.0
     keys: float = 0.0
     """Keys with rows in a micro-batch."""
     get: Traffic = field(default_factory=Traffic)
@@ -225,7 +223,8 @@ class _Bucket:
         work, groups = self.work, self._groups
         keys = work.keys if rows is None else work.distinct(rows)
         if groups is not None:
-            events, extra = keys, self._window_snapshot(groups)
+            # With a half-full open leaf group.
+            events, extra = keys, groups.leaf_bytes / 2 + _LEVEL * groups.levels + _WINDOW
         else:
             events, extra = self._events(rows, keys), 0.0
         key_bytes = work.key_bytes or NUMBER_BYTES
@@ -245,11 +244,8 @@ class _Bucket:
         per_event = self._time_bytes(rows) + NUMBER_BYTES * work.aggregations
         head = _HEAD + _COLUMN * (9 + work.aggregations)
         size = pages * head + keys * per_key + events * per_event
-        return _Run(self._all_rows if rows is None else rows, keys, weight, pages, size)
-
-    @property
-    def _all_rows(self) -> float:
-        return max(self.work.events, 50 * self.work.keys)
+        added = max(work.events, 50 * work.keys) if rows is None else rows
+        return _Run(added, keys, weight, pages, size)
 
     def _events(self, rows: float | None, keys: float) -> float:
         """Return how many of these events are retained."""
@@ -266,10 +262,6 @@ class _Bucket:
         seconds = (self.work.events if rows is None else rows) / rate
         return max(1, _width(seconds * 1_000_000 / _STEP))
 
-    def _window_snapshot(self, groups: Groups) -> float:
-        """Return the bytes of a standalone window's snapshot, with a half-full open leaf group."""
-        return groups.leaf_bytes / 2 + _LEVEL * groups.levels + _WINDOW
-
     # --- a batch --------------------------------------------------------------------------------
 
     def follow(self) -> Expected:
@@ -285,17 +277,15 @@ class _Bucket:
             self._note()
             if done or steps == _FOLLOWED:
                 break
-        found, share = self.found, 1 / steps
         if not done:
             added = sum(run.weight for run in self.runs[1:]) / steps
-            share_of_merge = steps * added / max(self.base.weight, 1)
-            self._merge(self.runs, share_of_merge)
-        for name in ("pages", "bytes", "snapshot_bytes", "runs"):
-            setattr(found, name, getattr(found, name) * share)
-        found.get, found.put = found.get.times(share), found.put.times(share)
-        found.delete = found.delete.times(share)
-        found.keys = self.work.distinct(self.work.rows)
-        return found
+            self._merge(self.runs, share=steps * added / max(self.base.weight, 1))
+        found, share = self.found, 1 / steps
+        return Expected(
+            share * found.pages, share * found.bytes, share * found.snapshot_bytes,
+            self.work.distinct(self.work.rows),
+            found.get.times(share), found.put.times(share), found.delete.times(share),
+        )  # fmt: skip
 
     def _find(self) -> None:
         """Count the search for the keys of a batch in all runs."""
@@ -382,7 +372,6 @@ class _Bucket:
             size += own * (groups.leaf_bytes + _WINDOW_PAGE)
         found.pages += pages
         found.bytes += size
-        found.runs += len(self.runs)
         memtable = self._run(self._memtable).bytes if self._memtable else 0.0
         found.snapshot_bytes += _SNAPSHOT + _RUN * len(self.runs) + memtable
         found.snapshot_bytes += _ENTRY * sum(run.top for run in self.runs)

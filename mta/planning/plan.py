@@ -70,28 +70,14 @@ class Costs:
         return float(np.dot(astuple(self), _amounts(work, found)))
 
 
-@dataclass(frozen=True, slots=True)
-class SparkCosts:
-    """Processor seconds for moving rows through Spark and Python, and back."""
-
-    row: float
-    bucket: float
-    partition: float
-    batch: float
-
-    def of(self, rows: float, buckets: int, partitions: int) -> float:
-        """Return the processor seconds of a micro-batch without those of its windows."""
-        return self.batch + self.row * rows + self.bucket * buckets + self.partition * partitions
-
-
 #: ``mta plan --measure --json`` on local disk, on 2 cores of an AMD EPYC shared with other work.
 MEASURED = Costs(
     row=4.7e-7, value=2.3e-7, key=3.7e-8, number=0.0, page=2.7e-6, byte=2.1e-10, standalone=3.6e-4
 )
-#: The trivial step of ``python -m benchmarks spark_keys``, on 2 cores of an AMD EPYC with 2 buckets
-#: in 2 partitions: batches of 100,000, 500,000 and 1,000,000 rows take 0.56, 1.23 and 2.60 s of a
-#: core. A bucket more takes 6.4 ms.
-SPARK = SparkCosts(row=1.9e-6, bucket=6.4e-3, partition=0.05, batch=0.22)
+#: The processor seconds of a row, a bucket, a partition and a micro-batch in Spark: those of the
+#: trivial step of ``python -m benchmarks spark_keys``, on 2 cores of an AMD EPYC with 2 buckets
+#: in 2 partitions: batches of 100,000, 500,000 and 1,000,000 rows take 0.56, 1.23 and 2.60 s.
+_ROW, _BUCKET, _PARTITION, _BATCH = 1.9e-6, 6.4e-3, 0.05, 0.22
 
 
 def measure(url: str) -> Costs:
@@ -234,8 +220,8 @@ def plan(work: Workload, buckets: int | None = None, costs: Costs = MEASURED) ->
 
 
 def _seconds(part: Workload, found: Expected, buckets: int, partitions: int, costs: Costs) -> float:
-    carried = SPARK.of(buckets * part.rows, buckets, partitions)
-    return buckets * costs.of(part, found) + carried
+    spark = _BATCH + _ROW * buckets * part.rows + _BUCKET * buckets + _PARTITION * partitions
+    return buckets * costs.of(part, found) + spark
 
 
 def _summed(

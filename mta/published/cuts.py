@@ -5,7 +5,7 @@ A cut never changes, and any number of threads may query it at the same time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -18,7 +18,7 @@ from mta.columns.reading import result_of
 from mta.columns.schemas import shown_column
 from mta.errors import NotPublished
 from mta.evaluators.coverage import Incomplete
-from mta.keyed.coverage import later
+from mta.keyed.coverage import latest
 from mta.keyed.keys import Keys, hash_and_bytes, read_keys
 from mta.keyed.moments import Answers, gone_of, paired
 from mta.monoids.base import empties
@@ -27,8 +27,7 @@ from mta.published.pages import Lookup, Steps
 from mta.published.views import KeyedView, Operation, WindowView
 from mta.publishing.buckets import bucket_of, reader_of
 from mta.publishing.records import Head
-from mta.times import TimeUnit, are_many, moment_of, moments_of
-from mta.windows.moments import column_of, gone
+from mta.times import TimeUnit, are_many, moment_of
 
 #: A moment: a datetime, a number, or "now" by the clock of this machine; or one of these per key.
 Moment = Any
@@ -88,14 +87,10 @@ class Snapshot:
         self._operation, self._data = operation, data
 
     @cached_property
-    def keyed(self) -> KeyedView:
-        """Return the snapshot of a bucket of keys. Raises CorruptSnapshot, SnapshotMismatch."""
-        return KeyedView(self._operation, self._data)
-
-    @cached_property
-    def window(self) -> WindowView:
-        """Return the snapshot of windows without keys. Raises CorruptSnapshot, SnapshotMismatch."""
-        return WindowView(self._operation, self._data)
+    def view(self) -> Any:
+        """Return a KeyedView or a WindowView. Raises CorruptSnapshot, SnapshotMismatch."""
+        kind: Any = KeyedView if self._operation.what.shape == "keys" else WindowView
+        return kind(self._operation, self._data)
 
 
 class Cut:
@@ -124,7 +119,8 @@ class Cut:
     def query(self, keys: Any, at: Moment, partial: bool, unit: TimeUnit | None) -> Any:
         """See ``PublishedWindows.query``."""
         if self.operation.what.shape != "keys":
-            return self._query_window(keys, at, partial, unit)
+            results = self._window(keys).query(at, partial, unit)
+            return results[""] if list(results) == [""] else result_columns(results)
         if keys is None:
             raise ValueError("these windows have keys: give a key, or a list of keys")
         one = not are_many(keys) and not are_many(at)
@@ -165,27 +161,13 @@ class Cut:
         results = dict(zip(self.operation.policies, found, strict=True))
         return results[""] if list(results) == [""] else result_columns(results)
 
-    def _query_window(self, keys: Any, at: Moment, partial: bool, unit: TimeUnit | None) -> Any:
-        moments = [None] if at is None else moments_of(at, unit).tolist()
-        found = [self._answer(self._window(keys), moment, partial) for moment in moments]
-        results = found[0]
-        if are_many(at):
-            of_windows = ((name, [each[name] for each in found]) for name in results)
-            results = {name: column_of(self.operation.monoid, each) for name, each in of_windows}
-        return results[""] if list(results) == [""] else result_columns(results)
-
-    def _answer(self, window: WindowView, moment: int | None, partial: bool) -> dict[str, Any]:
-        results, misses = window.result(moment)
-        if misses and not partial and moment is not None:
-            raise gone("", moment)
-        return results
-
     def _window(self, keys: Any) -> WindowView:
         if keys is not None:
             raise ValueError("these windows have no keys: leave the keys out")
         snapshot = self.snapshots[0]
         assert snapshot is not None, "one window is published whole"
-        return snapshot.window
+        view: WindowView = snapshot.view
+        return view
 
     def events(self, key: Any, newest: int | None) -> dict[str, np.ndarray]:
         """See ``PublishedWindows.events``."""
@@ -209,7 +191,7 @@ class Cut:
     @cached_property
     def _key_kind(self) -> str | None:
         """Return the type of the keys, None if there are no keys."""
-        kinds = (each.keyed.key_kind for each in self.snapshots if each is not None)
+        kinds = (each.view.snapshot.kind for each in self.snapshots if each is not None)
         return next(filter(None, kinds), None)
 
     def _by_bucket(
@@ -227,12 +209,13 @@ class Cut:
     def _view(self, number: int) -> KeyedView | None:
         """Return the view of a bucket, None if it has no keys. Raises NotPublished."""
         snapshot = self.snapshots[number]
-        if snapshot is None and self.head.buckets[number] is None:
+        view: KeyedView | None = None if snapshot is None else snapshot.view
+        if view is None and self.head.buckets[number] is None:
             raise NotPublished(
                 f"bucket {number} of {self.head.name!r}, to which a key belongs, has had no rows "
                 "since the query began to publish: its keys can be read once it has rows"
             )
-        return None if snapshot is None else snapshot.keyed
+        return view
 
     def _results(self, keys: Keys, codes: np.ndarray, moments: np.ndarray | None) -> Answers:
         """Return the results of all requests."""
@@ -257,7 +240,7 @@ class Cut:
     def status(self, cached: int) -> PublishedStatus:
         """See ``PublishedWindows.status``."""
         head, operation = self.head, self.operation
-        views = self._views()
+        views = [each.view for each in self.snapshots if each is not None]
         counts = [view.counts() for view in views]
         aliases = operation.monoid.aliases if isinstance(operation.monoid, Product) else ("",)
         windows = {name: policy.describe() for name, policy in operation.policies.items()}
@@ -273,7 +256,7 @@ class Cut:
             lag=datetime.now(UTC) - committed,
             read_at=self._read_at,
             keys=sum(each.keys for each in counts),
-            events=sum(each.accepted for each in counts),
+            events=sum(each.inserted for each in counts),
             late=sum(each.late for each in counts),
             invalid=sum(each.invalid for each in counts),
             buckets=len(head.buckets),
@@ -284,24 +267,9 @@ class Cut:
             windows=windows,
             columns=tuple(result_name(a, w) for w in windows for a in aliases),
             timed=all(view.timed for view in views),
-            incomplete=_latest(each for view in views for each in view.incomplete()),
+            incomplete=tuple(latest(each for view in views for each in view.incomplete())),
             cached_bytes=cached,
         )
-
-    def _views(self) -> Sequence[KeyedView | WindowView]:
-        known = [each for each in self.snapshots if each is not None]
-        if self.operation.what.shape == "keys":
-            return [each.keyed for each in known]
-        return [each.window for each in known]
-
-
-def _latest(found: Iterable[Incomplete]) -> tuple[Incomplete, ...]:
-    """Return the incomplete results, each from the bucket in which it is complete last."""
-    by_name: dict[tuple[str, str], Incomplete] = {}
-    for each in found:
-        name = each.window, each.aggregation
-        by_name[name] = later(by_name.get(name, each), each)
-    return tuple(by_name.values())
 
 
 def _as_columns(values: Any, times: np.ndarray | None, newest: int | None) -> dict[str, np.ndarray]:

@@ -22,6 +22,7 @@ from stores import PageStore, UnsupportedOperation, WrapperStore
 T = TypeVar("T")
 #: The approximate cost of an entry in addition to its page.
 _ENTRY_BYTES = 200
+_READ_ONLY = "published windows are opened only for reading: nothing can be written or deleted"
 
 
 class ReadOnlyPages(WrapperStore):
@@ -45,8 +46,7 @@ class ReadOnlyPages(WrapperStore):
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """Return the pages in the order of the keys; one store call for those not cached."""
-        found = self._cached(keys)
-        missing = [key for key, page in zip(keys, found, strict=True) if page is None]
+        found, missing = self._cached(keys)
         if not missing:
             return found
         read = self._checked(missing, self.store.get_many(missing))
@@ -58,7 +58,7 @@ class ReadOnlyPages(WrapperStore):
 
     async def fetch(self, keys: Sequence[str]) -> None:
         """Read pages into the cache without blocking the event loop, with one store call."""
-        missing = [key for key, page in zip(keys, self._cached(keys), strict=True) if page is None]
+        _, missing = self._cached(keys)
         if missing:
             read = self._checked(missing, await self.store.get_many_async(missing))
             self._keep(dict(zip(missing, read, strict=True)))
@@ -73,20 +73,22 @@ class ReadOnlyPages(WrapperStore):
         if not self._remote:
             self.view_many(keys, see)
             return ()
-        found = self._cached(keys)
-        missing = [key for key, page in zip(keys, found, strict=True) if page is None]
+        found, missing = self._cached(keys)
         if not missing:
             see(found)
         return missing
 
-    def _cached(self, keys: Sequence[str]) -> list[bytes | None]:
-        """Return the cached pages, None for others."""
+    def _cached(self, keys: Sequence[str]) -> tuple[list[bytes | None], list[str]]:
+        """Return the cached pages, None for others, and the keys of these others."""
+        missing = []
         with self._lock:
             found = [*map(self._pages.get, keys)]
             for key, page in zip(keys, found, strict=True):
-                if page is not None:
+                if page is None:
+                    missing.append(key)
+                else:
                     self._pages.move_to_end(key)
-        return found
+        return found, missing
 
     def _checked(self, keys: Sequence[str], pages: list[Any]) -> list[Any]:
         """Return pages that were read if each matches its name. Raises CorruptPage."""
@@ -127,20 +129,14 @@ class ReadOnlyPages(WrapperStore):
 
     def put_many(self, pages: Mapping[str, bytes]) -> NoReturn:
         """Raises UnsupportedOperation."""
-        raise _refused()
+        raise UnsupportedOperation(_READ_ONLY)
 
     def delete_many(self, keys: Iterable[str]) -> NoReturn:
         """Raises UnsupportedOperation."""
-        raise _refused()
+        raise UnsupportedOperation(_READ_ONLY)
 
     def flush(self) -> None:
         return
-
-
-def _refused() -> UnsupportedOperation:
-    return UnsupportedOperation(
-        "published windows are opened only for reading: nothing can be written or deleted"
-    )
 
 
 # --- lookups step by step -------------------------------------------------------------------------
@@ -161,13 +157,10 @@ class Lookup(Generic[T]):
         #: The names of the pages that the next step needs; empty once there is a result.
         self.wanted: Sequence[str] = ()
         self.result: T | None = None
-        self._go_on(None)
+        self.take(None)
 
-    def take(self, pages: list[Any]) -> None:
+    def take(self, pages: Any) -> None:
         """Continue with the wanted pages, which may be views valid only during the call."""
-        self._go_on(pages)
-
-    def _go_on(self, pages: Any) -> None:
         try:
             self.wanted = self._steps.send(pages)
         except StopIteration as end:

@@ -59,11 +59,10 @@ class PublishedWindows:
         self.name = name
         self._refresh = None if refresh is None else to_duration(refresh, "refresh", 0) / 1e6
         self._aggregations, self._window = aggregations, window
-        opened = isinstance(store, PageStore)
+        self._owns_store = not isinstance(store, PageStore)
         self._store = store if isinstance(store, PageStore) else open_store(
             store, write_buffer=0, cache=0
         )  # fmt: skip
-        self._owns_store = not opened
         self._pages = ReadOnlyPages(self._store, cache)
         self._indexes = Indexes()
         self._lock = threading.Lock()

@@ -32,8 +32,9 @@ from mta.kernels.native import Buffer
 from mta.keyed import leaves
 from mta.keyed.key_types import WHOLE
 from mta.keyed.leaves import MAGIC, VERSION, Index, TableLayout
-from mta.keyed.lsm import PageSize, Place, Run, RunPages
-from mta.keyed.table import ALL, MORE, Table
+from mta.keyed.lsm import Place, RunPages
+from mta.keyed.snapshot import KeyedSnapshot
+from mta.keyed.table import ALL, MORE
 from mta.monoids.base import AbstractMonoid, empties
 from mta.pages import NAME_BYTES, key_of, keys_of
 from mta.published.pages import ReadOnlyPages, Steps
@@ -66,7 +67,6 @@ class Node(NamedTuple):
 
     @classmethod
     def of(cls, index: Index) -> Node:
-        """Return an index in this form."""
         firsts = np.ascontiguousarray(index.firsts, np.uint64)
         return cls(index, firsts.data, index.names.tobytes())
 
@@ -98,20 +98,14 @@ class Indexes:
 
 
 class IndexedPages(RunPages):
-    """The pages of runs, for reading; indexes stay decoded. For any number of threads.
-
-    ``store`` has checked that pages match their names.
-    """
+    """The pages of runs, for reading, as ``store`` has checked them; indexes stay decoded."""
 
     def __init__(self, store: ReadOnlyPages, layout: TableLayout, known: Indexes) -> None:
-        super().__init__(store, layout, PageSize(1, 0))
-        self._known = known
+        super().__init__(store, layout, page_bytes=1, cache_bytes=0)
+        self.known = known
 
     def see(self, places: Sequence[Place], see: Callable[[list[Buffer]], T]) -> T:
-        """Return what ``see`` returns for pages; one ``view_many``.
-
-        Raises MissingPage and CorruptPage.
-        """
+        """Return what ``see`` returns; one ``view_many``. Raises MissingPage and CorruptPage."""
         keys = keys_of(self.layout.window, places)
         return self.store.view_many(keys, lambda found: see(self.require_all(places, found)))
 
@@ -124,7 +118,7 @@ class IndexedPages(RunPages):
 
     def indexes(self, places: Sequence[Place]) -> list[Index]:
         """Return the indexes at some places; one ``view_many`` for those that are not known."""
-        found = {name: self._known.get(name) for _, _, name in places}
+        found = {name: self.known.get(name) for _, _, name in places}
         if missing := [place for place in places if found[place[2]] is None]:
             found |= self.see(missing, lambda pages: self.read_indexes(missing, pages))
         return [node.decoded for _, _, name in places if (node := found[name]) is not None]
@@ -133,7 +127,7 @@ class IndexedPages(RunPages):
         """Decode pages as indexes, and keep these. Raises MissingPage and CorruptPage."""
         read: list[Index] = self.decoded(places, self.require_all(places, found))
         pairs = zip(places, read, strict=True)
-        return {name: self._known.keep(name, index) for (_, _, name), index in pairs}
+        return {name: self.known.keep(name, index) for (_, _, name), index in pairs}
 
 
 @dataclass(slots=True)
@@ -159,10 +153,7 @@ class Events:
 
 
 class _TablePage:
-    """A page of a table, of which little more than the entry of one key is read.
-
-    Raises CorruptPage and ValueError.
-    """
+    """A page of a table, read only as far as needed. Raises CorruptPage and ValueError."""
 
     def __init__(self, page: Any, run: int) -> None:
         magic, version, number, keys, count, columns, size = _HEAD.unpack_from(page)
@@ -175,10 +166,7 @@ class _TablePage:
         self._heads: tuple[int, ...] = ()
 
     def find(self, key: bytes, packed: bytes | None) -> int | None:
-        """Return the place of a key, None if the page does not have it.
-
-        ``packed`` has the bytes of the key, if other keys may have the same hash.
-        """
+        """Return the place of a key, if any; ``packed`` if other keys may have the same hash."""
         hashes = bytes(self._page[self._first : self._first + 8 * self._keys])
         at = hashes.find(key)
         while at >= 0:
@@ -203,7 +191,6 @@ class _TablePage:
         return self._cut(_KEY_BYTES, start, stop)
 
     def _cut(self, column: int, start: int, stop: int) -> bytes:
-        """Return a range of the bytes of a column."""
         if not 0 <= start <= stop <= self._heads[3 * column + 2]:
             raise CorruptPage("a range is outside its column")
         origin = self._starts[column]
@@ -260,22 +247,15 @@ class _TablePage:
 class SingleKeys:
     """Looks up single keys in a snapshot; for any number of threads."""
 
-    def __init__(
-        self,
-        layout: TableLayout,
-        runs: Sequence[Run],
-        memtable: Table | None,
-        late: bool,
-        pages: IndexedPages,
-        indexes: Indexes,
-    ) -> None:
-        self._layout, self._memtable, self._late = layout, memtable, late
-        self._pages, self._indexes = pages, indexes
+    def __init__(self, snapshot: KeyedSnapshot, pages: IndexedPages) -> None:
+        self._layout, self._memtable, self._pages = pages.layout, snapshot.memtable, pages
+        self._late = snapshot.lateness is not None
         #: The oldest run first.
-        self._tops = [(run.height, run.number, Node.of(run.top)) for run in runs]
-        self.is_simple = _is_fixed(layout.schema)
+        self._tops = [(run.height, run.number, Node.of(run.top)) for run in snapshot.runs]
+        schema = pages.layout.schema
+        self.is_simple = _is_fixed(schema)
         #: The kinds of the value columns of a page.
-        self._kinds = [kind for kind, _ in layout.schema.dump(layout.schema.new(0))]
+        self._kinds = [kind for kind, _ in schema.dump(schema.new(0))]
         self._labels: set[bytes] = set()
 
     def find(self, hashed: int, packed: bytes) -> Steps[Events | None]:
@@ -286,19 +266,19 @@ class SingleKeys:
         fresh: dict[bytes, Node] = {}
         tables, missing = self._reach(hashed, fresh)
         while missing:
-            found = yield self._keys(missing)
+            found = yield keys_of(self._layout.window, missing)
             fresh |= self._pages.read_indexes(missing, found)
             tables, missing = self._reach(hashed, fresh)
         parts: list[_Part] = []
         if tables:
-            found = yield self._keys(tables)
+            found = yield keys_of(self._layout.window, tables)
             parts = self._parts(tables, found, hashed, packed)
         parts = self._with_memtable(parts, hashed, packed)
         return self._joined(parts) if parts else None
 
     def _reach(self, hashed: int, fresh: Mapping[bytes, Node]) -> tuple[list[Place], list[Place]]:
         """Return the tables that may have a key, the oldest first, and the indexes to read."""
-        tables, missing, known = list[Place](), list[Place](), self._indexes.get
+        tables, missing, known = list[Place](), list[Place](), self._pages.known.get
         for height, number, node in self._tops:
             while (name := node.name_for(hashed)) is not None:
                 if not height:
@@ -310,9 +290,6 @@ class SingleKeys:
                     break
                 height, node = height - 1, below
         return tables, missing
-
-    def _keys(self, places: Sequence[Place]) -> list[str]:
-        return keys_of(self._layout.window, places)
 
     def _parts(
         self, places: list[Place], found: list[Any], hashed: int, packed: bytes
@@ -400,10 +377,7 @@ def _take(parts: list[_Part], part: _Part) -> None:
 
 
 class Results:
-    """Computes the results of the windows of one key.
-
-    ``monoid`` computes results, and ``outputs`` converts them.
-    """
+    """Computes the results of one key's windows; ``outputs`` converts the results of ``monoid``."""
 
     def __init__(
         self, monoid: AbstractMonoid, outputs: AbstractMonoid, policies: Iterable[AbstractPolicy]
@@ -414,10 +388,7 @@ class Results:
         self._empty = result_of(outputs.results(empties(outputs, 1)), 0)
 
     def of(self, events: Events, moment: int | None) -> list[Any]:
-        """Return the result of each window at a moment, by default that of the newest event.
-
-        Raises NotSimple for an earlier moment.
-        """
+        """Return each window's result, by default at the newest event. Raises NotSimple."""
         count, times = events.count, events.times
         newest = times[-1] if times else 0
         if moment is None:
@@ -474,11 +445,7 @@ def _folds(
 
 
 def _frame_of(policy: AbstractPolicy) -> Callable[[list[int], int, int], tuple[int, int]]:
-    """Return a function that finds where the frame of a moment starts and ends.
-
-    It takes the times of the events, their number and the moment, and returns the places of the
-    first event and behind the last one.
-    """
+    """Return what finds a frame's start and stop, from a key's times, their number and a moment."""
     front, rows, delay = _front_of(policy), policy.end.rows, policy.end.delay
 
     def frame(times: list[int], count: int, moment: int) -> tuple[int, int]:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from mta.errors import CorruptSnapshot, InvalidTime, SnapshotMismatch, UnsupportedOperation
+from mta.errors import CorruptSnapshot, SnapshotMismatch, UnsupportedOperation
 from mta.evaluators.amortized_mta import AmortizedMTA, LogMTA
 from mta.evaluators.coverage import Incomplete
 from mta.evaluators.fiba import FiBA
@@ -29,8 +28,8 @@ from mta.keyed.keys import Keys
 from mta.keyed.kind import Kind
 from mta.keyed.lsm import LSMTree
 from mta.keyed.moments import Answers, answers
-from mta.keyed.snapshot import UnreadSnapshot
-from mta.keyed.standalone import AnyWindow, current, given_back, open_window
+from mta.keyed.snapshot import Counts, UnreadSnapshot
+from mta.keyed.standalone import AnyWindow, given_back, open_window
 from mta.keyed.table import EXPIRED, STANDALONE, Table
 from mta.logs.base import EventLog
 from mta.logs.finger_tree.log import FingerTreeLog
@@ -42,7 +41,7 @@ from mta.pages import Snapshot
 from mta.published.pages import ReadOnlyPages, Steps
 from mta.published.single import IndexedPages, Indexes, NotSimple, Results, SingleKeys
 from mta.publishing.records import What
-from mta.windows.moments import result_at
+from mta.times import TimeUnit
 from mta.windows.settings import Settings
 from mta.windows.shared import SharedWindows
 from mta.windows.shared_snapshot import SharedSnapshot
@@ -57,17 +56,6 @@ AGGREGATORS: dict[str, type[EventLog]] = {
         SteadyMTA,
     )
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """The counts of a snapshot."""
-
-    keys: int
-    accepted: int
-    late: int
-    invalid: int
-    newest: int | None = None
 
 
 @dataclass(frozen=True)
@@ -104,33 +92,19 @@ class KeyedView:
             found.window, operation.store, found.changes,
         )  # fmt: skip
         self.kind.retention.read(found.earlier, found.earlier_asked)
-        self.monoid, self.store = operation.monoid, operation.store
+        self.monoid, self.timed = operation.monoid, found.timed
         self._layout = unread.layout(self.kind.reader.inputs)
         self.snapshot = unread.read(self._layout)
         self._pattern = open_window(self.kind)
         self._pages = IndexedPages(operation.store, self._layout, operation.indexes)
-        self._single = SingleKeys(
-            self._layout, self.snapshot.runs, self.snapshot.memtable, found.lateness is not None,
-            self._pages, operation.indexes,
-        )  # fmt: skip
+        self._single = SingleKeys(self.snapshot, self._pages)
         #: None where no key is looked up by itself.
         self._results: Results | None = None
         if self.kind.vectorized and self._single.is_simple:
             self._results = Results(self.kind.monoid, self.monoid, self.kind.policies.values())
 
-    @property
-    def key_kind(self) -> str | None:
-        """Return the type of the keys, None while there are no keys."""
-        return self.snapshot.kind
-
-    @property
-    def timed(self) -> bool:
-        """Return whether events have times."""
-        return self.kind.timed
-
     def counts(self) -> Counts:
-        counts = self.snapshot.counts
-        return Counts(counts.keys, counts.inserted, counts.late, counts.invalid)
+        return self.snapshot.counts
 
     def incomplete(self) -> list[Incomplete]:
         """Return the results that lack events since windows or aggregations were changed."""
@@ -159,22 +133,15 @@ class KeyedView:
             return None
 
     def results(self, keys: Keys, codes: np.ndarray, moments: np.ndarray | None) -> Answers:
-        """Return the result of each request, for one of the keys at a moment or its newest event.
-
-        Raises MissingPage, CorruptPage, and InvalidTime if events have no times.
-        """
+        """Return the result of each request. Raises MissingPage, CorruptPage, and InvalidTime."""
         found, expired = self.find(keys), self.snapshot.expired
         return answers(self.kind, self.monoid, found, keys, codes, moments, self.window, expired)
 
     def window(self, table: Table, place: int) -> AnyWindow:
-        """Return the standalone window of a key."""
         return self._pattern.restore_like(table.snapshot_of(place))
 
     def events(self, keys: Keys, newest: int | None) -> tuple[Any, np.ndarray | None]:
-        """Return the retained events of one key and their times, None if there are no times.
-
-        If the key has a standalone window, only the ``newest`` events are returned.
-        """
+        """Return the retained events of a key and their times; if standalone, the newest ones."""
         table, reader = self.find(keys), self.kind.reader
         if not len(table) or table.marks[0] == EXPIRED:
             none = np.zeros(0, "<i8") if self.timed else None
@@ -195,7 +162,7 @@ class WindowView:
                 f"the windows use the aggregator {what.aggregator!r}, but this release knows only "
                 f"{sorted(AGGREGATORS)}: read them with the release that publishes them"
             )
-        self.policies, self._lock = operation.policies, threading.Lock()
+        self._lock = threading.Lock()
         try:
             self._window = _restored(operation, snapshot, aggregator)
         except WindowStoreError:
@@ -209,29 +176,17 @@ class WindowView:
     def counts(self) -> Counts:
         with self._lock:
             intake, structure = self._window.engine.intake, self._window.engine.structure()
-            return Counts(
-                1, structure.back, intake.late_count, intake.invalid_count, intake.last_time
-            )
+            return Counts(1, 0, structure.back, intake.late_count, intake.invalid_count)
 
     def incomplete(self) -> list[Incomplete]:
         with self._lock:
             return list(self._window.coverage().incomplete)
 
-    def result(self, moment: int | None) -> tuple[dict[str, Any], bool]:
-        """Return the result of each window, and whether some events are no longer retained."""
-        found, gone = {}, False
+    def query(self, at: Any, partial: bool, unit: TimeUnit | None) -> Mapping[str, Any]:
+        """Return the result of each window, or its results at many moments."""
         with self._lock:
-            window = self._window
-            if moment is not None and not window.engine.timed:
-                raise InvalidTime("these windows have no times: leave out at=")
-            for name, policy in self.policies.items():
-                if moment is None:
-                    found[name] = current(window, name)
-                else:
-                    now = partial(current, window, name)
-                    found[name], misses = result_at(window.engine, policy, moment, now)
-                    gone |= misses
-        return found, gone
+            found = self._window.query(at=at, partial=partial, time_unit=unit)
+        return found if isinstance(self._window, SharedWindows) else {"": found}
 
     def events(self, newest: int | None) -> tuple[Any, np.ndarray | None]:
         """Return the retained events and their times."""
@@ -263,11 +218,7 @@ def _require_same(operation: Operation, found: Mapping[str, bytes]) -> None:
 
 
 def events_of(window: AnyWindow, newest: int | None) -> tuple[Any, np.ndarray | None]:
-    """Return the newest retained events, oldest first, and their times; reads their pages.
-
-    Raises UnsupportedOperation if the aggregator does not keep the order of events (FlatFAT,
-    Reactive Aggregator).
-    """
+    """Return the newest retained events, and their times. Raises UnsupportedOperation."""
     structure: Any = window.engine.structure()
     events: Any = structure.remembered()
     monoid = window.engine.monoid

@@ -112,9 +112,8 @@ class BatchPublisher:
         else:
             first, buckets = 0, []
         if first < batch:
-            few = batch - first <= _FEW and bool(buckets)
-            read = self._read(store, source, first, batch - 1) if few else {}
-            written |= read if few else self._listed(store, source, first, batch - 1)
+            read = self._read if buckets and batch - first <= _FEW else self._listed
+            written |= read(store, source, first, batch - 1)
         if not buckets:
             buckets = self._first(before, any(number == 0 for number, _ in written))
         for (number, bucket), digest in sorted(written.items()):
@@ -141,17 +140,12 @@ class BatchPublisher:
         return head
 
     def _first(self, before: Head | None, is_whole: bool) -> list[Bucket]:
-        """The buckets of a query that publishes for the first time.
-
-        ``is_whole`` says that it has published since its first batch: then a bucket without a
-        snapshot has no keys, or what its start has.
-        """
-        if self._start is not None:
-            carried = before is not None and before.source == self._start
-            if carried and before is not None and len(before.buckets) == self.buckets:
-                return [None if b is None else [(0, d) for _, d in b[:1]] for b in before.buckets]
+        """The first buckets of a query; if ``is_whole``, those without a snapshot have no keys."""
+        if self._start is None:
+            return [[] if is_whole else None for _ in range(self.buckets)]
+        if before is None or before.source != self._start or len(before.buckets) != self.buckets:
             return [None] * self.buckets
-        return [[] if is_whole else None for _ in range(self.buckets)]
+        return [None if b is None else [(0, d) for _, d in b[:1]] for b in before.buckets]
 
     def _read(self, store: PageStore, source: str, first: int, last: int) -> Written:
         """The records of some batches; a ``get_many`` per thousand."""

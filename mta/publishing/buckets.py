@@ -68,15 +68,15 @@ def reader_of(keys: Sequence[tuple[str, str]]) -> Callable[[Any], Any]:
 def _part(value: Any, name: str, kind: str, full: str) -> Any:
     """Return the value of a column in a key."""
     value = value.item() if isinstance(value, np.generic) else value
-    read = _READ.get(kind)
-    if read is None:
+    if kind not in _READ:
         raise UnsuitableKey(f"keys of the type {full} (column {name!r}) cannot be asked for")
+    read, expected = _READ[kind]
     try:
         return read(value, full)
     except (TypeError, ValueError, ArithmeticError) as error:
         raise UnsuitableKey(
             f"the key column {name!r} is of type {full}, so {value!r:.60} is no key: give "
-            f"{_EXPECTED[kind]}"
+            f"{expected}"
         ) from error
 
 
@@ -116,35 +116,21 @@ def _decimal(value: Any, kind: str) -> Decimal:
     return Decimal(value).quantize(Decimal(1).scaleb(-places), context=_ALL_DIGITS)
 
 
-_INTEGERS = ("tinyint", "smallint", "int", "bigint")
 #: How values are read, by the types of their columns, and what may be given.
-_READ: dict[str, Callable[[Any, str], Any]] = {
-    **dict.fromkeys(_INTEGERS, _whole),
-    **dict.fromkeys(("float", "double"), _number),
-    **dict.fromkeys(("timestamp", "timestamp_ntz"), _moment),
-    "boolean": _of(bool),
-    "date": _of(date),
-    "decimal": _decimal,
-    "string": _of(str),
-    "binary": _of(bytes),
-}
-_EXPECTED = {
-    **dict.fromkeys(_INTEGERS, "a whole number"),
-    **dict.fromkeys(("float", "double"), "a number"),
-    **dict.fromkeys(("timestamp", "timestamp_ntz"), "a datetime"),
-    "boolean": "True or False",
-    "date": "a date",
-    "decimal": "a Decimal",
-    "string": "text",
-    "binary": "bytes",
+_READ: dict[str, tuple[Callable[[Any, str], Any], str]] = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), (_whole, "a whole number")),
+    **dict.fromkeys(("float", "double"), (_number, "a number")),
+    **dict.fromkeys(("timestamp", "timestamp_ntz"), (_moment, "a datetime")),
+    "boolean": (_of(bool), "True or False"),
+    "date": (_of(date), "a date"),
+    "decimal": (_decimal, "a Decimal"),
+    "string": (_of(str), "text"),
+    "binary": (_of(bytes), "bytes"),
 }
 
 
 def bucket_of(keys: Sequence[tuple[str, str]], buckets: int) -> Callable[[Any], int]:
-    """Return what finds the bucket of a key, for columns as name and type.
-
-    Raises UnsuitableKey for a type.
-    """
+    """Return what finds the bucket of a key, for columns as name and type. Raises UnsuitableKey."""
     hashed = hasher_of([f"{name} {kind}" for name, kind in keys])
     return lambda key: hashed(key) % buckets
 

@@ -86,7 +86,6 @@ class What:
     aggregator: str
 
     def dump(self) -> list[Any]:
-        """As plain data."""
         windows = [[name, known.dump(each)] for name, each in self.windows]
         late = [self.lateness, self.on_duplicate, self.aggregator]
         return [self.shape, known.dump(self.monoid), windows, self.keys, self.on, late]
@@ -104,7 +103,6 @@ class Head:
     buckets: list[Bucket]
 
     def encode(self) -> bytes:
-        """The head as bytes."""
         fields = [self.name, self.source, self.batch, self.time, self.what.dump(), self.buckets]
         return seal(MAGIC, VERSION, fields)
 
@@ -183,7 +181,8 @@ def _head(values: list[Any]) -> Head:
             head_key(name)
             if not (0 <= batch < _FAR and 0 <= time < _LAST and 1 <= len(buckets) <= MAX_BUCKETS):
                 raise corrupt("its numbers are invalid")
-            head = Head(name, source, batch, time, _what(what), [_bucket(b) for b in buckets])
+            found: list[Bucket] = [None if b is None else [*map(_snapshot, b)] for b in buckets]
+            head = Head(name, source, batch, time, _what(what), found)
             if head.what.shape != "keys" and not (len(buckets) == 1 and head.buckets[0]):
                 raise corrupt("windows without keys have one snapshot")
             if head.what.shape == "keys" and not head.what.keys and len(buckets) > 1:
@@ -225,10 +224,6 @@ def _pair(entry: Any) -> tuple[str, str]:
         case [str(name), str(kind)]:
             return name, kind
     raise corrupt("a column has the wrong types")
-
-
-def _bucket(entry: Any) -> Bucket:
-    return None if entry is None else [_snapshot(each) for each in entry]
 
 
 def _snapshot(entry: Any) -> tuple[int, bytes]:

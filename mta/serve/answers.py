@@ -24,19 +24,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mta.errors import (
-    CorruptPage,
-    CorruptSnapshot,
-    EventsGone,
-    InvalidTime,
-    MissingPage,
-    NotPublished,
-    SnapshotMismatch,
-    StoreUnavailable,
-    UnsuitableKey,
-    UnsupportedOperation,
-    WindowStoreError,
-)
+from mta import errors
 
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -45,7 +33,6 @@ ONLY = "value"
 _OPTIONS = (
     orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
 )
-_NATIVE = "?iufM"
 
 
 def named(results: Any) -> Mapping[str, Any]:
@@ -74,15 +61,6 @@ def to_json(content: Any) -> bytes:
         return orjson.dumps(content, _plain, _OPTIONS)
     except TypeError:  # numbers that are too long, or keys of unknown types
         return orjson.dumps(_widened(content), _plain, _OPTIONS)
-
-
-def column(values: Any) -> Any:
-    """Return a column as ``to_json`` accepts it."""
-    array = np.asarray(values)
-    if array.dtype.kind in _NATIVE:
-        native = array.astype(array.dtype.newbyteorder("="), copy=False)
-        return np.ascontiguousarray(native)
-    return array.tolist()
 
 
 def arrow_response(columns: Mapping[str, Any]) -> Response:
@@ -119,8 +97,9 @@ def _plain(value: Any) -> Any:
         return value / np.timedelta64(1, "s")
     if isinstance(value, (set, frozenset)):
         return sorted(value, key=repr)
-    if isinstance(value, np.ndarray):
-        return value.tolist()
+    if isinstance(value, np.ndarray):  # that orjson cannot read as it is
+        native = value.astype(value.dtype.newbyteorder("="), order="C", copy=False)
+        return native if native is not value else value.tolist()
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"a result is a {type(value).__name__}, which JSON cannot represent")
@@ -133,6 +112,8 @@ def _widened(value: Any) -> Any:
             key if isinstance(key, (str, int, float)) else str(_widened(key)): _widened(each)
             for key, each in value.items()
         }
+    if isinstance(value, np.ndarray):
+        return _widened(value.tolist())
     if isinstance(value, (list, tuple)):
         return [_widened(each) for each in value]
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
@@ -168,8 +149,20 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "TimeLimitReached": (503, "The answer took too long"),
     "Overloaded": (503, "Too many requests are waiting"),
 }
-#: Errors whose text is only about the request.
-_OF_REQUEST = (UnsuitableKey, InvalidTime)
+#: What a client reads about errors, by default their text, and the headers of the answers.
+_ADVICE: dict[type[Exception], tuple[str, dict[str, str]]] = {
+    errors.UnsuitableKey: ("", {}),
+    errors.InvalidTime: ("", {}),
+    errors.StoreUnavailable: ("Retry in a second.", {"retry_after": "1"}),
+    errors.EventsGone: ("Request a later moment, or partial=true for the retained events.", {}),
+    errors.UnsupportedOperation: (
+        "They have results only at their newest event, or do not keep the order of events.", {}
+    ),
+    errors.NotPublished: ("Retry when the job has published the windows.", {"retry_after": "5"}),
+}  # fmt: skip
+_UNREADABLE = (
+    errors.MissingPage, errors.CorruptPage, errors.CorruptSnapshot, errors.SnapshotMismatch
+)  # fmt: skip
 
 
 class Problem(Exception):
@@ -181,25 +174,15 @@ class Problem(Exception):
         self.headers = {key.replace("_", "-"): value for key, value in headers.items()}
 
     def response(self) -> Response:
-        """Return the problem as an answer."""
-        return Response(
-            orjson.dumps(as_json(self.name, self.detail)),
-            PROBLEMS[self.name][0],
-            self.headers,
-            PROBLEM_JSON,
-        )
-
-
-def as_json(name: str, detail: str) -> Mapping[str, Any]:
-    """Return the body of a problem."""
-    status, title = PROBLEMS[name]
-    return {
-        "type": f"urn:mta-windows:problem:{name}",
-        "name": name,
-        "title": title,
-        "status": status,
-        "detail": detail,
-    }
+        status, title = PROBLEMS[self.name]
+        body = {
+            "type": f"urn:mta-windows:problem:{self.name}",
+            "name": self.name,
+            "title": title,
+            "status": status,
+            "detail": self.detail,
+        }
+        return Response(orjson.dumps(body), status, self.headers, PROBLEM_JSON)
 
 
 def problem_of(error: Exception) -> Problem:
@@ -211,27 +194,13 @@ def problem_of(error: Exception) -> Problem:
             allowed = (error.headers or {})["Allow"]
             return Problem("MethodNotAllowed", f"The path supports {allowed}.", allow=allowed)
         return Problem("NotFound", "The paths are described at /docs.")
-    if isinstance(error, _OF_REQUEST):
-        name = next(kind.__name__ for kind in _OF_REQUEST if isinstance(error, kind))
-        return Problem(name, str(error))
-    if isinstance(error, StoreUnavailable):
-        logger.warning("the store does not answer: %s", error)
-        return Problem("StoreUnavailable", "Retry in a second.", retry_after="1")
-    if isinstance(error, EventsGone):
-        return Problem(
-            "EventsGone", "Request a later moment, or partial=true for the retained events."
-        )
-    if isinstance(error, UnsupportedOperation):
-        return Problem(
-            "UnsupportedOperation",
-            "They have results only at their newest event, or do not keep the order of events.",
-        )
-    if isinstance(error, NotPublished):
-        return Problem(
-            "NotPublished", "Retry when the job has published the windows.", retry_after="5"
-        )
-    if isinstance(error, (MissingPage, CorruptPage, CorruptSnapshot, SnapshotMismatch)):
+    for kind, (advice, headers) in _ADVICE.items():
+        if isinstance(error, kind):
+            if kind is errors.StoreUnavailable:
+                logger.warning("the store does not answer: %s", error)
+            return Problem(kind.__name__, advice or str(error), **headers)
+    if isinstance(error, _UNREADABLE):
         logger.error("%s: %s", type(error).__name__, error)
         return Problem("WindowsUnreadable", "The server's log has the cause.")
-    logger.error("a request failed", exc_info=not isinstance(error, WindowStoreError) or error)
+    logger.error("a request failed", exc_info=error)
     return Problem("InternalError", "The server's log has the cause.")

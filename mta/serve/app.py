@@ -11,27 +11,17 @@ from string import Template
 from typing import Any
 
 import xxhash
-from starlette.convertors import Convertor, register_url_convertor
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
-from mta.serve.answers import ARROW, JSON, arrow_response, column, form_of, json_response
+from mta.serve.answers import ARROW, JSON, arrow_response, form_of, json_response
 from mta.serve.guard import Guard
 from mta.serve.metrics import Metrics
 from mta.serve.openapi import document
-from mta.serve.requests import (
-    DEFAULT_EVENTS,
-    MAX_EVENTS,
-    body_of,
-    flag_of,
-    key_of,
-    limit_of,
-    moment_of,
-    parameters,
-    query_of,
-)
+from mta.serve.requests import body_of, flag_of, key_of, limit_of, moment_of, parameters, query_of
 from mta.serve.service import Service
 from mta.serve.settings import Settings
 
@@ -42,16 +32,10 @@ _SWITCH_SECONDS = 0.0005
 WINDOWS, EVENTS = "/v1/windows/", "/v1/events/"
 
 
-class _Key(Convertor[str]):
+class _Key(PathConvertor):
     """The whole end of a path, including slashes and line ends."""
 
     regex = r"[\s\S]*"
-
-    def convert(self, value: str) -> str:
-        return value
-
-    def to_string(self, value: str) -> str:
-        return value
 
 
 register_url_convertor("key", _Key())
@@ -69,7 +53,7 @@ class Paths:
         given = parameters(request, "at", "partial")
         key = key_of(request, WINDOWS, service.keys)
         at = None if "at" not in given else moment_of(given["at"])
-        partial = flag_of(given.get("partial"), "partial")
+        partial = flag_of(given.get("partial"))
         form = form_of(request, JSON, ARROW)
         self._metrics.count_keys(1)
         values = await service.one(key, at, partial)
@@ -78,7 +62,6 @@ class Paths:
         return json_response({"key": service.keys.to_json(key), "at": at, "values": values})
 
     async def query(self, request: Request) -> Response:
-        """``POST /v1/query``."""
         service, settings = self._service, self._service.settings
         parameters(request)
         form = form_of(request, JSON, ARROW)
@@ -88,52 +71,44 @@ class Paths:
         columns = await service.run(service.many, *query)
         if form == ARROW:
             return arrow_response(columns)
-        lists = {name: column(values) for name, values in columns.items()}
-        return json_response({"rows": query.rows, "columns": lists})
+        return json_response({"rows": query.rows, "columns": columns})
 
     async def events(self, request: Request) -> Response:
         """``GET /v1/events/{key}?limit=``; windows without keys have no key in the path."""
         service = self._service
-        limit = limit_of(parameters(request, "limit").get("limit"), DEFAULT_EVENTS, MAX_EVENTS)
+        limit = limit_of(parameters(request, "limit").get("limit"))
         key = key_of(request, EVENTS, service.keys)
         form = form_of(request, JSON, ARROW)
         times, columns = await service.run(service.events, key, limit)
         if form == ARROW:
             return arrow_response(columns if times is None else {"time": times, **columns})
-        lists = {name: column(values) for name, values in columns.items()}
         shown = service.keys.to_json(key)
-        return json_response({"key": shown, "times": times, "columns": lists})
+        return json_response({"key": shown, "times": times, "columns": columns})
 
     async def status(self, request: Request) -> Response:
-        """``GET /v1/status``."""
         parameters(request)
         form_of(request, JSON)
         return json_response(await self._service.run(self._service.status))
 
     async def history(self, request: Request) -> Response:
-        """``GET /v1/history``."""
         parameters(request)
         form_of(request, JSON)
         return json_response(self._service.history())
 
     async def metrics(self, request: Request) -> Response:
-        """``GET /metrics``."""
         text = await self._service.run(self._metrics.text)
         headers = {"cache-control": "no-store"}
         return Response(text, headers=headers, media_type="text/plain; version=0.0.4")
 
     async def health(self, request: Request) -> Response:
-        """``GET /healthz``."""
         form_of(request, JSON)
         return json_response({"status": "ok"})
 
     async def openapi(self, request: Request) -> Response:
-        """``GET /openapi.json``."""
         service = self._service
         return json_response(document(service.settings, service.keys, service.columns()))
 
     def routes(self) -> list[Route]:
-        """Return the routes of the API."""
         return [
             Route(f"{WINDOWS}{{key:key}}", self.window, methods=["GET"]),
             Route(WINDOWS.rstrip("/"), self.window, methods=["GET"]),

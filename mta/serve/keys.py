@@ -99,6 +99,10 @@ def _seconds(text: str) -> timedelta:
     return int(micros) * _MICRO
 
 
+def _digits(length: timedelta) -> str:
+    return f"{Decimal(length // _MICRO) / 1_000_000:f}"
+
+
 def _any(text: str) -> Any:
     """Return a number, true, false or quoted text as JSON reads it; other text as it is."""
     try:
@@ -122,7 +126,7 @@ _TYPES: dict[str, _Type] = {
     "time": _Type(time.fromisoformat, time.isoformat, example="12:30:00"),
     "datetime": _Type(_moment(False), datetime.isoformat, example="2026-01-31T12:30:00"),
     ZONED: _Type(_moment(True), datetime.isoformat, example="2026-01-31T12:30:00Z"),
-    "duration": _Type(_seconds, lambda length: _digits(length), example="1.5"),
+    "duration": _Type(_seconds, _digits, example="1.5"),
     "decimal": _Type(_decimal, lambda value: f"{value:f}", example="12.50"),
     ANY: _Type(_any, lambda value: value, (str, int, float, bool), "meter-7"),
     "uuid": _Type(UUID, str, example="123e4567-e89b-12d3-a456-426614174000"),
@@ -140,10 +144,6 @@ def _type_of(kind: str) -> _Type:
     """Return the type of a column; an unknown type becomes text, which the reader refuses."""
     kind = kind.partition("(")[0]
     return _TYPES.get(_SPARK.get(kind, kind), _TYPES["text"])
-
-
-def _digits(length: timedelta) -> str:
-    return f"{Decimal(length // _MICRO) / 1_000_000:f}"
 
 
 class KeyForm:
@@ -168,7 +168,7 @@ class KeyForm:
     def of_path(self, raw: str) -> Any:
         """Return the key in the last, still quoted part of a path. Raises UnsuitableKey."""
         if not self.columns:
-            raise _no_keys()
+            raise UnsuitableKey("these windows have no keys: request /v1/windows")
         try:
             texts = raw.split(",") if self.is_array else [raw]
             parts = [unquote_to_bytes(text).decode() for text in texts]
@@ -179,8 +179,6 @@ class KeyForm:
 
     def of_json(self, value: Any) -> Any:
         """Return the key for a JSON value. Raises UnsuitableKey."""
-        if not self.columns:
-            raise _no_keys()
         if not self.is_array:
             return self._part(0, self._type(0), value)
         if not isinstance(value, list):
@@ -188,7 +186,6 @@ class KeyForm:
         return tuple(self._part(*each) for each in self._numbered(value))
 
     def to_json(self, key: Any) -> Any:
-        """Return the JSON value of a key."""
         if not self.columns:
             return None
         if self.is_array:
@@ -196,7 +193,6 @@ class KeyForm:
         return self._type(0).write(key)
 
     def schema(self) -> dict[str, Any]:
-        """Return the OpenAPI schema of a key in JSON."""
         if not self.columns:
             return {"type": "null"}
         if self._types is None:
@@ -213,12 +209,10 @@ class KeyForm:
 
     @property
     def example(self) -> str:
-        """Return an example of a key in a path."""
         return "north,7" if self._types is None else ",".join(each.example for each in self._types)
 
     @property
     def described(self) -> str:
-        """Return the names and types of the columns as text."""
         return ", ".join(f"{name} ({kind})" for name, kind in self.columns)
 
     def _type(self, at: int) -> _Type:
@@ -252,7 +246,3 @@ class KeyForm:
             f"{value!r:.60} is not a valid {name}, which has the type {type_}: write it like "
             f"{kind.example}"
         )
-
-
-def _no_keys() -> UnsuitableKey:
-    return UnsuitableKey("these windows have no keys: request /v1/windows")

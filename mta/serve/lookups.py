@@ -85,18 +85,13 @@ class Lookups:
         """Read the wanted pages, and afterwards those that are wanted by then."""
         # The requests of the others timed out.
         while wanted := [each for each in self._wanted if not each[1].done()]:
-            self._wanted, error = [], None
+            self._wanted, answer = [], None
             try:
                 await self._reader.fetch({name for pages, _ in wanted for name in pages})
-            except Exception as raised:
-                error = raised
+            except Exception as error:
+                answer = error
             for _, waiting in wanted:
-                if waiting.done():  # the request timed out
-                    continue
-                if error is None:
-                    waiting.set_result(None)
-                else:
-                    waiting.set_exception(error)
+                _settle(waiting, answer)
             await asyncio.sleep(0)  # the requests that go on may want more
         self._wanted, self._fetcher = [], None
 
@@ -117,12 +112,7 @@ class Lookups:
             requests = self._waiting.pop(kind)
             answers = await loop.run_in_executor(self._thread, self._answers, requests, *kind)
             for request, answer in zip(requests, answers, strict=True):
-                if request.future.done():  # the request timed out
-                    continue
-                if isinstance(answer, Exception):
-                    request.future.set_exception(answer)
-                else:
-                    request.future.set_result(answer)
+                _settle(request.future, answer)
         self._task = None
 
     def _answers(
@@ -157,3 +147,13 @@ class Lookups:
         if self._fetcher is not None:
             await self._fetcher
         await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
+
+
+def _settle(future: asyncio.Future[Any], answer: Any) -> None:
+    """Give a request its answer, or an error, unless the request has timed out."""
+    if future.done():
+        return
+    if isinstance(answer, Exception):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)

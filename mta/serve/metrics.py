@@ -59,7 +59,6 @@ class Metrics:
         self._seconds_of(path).observe(seconds)
 
     def count_keys(self, keys: int) -> None:
-        """Count the keys of a request."""
         self._keys.inc(keys)
 
     def text(self) -> bytes:
@@ -70,10 +69,6 @@ class Metrics:
 class _Windows(Collector):
     def __init__(self, gauges: Callable[[], Mapping[str, float]]) -> None:
         self._gauges = gauges
-
-    def describe(self) -> Iterable[Metric]:
-        """Return nothing, so that no gauge is read before it is requested."""
-        return []
 
     def collect(self) -> Iterable[Metric]:
         for name, value in self._gauges().items():

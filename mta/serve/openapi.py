@@ -92,7 +92,6 @@ def _parameters(keys: KeyForm) -> list[dict[str, Any]]:
 
 
 def _query(settings: Settings, keys: KeyForm) -> dict[str, Any]:
-    """Return the schema of the body of a query."""
     moment = {"type": ["string", "number"], "description": MOMENTS}
     many = {"minItems": 1, "maxItems": settings.max_keys}
     moments = {"type": "array", "items": moment, **many}

@@ -85,12 +85,12 @@ def _in_utc(value: datetime) -> datetime:
         raise InvalidTime(f"{value.isoformat()} is out of range: {MOMENTS}") from None
 
 
-def limit_of(text: str | None, default: int, most: int) -> int:
-    """Return an integer from 1 to ``most``. Raises Problem."""
+def limit_of(text: str | None) -> int:
+    """Return how many events an answer may have. Raises Problem."""
     if text is None:
-        return default
-    if not re.fullmatch(r"[0-9]{1,9}", text) or not 1 <= int(text) <= most:
-        raise Problem("InvalidRequest", f"limit must be a whole number from 1 to {most}.")
+        return DEFAULT_EVENTS
+    if not re.fullmatch(r"[0-9]{1,9}", text) or not 1 <= int(text) <= MAX_EVENTS:
+        raise Problem("InvalidRequest", f"limit must be a whole number from 1 to {MAX_EVENTS}.")
     return int(text)
 
 
@@ -141,7 +141,6 @@ class Query(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Return the number of requested results."""
         return len(self.at) if self.keys is None else len(self.keys)
 
 
@@ -173,8 +172,8 @@ def query_of(body: Mapping[str, Any], form: KeyForm, max_keys: int) -> Query:
     return Query([form.of_json(key) for key in keys or []] or None, moments, partial)
 
 
-def flag_of(text: str | None, name: str) -> bool:
-    """Return a flag in the query string. Raises Problem."""
-    if text not in (None, "true", "false"):
-        raise Problem("InvalidRequest", f"{name} must be true or false.")
-    return text == "true"
+def flag_of(partial: str | None) -> bool:
+    """Return the flag "partial" in the query string. Raises Problem."""
+    if partial not in (None, "true", "false"):
+        raise Problem("InvalidRequest", "partial must be true or false.")
+    return partial == "true"

@@ -77,11 +77,7 @@ class Service:
 
     def many(self, keys: list[Any] | None, at: Any, partial: bool) -> Mapping[str, Any]:
         """Return the results of keys, or of windows without keys at some moments, as columns."""
-        reader = self._reader
-        if keys is not None or not isinstance(at, np.ndarray):
-            return named(reader.query(keys, at, partial=partial))
-        rows = [named(reader.query(None, moment, partial=partial)) for moment in at]
-        return {name: [row[name] for row in rows] for name in rows[0]}
+        return named(self._reader.query(keys, at, partial=partial))
 
     async def run(self, call: Callable[..., T], *arguments: Any) -> T:
         """Return the result of a call that may wait for the store."""
@@ -125,16 +121,13 @@ class Service:
         }
 
     def columns(self) -> list[str]:
-        """Return the names of the results."""
         return [name or ONLY for name in self._reader.status().columns]
 
     def history(self) -> dict[str, list[float]]:
-        """Return the samples as columns."""
         columns = zip(*self._samples, strict=True) if self._samples else [()] * (len(SAMPLED) + 1)
         return {name: [*column] for name, column in zip(("at", *SAMPLED), columns, strict=True)}
 
     def gauges(self) -> dict[str, float]:
-        """Return the status as numbers."""
         found = self._reader.status()
         return {
             "batch": found.batch,

@@ -1,28 +1,17 @@
 """Triggers: at which moments a window gives a result.
 
-| trigger | a result is due |
-|---|---|
-| ``EveryCount(k)`` | after the k-th event, the 2k-th, ... since the beginning |
-| ``EveryPeriod("1 minute")`` | at every whole minute since 1970 (a *boundary*) |
-| ``EveryPeriod("1 day", offset="9h30m", zone="Europe/Berlin")`` | each day at 09:30 in Berlin |
-| ``OnDemand()`` | never; only ``query`` and ``flush`` return results |
-
-The result at boundary B covers the events with ``time <= B``. An event exactly at B belongs to it,
-because a ``TimeWindow`` at time B includes the times B - size < t <= B. The result is due when the
-first event later than B arrives: events arrive in order, so none that belongs to B is still
-missing.
+The moments of ``EveryPeriod`` are *boundaries*. The result at boundary B covers the events with
+``time <= B``. It is due when the first event later than B arrives: events arrive in order, so none
+that belongs to B is still missing.
 
 With boundaries 60 seconds apart and a window of 60 seconds:
 
     events       t = 10    60    61                               200
     due          -         -     60: {10, 60}                     120: {61}, 180: {}
 
-Nothing is due before the first event. In a gap between events, a time window empties as time
-passes. Each boundary in the gap gives a result until the window is empty, and the first boundary
-of the empty window gives the last one. So a gap costs about size / period results, however
-long it is. Windows that time does not empty (counts, bounds on values) do not change during a gap:
-only the first boundary after the last event gives a result. Only accepted events count, and only
-they advance the time.
+Nothing is due before the first event. In a gap between events, each boundary gives a result until
+the window is empty, and the first boundary of the empty window gives the last one. Windows that
+time does not empty give one result per gap. Only accepted events count and advance the time.
 """
 
 from __future__ import annotations
@@ -33,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mta.kernels.native import spread
 from mta.times import Duration, Zone, as_text, to_count, to_duration
 from stores.durations import UNITS
 
@@ -74,10 +64,9 @@ class Trigger(ABC):
         ``lifetime`` is the time after which a window without new events is empty, None if never.
         """
 
+    @abstractmethod
     def quiet(self, progress: Progress, micros: int | None) -> bool:
         """Return whether an event that arrives next makes nothing due."""
-        times = None if micros is None else np.array([micros], "<i8")
-        return not len(self.due(progress, times, 1, None).stops)
 
     def next_moment(self, progress: Progress) -> int:
         """Return the moment of a result that is requested now."""
@@ -230,9 +219,7 @@ class EveryPeriod(Trigger):
 
     def spread(self, counts: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the index of the event that makes each boundary due, and the boundary."""
-        each = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        moments = self.moment(np.repeat(first, counts) + each)
-        return np.repeat(np.arange(len(counts)), counts), moments
+        return np.repeat(np.arange(len(counts)), counts), self.moment(spread(first, counts))
 
     def quiet(self, progress: Progress, micros: int | None) -> bool:
         assert micros is not None

@@ -7,13 +7,6 @@ time of the boundary (or with the number of the slice). That window is an ordina
 whose inputs are partials (``Prelifted``). Its pages, snapshots and evictions work as in other
 windows, with one row per slide instead of one row per event.
 
-    >>> from mta import Max, TimeWindow
-    >>> window = SlicedWindow(Max(), TimeWindow("3 minutes"), slide="1 minute", name="demo")
-    >>> window.extend([5.0, 1.0, 2.0, 3.0], [10, 70, 130, 250]).results.tolist()
-    [5.0, 5.0, 5.0, 2.0]
-
-With slide == size, the default, the window *tumbles*: it has one slice.
-
 Results are exact if no slice is ever cut. So the size must be a whole number of slides, results are
 due only at the ends of slices, the policy depends only on times or counts, and no event is late.
 Other windows are refused, with an error that says what to use instead.
@@ -180,8 +173,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
         self.monoid, self.policy = monoid, policy
         #: The partial of the open slice, once it has events.
         self._open, self._is_open = monoid.identity, False
-        self._begin(_SliceEngine(monoid, (policy, over), store, name, settings), trigger,
-                    policy.lifetime)  # fmt: skip
+        self._begin(_SliceEngine(monoid, (policy, over), store, name, settings), trigger)
 
     def _add(self, partial: Partial) -> None:
         self._open = self.monoid.combine(self._open, partial) if self._is_open else partial
@@ -343,7 +335,6 @@ def slices_of(
     if size % part:
         raise ValueError(
             f"the size of {policy!r} is not a multiple of the slide of {trigger!r}, so slices "
-            "would "
-            "be cut; choose a slide that divides it, or use TriggeredWindow"
+            "would be cut; choose a slide that divides it, or use TriggeredWindow"
         )
     return trigger, over

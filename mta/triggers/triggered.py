@@ -76,9 +76,8 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
     #: What a result aggregates.
     monoid: AbstractMonoid
 
-    def _begin(self, engine: WindowEngine, trigger: Trigger, lifetime: int | None) -> None:
-        self.engine, self.intake = engine, engine.intake
-        self.trigger, self._lifetime = trigger, lifetime
+    def _begin(self, engine: WindowEngine, trigger: Trigger) -> None:
+        self.engine, self.intake, self.trigger = engine, engine.intake, trigger
         if trigger.needs_times:
             self.intake.timed, self.intake.needed_by = True, trigger
         self.progress = Progress()
@@ -143,7 +142,8 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
             raise ValueError(f"with {trigger!r}, no result becomes due with time; use EveryPeriod")
         moment = trigger.last_boundary(to_time(time))
         # The same results as if an event arrived immediately after that time.
-        plan = trigger.due(self.progress, np.array([moment + 1], "<i8"), 1, self._lifetime)
+        lifetime = self.engine.policy.lifetime
+        plan = trigger.due(self.progress, np.array([moment + 1], "<i8"), 1, lifetime)
         due = self._follow(plan, (), None, 0)
         self.intake.advance(moment + 1)
         return due
@@ -168,7 +168,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
     def _run(self, rows: Rows, micros: np.ndarray | None, count: int) -> Due:
         if not count:
             return self._give(*self._nothing())
-        plan = self.trigger.due(self.progress, micros, count, self._lifetime)
+        plan = self.trigger.due(self.progress, micros, count, self.engine.policy.lifetime)
         return self._follow(plan, rows, micros, count)
 
     def _follow(self, plan: Plan, rows: Rows, micros: np.ndarray | None, count: int) -> Due:
@@ -324,7 +324,7 @@ class TriggeredWindow(ResultsWhenDue[Out]):
                 f"late events would change results that {trigger!r} has returned; choose "
                 "allowed_lateness=0, or OnDemand()"
             )
-        self._begin(window.engine, trigger, window.policy.lifetime)
+        self._begin(window.engine, trigger)
 
     @alone
     def query(self) -> Out:
@@ -414,7 +414,6 @@ class TriggeredSnapshot:
 
     @staticmethod
     def decode(data: bytes) -> TriggeredSnapshot:
-        """Decode bytes. Raises CorruptSnapshot if they are damaged or have an unknown format."""
         return unseal(data, MAGIC, VERSION, "one of a window with a trigger", _validated)
 
 
@@ -432,14 +431,11 @@ def read_rows(schema: Schema, columns: list[Payload], count: int) -> Rows:
 
 
 def _validated(values: list[Any]) -> TriggeredSnapshot:
-    """Return the fields as a snapshot. Raises CorruptSnapshot or TypeError for other fields."""
-    window, trigger, events, newest, given, held, part = values
-    if [type(value) for value in (window, trigger, held, part or [])] != [bytes, str, list, list]:
+    window, trigger, events, newest, given, (moments, columns), part = values
+    lists = moments, columns, part or []
+    if [type(value) for value in (window, trigger, *lists)] != [bytes, str, list, list, list]:
         raise corrupt("its fields have the wrong types")
     Snapshot.decode(window)
-    moments, columns = held
-    if not isinstance(moments, list) or not isinstance(columns, list):
-        raise corrupt("its results are no lists")
     progress = Progress(_number(events, _COUNTS), _time(newest), _time(given))
     moments = [_number(moment, _TIMES) for moment in moments]
     return TriggeredSnapshot(window, trigger, progress, moments, columns, part)

@@ -51,16 +51,7 @@ from mta.windows.intake import Intake, alone, busy, require_emit
 from mta.windows.moments import asked
 from mta.windows.native import NativeEvents, block_for
 from mta.windows.settings import Settings
-from mta.windows.single import (
-    SECOND,
-    UNIT,
-    UNKNOWN,
-    Ahead,
-    Asked,
-    Moved,
-    SingleEvents,
-    WindowAhead,
-)
+from mta.windows.single import SECOND, UNIT, UNKNOWN, Ahead, Asked, Moved, SingleEvents, WindowAhead
 from stores import PageStore, StoreLike, open_store
 
 _Log = TypeVar("_Log", bound=FingerTreeLog)
@@ -102,9 +93,9 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
         window._use(engine)
         return window
 
-    @abstractmethod
     def _use(self, engine: Any) -> None:
-        """Use an engine, for a new or restored window."""
+        self.engine, self.name, self.store = engine, engine.name, engine.store
+        self.monoid, self._single = engine.main, engine.single
 
     def insert(self, value: Any, time: Any = None) -> None:
         """Add an event, and evict events outside each frame. Amortized O(1) combines per window.
@@ -128,10 +119,6 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
         single.shown = shown
         if single.timed and micros > single.intake.newest:  # type: ignore[operator]
             single.intake.newest = micros
-
-    @abstractmethod
-    def stats(self) -> Any:
-        """Return sizes and counts. No store call."""
 
     @abstractmethod
     def _rows(self) -> list[tuple[str, Any]]:
@@ -187,10 +174,8 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
             partial: Whether to return the result of the remaining events if some were evicted.
         """
         start, stop = to_count(start, "a position"), to_count(stop, "a position")
-        engine = self.engine
-        return engine.lowered(
-            *fold_positions(engine.structure().remembered(), start, stop, partial)
-        )
+        events = self.engine.structure().remembered()
+        return self.engine.lowered(*fold_positions(events, start, stop, partial))
 
     @alone
     def checkpoint(self, wait: bool = True) -> bytes:
@@ -278,7 +263,6 @@ class Engine(Generic[Out]):
         self.busy = False
 
     def _intake(self) -> Intake:
-        """Create the intake, which reads and checks events."""
         paged: Literal["events"] | None = None if self.store is None else "events"
         return Intake(self.monoid, self.policy, self.main.name, self.settings, paged)
 
@@ -288,7 +272,7 @@ class Engine(Generic[Out]):
 
     def taken(self) -> int:
         """A number that grows with every accepted event. No store call."""
-        return self._structure.taken
+        return self.structure().taken
 
     # --- results --------------------------------------------------------------------------------
 
@@ -387,8 +371,9 @@ class Engine(Generic[Out]):
             raise
         except (CorruptPage, ValueError, TypeError) as error:
             raise corrupt(str(error)) from error
-        self.intake.newest = snapshot.last_time
-        self.intake.counts = snapshot.counts
+        intake = self.intake
+        intake.newest = snapshot.last_time
+        intake.late_count, intake.invalid_count, intake.ahead_count = snapshot.counts
         self.retain_snapshot()
 
     def restore_like(self, snapshot: Snapshot) -> Self:
@@ -418,9 +403,12 @@ class WindowEngine(Engine[Out]):
 
     def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
         super()._begin(name, leaf_arity, arity, like)
-        policy = self.policy
-        if policy.end != NEWEST:
-            _require_ranges(policy, self.settings.aggregator)
+        policy, aggregator = self.policy, self.settings.aggregator
+        if policy.end != NEWEST and not issubclass(aggregator, (AmortizedMTA, FiBA)):
+            raise ValueError(
+                f"{aggregator.name} folds up to the newest event, but {policy!r} ends before it: "
+                "leave aggregator= out"
+            )
         #: The moment of the last query after the newest event, if any since that event.
         self._moment: int | None = None
         self._view = WindowView(self._structure, [observer for observer, _, _ in policy.observers])
@@ -443,7 +431,6 @@ class WindowEngine(Engine[Out]):
         return SingleEvents(self, usual and any_time, paged, self._asked)
 
     def ahead(self, most: int) -> Ahead | None:
-        """Prefetch for single events; see ``single.Owner``."""
         (structure, length), policy, asked = self._placed(), self.policy, self._asked
         if self._moment is not None and policy.end != NEWEST:
             return None  # the window ends at a later moment than the newest event
@@ -468,7 +455,6 @@ class WindowEngine(Engine[Out]):
         return structure, structure.end_at(time) - structure.front
 
     def write_back(self, new: Events, moved: dict[str, Moved]) -> None:
-        """Add the events since ``ahead`` and evict those that left the window. No store call."""
         self._structure.sync(new, *moved[""])
 
     def _as_asked(self) -> Asked | None:
@@ -519,7 +505,6 @@ class WindowEngine(Engine[Out]):
         store: StoreLike,
         settings: Settings,
     ) -> Self:
-        """Return the engine that a snapshot describes; see ``Window.restore``."""
         state = Snapshot.decode(snapshot)
         engine = cls(monoid, policy, store, state.window, settings.of_snapshot(state))
         engine.restore(state, others=True)
@@ -532,7 +517,6 @@ class WindowEngine(Engine[Out]):
             self.pass_to(snapshot.last_time)
 
     def coverage(self) -> Coverage:
-        """Return the coverage of the window; see ``Window.coverage``."""
         structure, time = self.structure(), self.intake.last_time if self.timed else None
         late = self.settings.allowed_lateness or 0
         found = coverage_of(
@@ -560,7 +544,6 @@ class WindowEngine(Engine[Out]):
         self.intake.advance(micros)
 
     def extend(self, values: Any, times: Any, emit: Literal["all", "last"]) -> Any:
-        """Read a batch and add it; see ``Window.extend``."""
         require_emit(emit)
         rows, micros, count = self.intake.admit_batch(values, times)
         if emit == "all":
@@ -634,7 +617,6 @@ class WindowEngine(Engine[Out]):
         self.put_result(outs[0], at)
 
     def query(self, which: str = "", partial: bool = False) -> Out:
-        """Return the result of the window. 1 combine, none if nothing has changed."""
         del which, partial  # there is only one window
         found: Out = self.single.found("")
         if found is not UNKNOWN:
@@ -656,7 +638,6 @@ class WindowEngine(Engine[Out]):
         structure.evict_to(structure.front + number)
 
     def retract(self, time: Any) -> None:
-        """Remove an event by its time; see ``Window.retract``."""
         structure, micros = by_time(self.structure(), FiBA), to_time(time)
         row = structure.retract(micros)
         try:
@@ -706,15 +687,6 @@ def require_policy(policy: Any) -> None:
             f"{policy!r} includes all events at the time of the last event, and more of them "
             "may still come: use ties='peers' in rolling and batches, which have all events; leave "
             "ties= out here"
-        )
-
-
-def _require_ranges(policy: AbstractPolicy, aggregator: type[EventLog]) -> None:
-    """Raise ValueError if the aggregator cannot fold a range that ends before the newest event."""
-    if not issubclass(aggregator, (AmortizedMTA, FiBA)):
-        raise ValueError(
-            f"{aggregator.name} folds up to the newest event, but {policy!r} ends before it: leave "
-            "aggregator= out"
         )
 
 

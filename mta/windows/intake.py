@@ -9,19 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from time import time
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows, Schema
-from mta.errors import (
-    AheadEvent,
-    InvalidTime,
-    InvalidValue,
-    LateEvent,
-    NotPageable,
-    WindowBusy,
-)
+from mta.errors import AheadEvent, InvalidTime, InvalidValue, LateEvent, NotPageable, WindowBusy
 from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid, any_of
 from mta.monoids.product import Observed
@@ -32,27 +25,16 @@ _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")
 
 
-class _Serves(Protocol):
-    """An object whose engine serves one call at a time. Several objects may share an engine."""
-
-    @property
-    def engine(self) -> Any:
-        """The engine, which has an attribute ``busy``."""
-
-
-_Window = TypeVar("_Window", bound=_Serves)
-
-
 def alone(
-    method: Callable[Concatenate[_Window, _Args], _Result],
-) -> Callable[Concatenate[_Window, _Args], _Result]:
+    method: Callable[Concatenate[Any, _Args], _Result],
+) -> Callable[Concatenate[Any, _Args], _Result]:
     """Decorate a method of a window: it runs alone, with the warnings of numpy off.
 
-    A concurrent call raises WindowBusy and changes nothing.
+    A concurrent call raises WindowBusy and changes nothing. Windows may share an ``engine``.
     """
 
     @wraps(method)
-    def call(self: _Window, /, *args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
+    def call(self: Any, /, *args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
         engine = self.engine
         if engine.busy:
             raise busy()
@@ -201,10 +183,6 @@ class Intake:
         """How many events were dropped: late, invalid, and ahead of the clock."""
         return [self.late_count, self.invalid_count, self.ahead_count]
 
-    @counts.setter
-    def counts(self, counts: list[int]) -> None:
-        self.late_count, self.invalid_count, self.ahead_count = counts
-
     def admit(self, value: Any, time: Any) -> tuple[Row, int | None] | None:
         """Return one event as input row and microseconds, or None if it is dropped.
 
@@ -242,8 +220,7 @@ class Intake:
         return self._stamped(row, micros), micros
 
     def _require_none_needed(self) -> None:
-        if self.needed_by is not None:
-            by = self.needed_by
+        if (by := self.needed_by) is not None:
             name = by if isinstance(by, str) else repr(by)
             raise InvalidTime(f"{name} needs a time with every event")
 

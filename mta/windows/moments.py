@@ -17,7 +17,7 @@ from mta.errors import EventsGone, InvalidTime, UnsupportedOperation
 from mta.evaluators.ends import stop_of
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.windows import CountWindow, TimeFrame
-from mta.logs.base import Remembered
+from mta.logs.base import EventLog, Remembered
 from mta.logs.ranges import Positions
 from mta.monoids.base import AbstractMonoid, Out, Partial, as_output
 from mta.times import TimeUnit, are_many, clock, moments_of
@@ -28,13 +28,6 @@ UNKNOWN = -1
 FAR = 1 << 63
 
 
-class Structure(Protocol):
-    """The structure that stores the events of a window."""
-
-    def remembered(self) -> Remembered:
-        """Return the retained events."""
-
-
 class Engine(Protocol[Out]):
     """The interface of a window's engine for queries at moments."""
 
@@ -42,7 +35,7 @@ class Engine(Protocol[Out]):
     monoid: AbstractMonoid[Out]
     timed: bool
 
-    def structure(self) -> Structure:
+    def structure(self) -> EventLog:
         """Return the structure, after all pending changes."""
 
     def lowered(self, fold: Partial, count: int) -> Out:
@@ -103,11 +96,7 @@ def result_at(
 def _newest_result(
     engine: Engine[Out], policy: AbstractPolicy, moment: int, current: Callable[[], Any]
 ) -> Any:
-    """Return ``result_at`` of a policy that observes values: the window as of its newest event.
-
-    When enough time has passed to empty the window, as at the end of a session, return the result
-    of no events.
-    """
+    """Return ``result_at`` of a policy that observes values: as of its newest event, or empty."""
     newest, lifetime = engine.intake.last_time, policy.lifetime
     if isinstance(policy, Both) or (newest is not None and moment < newest):
         raise UnsupportedOperation(

@@ -49,18 +49,6 @@ _CHOICES = {
     "on_missing": get_args(OnMissing),
     "on_ahead": get_args(OnAhead),
 }
-#: The settings for which None means the default.
-_OPTIONAL = (
-    "arity",
-    "leaf_arity",
-    "aggregator",
-    "allowed_lateness",
-    "retain_for",
-    "page_bytes",
-    "max_ahead",
-    "clock",
-    "min_samples",
-)
 #: The names of these settings in errors, and their smallest and largest allowed values.
 _COUNTS = {
     "arity": ("an arity", 2, MAX_ARITY),
@@ -113,9 +101,12 @@ class Settings:
         ``allowed_lateness``, ``retain_for`` or an ``on_duplicate`` other than "append" needs it.
         Raises TypeError and ValueError, which say what is allowed.
         """
-        names = {each.name for each in fields(cls)}
-        left_out = {name for name in _OPTIONAL if arguments.get(name) is None}
-        given = {name: arguments[name] for name in arguments.keys() & (names - left_out)}
+        defaults = {each.name: each.default for each in fields(cls)} | {"aggregator": None}
+        given = {
+            name: arguments[name]
+            for name in arguments.keys() & defaults.keys()
+            if arguments[name] is not None or defaults[name] is not None
+        }
         for name, choices in _CHOICES.items():
             if name in given and given[name] not in choices:
                 raise ValueError(f"{name} is one of {choices}, not {given[name]!r}")
@@ -128,10 +119,9 @@ class Settings:
                 "with nulls='accept' NaN counts as a value, so min_samples cannot exclude it: "
                 "choose nulls='skip'"
             )
-        lateness = to_lateness(given.get("allowed_lateness", 0))
         needs_times = bool(given.keys() & {"allowed_lateness", "retain_for"})
         needs_times |= given.get("on_duplicate", "append") != "append"
-        for name in given.keys() & {"retain_for", "max_ahead"}:
+        for name in given.keys() & {"allowed_lateness", "retain_for", "max_ahead"}:
             given[name] = to_duration(given[name], name, least=0)
         if given.get("on_ahead", "raise") != "raise" and "max_ahead" not in given:
             raise ValueError("on_ahead= needs max_ahead=, how far ahead of the clock events may be")
@@ -143,7 +133,8 @@ class Settings:
                 f"{kind.name} takes events in order, and appends each: for allowed_lateness=, "
                 "retain_for= and on_duplicate= leave aggregator= out, or choose aggregator=FiBA"
             )
-        given |= {"aggregator": kind, "allowed_lateness": lateness if kind.by_time else None}
+        lateness = given.get("allowed_lateness", 0) if kind.by_time else None
+        given |= {"aggregator": kind, "allowed_lateness": lateness}
         return cls(**given)
 
     def aggregating(self, monoid: AbstractMonoid) -> AbstractMonoid:
@@ -191,8 +182,3 @@ def _require_retained(given: Mapping[str, Any]) -> None:
         raise ValueError(
             "retain must be at least 2: a snapshot is only safe once the next one is saved"
         )
-
-
-def to_lateness(allowed_lateness: Any) -> int:
-    """Return how late events may be, in microseconds. Raises TypeError and ValueError."""
-    return to_duration(allowed_lateness, "allowed_lateness", least=0)

@@ -1,11 +1,5 @@
 """Multiple windows over one stream: one structure in pages, with a front for each window.
 
-    >>> from mta import CountWindow, Max
-    >>> windows = SharedWindows(Max(), {"two": CountWindow(2), "four": CountWindow(4)}, name="demo")
-    >>> results = windows.extend([1.0, 5.0, 2.0, 3.0, 4.0])
-    >>> results["two"].tolist(), results["four"].tolist()
-    ([1.0, 5.0, 5.0, 3.0, 4.0], [1.0, 5.0, 5.0, 5.0, 5.0])
-
 Every event is written once, and retained as long as the longest window needs it. Each window reads
 the pages that its front passes (see ``cursor``). So four windows write the pages of one window, and
 each reads at most one page per leaf. You can query any range of the retained events, and add,
@@ -21,7 +15,6 @@ from typing import Any, Literal, Self, overload
 
 from mta.errors import InvariantViolation
 from mta.evaluators.coverage import Coverage
-from mta.evaluators.cursor import Cursor
 from mta.frames.base import AbstractPolicy
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import FingerTreeLog
@@ -131,10 +124,6 @@ class SharedWindows(EventsWindow[Out]):
         require_distinct(monoid, windows)
         timed = timed or any(policy.needs_times for policy in [*windows.values(), keep] if policy)
         self._use(SharedEngine(monoid, windows, store, name, checked, timed, keep))
-
-    def _use(self, engine: Any) -> None:
-        self.engine, self.name, self.store = engine, engine.name, engine.store
-        self.monoid, self._single = engine.main, engine.single
 
     def structure(self) -> LevelLog | FingerTreeLog:
         """Return the structure that stores the events, after all pending changes."""
@@ -358,13 +347,7 @@ class SharedWindows(EventsWindow[Out]):
         engine, structure, intake = self.engine, self.structure(), self.engine.intake
         with structure.preserving_state():
             sizes = {name: len(engine.looked_at(c)) for name, c in engine.cursors.items()}
-        return SharedStats(
-            sizes,
-            len(structure),
-            structure.back,
-            structure.height,
-            *intake.counts,
-        )
+        return SharedStats(sizes, len(structure), structure.back, structure.height, *intake.counts)
 
     def _rows(self) -> list[tuple[str, Any]]:
         stats = self.stats()
@@ -384,16 +367,14 @@ class SharedWindows(EventsWindow[Out]):
         """
         self.structure().check()
         with self.structure().preserving_state():
-            for name, cursor in self.engine.cursors.items():
-                self._check_window(name, self.engine.looked_at(cursor))
-
-    def _check_window(self, name: str, cursor: Cursor) -> None:
-        found = cursor.query()
-        if not self.structure().front <= cursor.front <= cursor.back:
-            raise InvariantViolation(f"window {name!r} begins before its retained events")
-        fold = Refold(self.engine.monoid, cursor.partials())
-        if not fold.agrees(found):
-            raise InvariantViolation(f"window {name!r} is {found!r} instead of {fold!r}")
+            for name, each in self.engine.cursors.items():
+                cursor = self.engine.looked_at(each)
+                found = cursor.query()
+                if not self.structure().front <= cursor.front <= cursor.back:
+                    raise InvariantViolation(f"window {name!r} begins before its retained events")
+                fold = Refold(self.engine.monoid, cursor.partials())
+                if not fold.agrees(found):
+                    raise InvariantViolation(f"window {name!r} is {found!r} instead of {fold!r}")
 
     def __repr__(self) -> str:
         what, where = f"{self.monoid!r} over {self.windows!r}", self.engine.where()

@@ -78,13 +78,8 @@ class SharedEngine(Engine[Out]):
         self.single = SingleEvents(self, usual, self.store is not None)
 
     def structure(self) -> LevelLog | FingerTreeLog:
-        """Return the structure, after all pending insertions."""
         self.single.write_back()
         return self._structure
-
-    def taken(self) -> int:
-        self.single.write_back()
-        return self._structure.taken
 
     @property
     def cursors(self) -> dict[str, Cursor]:
@@ -103,11 +98,8 @@ class SharedEngine(Engine[Out]):
         for name, front in fronts.items():
             if not (cursor := self.cursors[name]).ends_early:
                 cursor.place(front, self.structure().back)
-        structure = self.structure()
-        if (
-            isinstance(structure, FingerTreeLog)
-            and structure.newest_time() != self.intake.last_time
-        ):
+        structure, newest = self.structure(), self.intake.last_time
+        if isinstance(structure, FingerTreeLog) and structure.newest_time() != newest:
             self._fall_behind()  # the newest event was retracted
 
     def cursor(self, policy: AbstractPolicy) -> Cursor:
@@ -158,12 +150,7 @@ class SharedEngine(Engine[Out]):
         )
         return replace(found, events=len(cursor))
 
-    def query(
-        self,
-        which: str | AbstractPolicy | None,
-        partial: bool,
-    ) -> Any:
-        """Return the result of one window, of all, or of a policy; see ``SharedWindows.query``."""
+    def query(self, which: str | AbstractPolicy | None, partial: bool) -> Any:
         found = self.single.found(which)
         if found is not UNKNOWN:
             return found
@@ -183,7 +170,6 @@ class SharedEngine(Engine[Out]):
     def query_at(
         self, which: str | AbstractPolicy | None, partial: bool, at: Any, unit: TimeUnit | None
     ) -> Any:
-        """Return the results of ``query`` at a moment, or at each of many."""
         if which is None:
             return {name: self.query_at(name, partial, at, unit) for name in self.cursors}
         if isinstance(which, str):
@@ -244,10 +230,7 @@ class SharedEngine(Engine[Out]):
         return is_asked and len(self.ready(cursor)) > 0
 
     def _newest(self, cursors: Iterable[Cursor]) -> Events | None:
-        """Return the newest events, among which others may arrive late.
-
-        At most one page read per level for each window whose results are requested, usually none.
-        """
+        """Return the newest events, which late events may precede; usually without a page read."""
         structure = self.structure()
         if not isinstance(structure, FingerTreeLog):
             return None
@@ -257,13 +240,11 @@ class SharedEngine(Engine[Out]):
         return structure.newest(min(map(len, held), default=structure.back))
 
     def write_back(self, new: Events, moved: dict[str, Moved]) -> None:
-        """Add the events since ``ahead`` and evict those that left the windows. No store call."""
         late = self._structure.take_in(new)
         for name, each in moved.items():
             self._windows[name].sync(*each, late)
 
     def insert(self, value: Any, time: Any) -> None:
-        """Read an event and add it to all windows; see ``SharedWindows.insert``."""
         event = self.intake.admit(value, time)
         if event is not None:
             self.accept(*event)
@@ -295,7 +276,6 @@ class SharedEngine(Engine[Out]):
             raise
 
     def extend(self, values: Any, times: Any, emit: Literal["all", "last"]) -> dict[str, Any]:
-        """Read a batch and add it; see ``SharedWindows.extend``."""
         require_emit(emit)
         outputs, each = self.monoid.outputs, emit == "all"
         rows, micros, count = self.intake.admit_batch(values, times)
@@ -345,19 +325,13 @@ class SharedEngine(Engine[Out]):
                     self._fall_behind()
 
     def _fall_behind(self, ahead: bool = False) -> None:
-        """Mark windows as behind, so that the next access updates them.
-
-        Marks all windows, or with ``ahead`` only those ahead of the stored events.
-        """
+        """Have the next access update all windows, or only those ``ahead`` of the stored events."""
         for cursor in self.cursors.values():
             if not ahead or cursor.taken > self.structure().back:
                 cursor.place(self.structure().front, self.structure().front)
 
     def _recede(self, stamp: int, chunk: Chunk | None = None) -> bool:
-        """Move windows back if stored events have moved since a stamp; return whether they have.
-
-        The next access updates these windows. Those that processed all of a ``chunk`` stay.
-        """
+        """Move windows back if stored events have moved since a stamp; return whether they have."""
         structure = self.structure()
         if structure.stamp == stamp or not isinstance(structure, FingerTreeLog):
             return False
@@ -371,10 +345,7 @@ class SharedEngine(Engine[Out]):
     def _ingest_chunk(
         self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, outs: dict[str, Rows]
     ) -> Chunk | None:
-        """Store the events of a chunk, after running the windows whose fronts are predictable.
-
-        Windows whose fronts depend on values run one event at a time, with their results.
-        """
+        """Store a chunk after the windows with predictable fronts; step the others by event."""
         monoid, structure, chunk = self.monoid, self.structure(), None
         if outs:
             times = None if micros is None else micros[start:stop]

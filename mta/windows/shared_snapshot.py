@@ -55,7 +55,6 @@ class SharedSnapshot:
 
     @staticmethod
     def decode(data: bytes) -> SharedSnapshot:
-        """Decode a snapshot. Raises CorruptSnapshot for damaged bytes or an unknown format."""
         return unseal(data, MAGIC, VERSION, "one of multiple windows", _validated)
 
     def fronts_for(self, windows: Mapping[str, AbstractPolicy]) -> dict[str, int]:
@@ -87,7 +86,6 @@ def shared_snapshot(data: bytes) -> SharedSnapshot | None:
 
 
 def _validated(values: list[Any]) -> SharedSnapshot:
-    """Return the fields as a snapshot. Raises CorruptSnapshot or TypeError for invalid fields."""
     if [type(value) for value in values] != [bytes, list]:
         raise corrupt("its fields are of the wrong number or types")
     data, states = values

@@ -1,10 +1,5 @@
 """The window: a monoid, a policy, an aggregator and a store behind one small interface.
 
-    >>> from mta import CountWindow, Max, Window
-    >>> window = Window(Max(), CountWindow(3), name="demo")
-    >>> window.extend([1.0, 5.0, 2.0, 3.0, 4.0]).tolist()
-    [1.0, 5.0, 5.0, 5.0, 4.0]
-
 A window processes one call at a time (WindowBusy). Windows can share a store safely.
 """
 
@@ -148,9 +143,8 @@ class Window(EventsWindow[Out]):
         self._use(WindowEngine(monoid, window, store, name, Settings.read(locals())))
 
     def _use(self, engine: Any) -> None:
-        self.engine, self.name, self.store = engine, engine.name, engine.store
-        self.monoid, self.policy = engine.main, engine.policy
-        self._single = engine.single
+        super()._use(engine)
+        self.policy = engine.policy
 
     def structure(self) -> Aggregator:
         """Return the structure that stores the events, after all pending changes."""

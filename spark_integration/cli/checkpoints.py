@@ -1,13 +1,11 @@
 """``mta inspect``, ``check``, ``gc`` and ``migrate`` for a query's checkpoint.
 
-The query's snapshots are in Spark's state. Spark's reader of state stores returns the state after
-the last batch. If the pages are in that state too (``spark://state``), only the query itself can
-write them; so they are copied to local disk for reading, and cannot be repaired.
+Pages in Spark's state (``spark://state``) can be written only by the query itself; so they are
+copied to local disk for reading, and cannot be repaired.
 
 ``gc`` marks and sweeps: it finds pages that no snapshot names, and deletes them later. Tasks that
-died leave such pages behind: pages of a batch whose snapshot was never committed, and pages of
-events that left, whose deletion was interrupted. They only use space. A page is deleted if all of
-these conditions hold, so that no page is deleted that is or will be needed:
+died leave such pages behind, which only use space. A page is deleted if all of these conditions
+hold, so that no page is deleted that is or will be needed:
 
 1. No snapshot of the last committed batch names the page, including the earlier snapshots that it
    reaches back to (``retain``) and those of expired keys whose pages are still to be deleted. This
@@ -149,11 +147,9 @@ def check(folder: Path, store: str | None, repair: bool) -> int:
 def windows_of(
     folder: Path, saved: list[tuple[str, bytes]], store: PageStore
 ) -> Iterator[tuple[str, AnyWindow | Opaque]]:
-    """Yield every key's window, with the aggregations and policies in the job's note.
+    """Yield every key's window, with the operation in the job's note, or without one as opaque.
 
-    The query of a user's program has no such note; then the windows are those that the snapshots
-    describe. Makes no store call. Raises CorruptSnapshot, and SnapshotMismatch if the note is not
-    of this run.
+    Raises CorruptSnapshot, and SnapshotMismatch if the note is not of this run.
     """
     job = read_job(folder)
     if job is None:
@@ -168,9 +164,6 @@ def windows_of(
         yield key, keyed.bucket.standalone.pattern.restore_like(window_snapshot)
 
 
-# gc
-
-
 class Sighting(NamedTuple):
     """When a page that no snapshot names was first seen, and the last batch started before that."""
 
@@ -180,10 +173,7 @@ class Sighting(NamedTuple):
 
 @spark_errors()
 def gc(folder: Path, store: str | None, delete: bool, grace: str, compact: bool = False) -> None:
-    """Record and print the pages that no snapshot names, and delete those unneeded long enough.
-
-    Lists the store's keys, and reads every inner page, and the found pages once for their size.
-    """
+    """Record and print the pages that no snapshot names, and delete those unneeded long enough."""
     checkpoint, address = locate(folder, store)
     note_facts(left_out=[])
     if is_state_url(address):
@@ -261,9 +251,6 @@ def _seconds(option: str, given: str) -> float:
         raise InvalidRequest(f"{option} {given!r}: {error}") from error
 
 
-# migrate
-
-
 @spark_errors()
 def migrate(
     checkpoint: Path,
@@ -293,14 +280,8 @@ def migrate(
     say("          After that, do not start the query from the old checkpoint again.")
 
 
-# What a checkpoint holds
-
-
 def locate(folder: Path, store: str | None) -> tuple[Path, str]:
-    """Return the checkpoint and the store's address, of an output folder or a Spark checkpoint.
-
-    This pings the store, before Spark is started.
-    """
+    """Return the checkpoint and the store's address of a folder; ping the store."""
     job = read_job(folder)
     checkpoint = folder if job is None else folder / "checkpoint"
     if not (checkpoint / "state").is_dir():

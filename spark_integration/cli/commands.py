@@ -61,63 +61,48 @@ def command_line() -> CommandLine:
 
 def _serve(published: str, store: str | None, **options: Any) -> None:
     """Serve what is published under a name, or by the run in an output folder."""
-    folder = next((f for f in (Path(published), Path(published, "run")) if read_job(f)), None)
-    if folder is None:
+    job = read_job(Path(published)) or read_job(Path(published, "run"))
+    if job is None:
         serving.serve(published, store, **options)
         return
-    job = read_job(folder) or {}
     if not job.get("publish"):
         raise InvalidRequest(
-            f"the run in {folder} publishes nothing: run it again with a name, such as "
+            f"the run in {published} publishes nothing: run it again with a name, such as "
             "'mta run --publish features'"
         )
     serving.serve(str(job["publish"]), store or str(job["store"]), **options)
 
 
 def _add_demo(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--data",
-        type=Path,
-        metavar="PATH",
-        help="a file or folder of your own; default: generate a stream",
-    )
-    parser.add_argument("--events", type=at_least_one, default=4_000_000, metavar="N",
-                        help="how many events to generate; default: 4,000,000")  # fmt: skip
-    parser.add_argument("--keys", type=at_least_one, default=100, metavar="N",
-                        help="how many keys to generate; default: 100")  # fmt: skip
-    parser.add_argument("--output", type=Path, default=Path("demo-output"), metavar="DIR",
-                        help="the output folder; default: demo-output")  # fmt: skip
-    for option, what in (("--key", "key column"), ("--time", "time column")):
-        parser.add_argument(option, metavar="COL", help=f"the {what} of --data; default: guessed")
-    parser.add_argument("--time-format", metavar="PATTERN",
-                        help="a Spark pattern such as dd/MM/yyyy HH:mm; default: guessed"
-                        )  # fmt: skip
-    parser.add_argument("--value", nargs=1, metavar="COL",
-                        help="the value column of --data; default: guessed")  # fmt: skip
-    parser.add_argument("--window", nargs=1, metavar="SIZE",
-                        help="such as '24 hours' or '1000 events'; default: 24 hours"
-                        )  # fmt: skip
+    add = parser.add_argument
+    add("--data", type=Path, metavar="PATH",
+        help="a file or folder of your own; default: generate a stream")  # fmt: skip
+    add("--events", type=at_least_one, default=4_000_000, metavar="N",
+        help="how many events to generate; default: 4,000,000")  # fmt: skip
+    add("--keys", type=at_least_one, default=100, metavar="N",
+        help="how many keys to generate; default: 100")  # fmt: skip
+    add("--output", type=Path, default=Path("demo-output"), metavar="DIR",
+        help="the output folder; default: demo-output")  # fmt: skip
+    add("--key", metavar="COL", help="the key column of --data; default: guessed")
+    add("--time", metavar="COL", help="the time column of --data; default: guessed")
+    add("--time-format", metavar="PATTERN",
+        help="a Spark pattern such as dd/MM/yyyy HH:mm; default: guessed")  # fmt: skip
+    add("--value", nargs=1, metavar="COL", help="the value column of --data; default: guessed")
+    add("--window", nargs=1, metavar="SIZE",
+        help="such as '24 hours' or '1000 events'; default: 24 hours")  # fmt: skip
 
 
 def _add_migrate(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "checkpoint", type=Path, help="the checkpoint folder of a stopped query; it is not changed"
-    )
-    parser.add_argument(
-        "target", type=Path, help="a new folder for the checkpoint to continue from"
-    )
-    parser.add_argument("--store", metavar="URL", required=True, help="the store of the pages")
-    parser.add_argument("--to", metavar="URL", help="the store for the pages; default: the same")
-    parser.add_argument(
-        "--buckets",
-        metavar="N",
-        type=at_least_one,
-        help="how many buckets the query will have; default: unchanged",
-    )
-    parser.add_argument(
-        "--time-limit", metavar="TIME", default="30 minutes",
-        help="how long Spark may take to write the states; default: 30 minutes",
-    )  # fmt: skip
+    add = parser.add_argument
+    add("checkpoint", type=Path,
+        help="the checkpoint folder of a stopped query; it is not changed")  # fmt: skip
+    add("target", type=Path, help="a new folder for the checkpoint to continue from")
+    add("--store", metavar="URL", required=True, help="the store of the pages")
+    add("--to", metavar="URL", help="the store for the pages; default: the same")
+    add("--buckets", metavar="N", type=at_least_one,
+        help="how many buckets the query will have; default: unchanged")  # fmt: skip
+    add("--time-limit", metavar="TIME", default="30 minutes",
+        help="how long Spark may take to write the states; default: 30 minutes")  # fmt: skip
 
 
 def _with_spark(module: str, name: str) -> Command:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
@@ -20,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -162,51 +159,34 @@ def _clean(folder: Path) -> None:
 # --- the stream -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class Meters:
-    """The stream's parameters; the arrays have one element per meter."""
+    """The meters of the stream; the arrays have one element, or a row of outages, per meter.
 
-    days: float
-    interval: float
-    size: Floats
-    rhythm: Floats
-    evening: Floats
-    noise: Floats
-    down_from: Floats
-    """Two outages per meter, in seconds since the start."""
-    down_until: Floats
+    ``keys`` meters make about ``events`` reports in total, each at most ``slots``.
+    """
 
-    @classmethod
-    def make(cls, events: int, keys: int, days: float = 30.0) -> Meters:
-        """Return ``keys`` meters that make about ``events`` reports in total."""
-        random = np.random.default_rng(SEED)
-        down_from = random.uniform(0, days * DAY, (keys, 2))
-        return cls(
-            days=days,
-            interval=days * DAY * keys / events,
-            size=random.lognormal(6.3, 0.6, keys),
-            rhythm=random.uniform(0.3, 0.7, keys),
-            evening=random.normal(19.0, 1.5, keys),
-            noise=random.uniform(0.03, 0.12, keys),
-            down_from=down_from,
-            down_until=down_from + random.exponential(6 * 3600, (keys, 2)),
-        )
-
-    @property
-    def slots(self) -> int:
-        """Return how many reports a meter makes if it is never down."""
-        return round(self.days * DAY / self.interval)
+    def __init__(self, events: int, keys: int) -> None:
+        random, seconds = np.random.default_rng(SEED), 30 * DAY
+        self._interval = seconds * keys / events
+        self.slots = round(seconds / self._interval)
+        # Two outages per meter, in seconds since the start.
+        self._down_from = random.uniform(0, seconds, (keys, 2))
+        self._size = random.lognormal(6.3, 0.6, keys)
+        self._rhythm = random.uniform(0.3, 0.7, keys)
+        self._evening = random.normal(19.0, 1.5, keys)
+        self._noise = random.uniform(0.03, 0.12, keys)
+        self._down_until = self._down_from + random.exponential(6 * 3600, (keys, 2))
 
     def events(self, first: int, last: int) -> pa.Table:
         """Return the reports of all meters in the slots ``first`` to ``last``, in order of time."""
-        keys = len(self.size)
+        keys = len(self._size)
         random = np.random.default_rng([SEED, first])
         shape = (keys, last - first)
-        seconds = (np.arange(first, last) + random.random(shape)) * self.interval
+        seconds = (np.arange(first, last) + random.random(shape)) * self._interval
         up = np.ones(shape, bool)
-        for start, end in zip(self.down_from.T, self.down_until.T, strict=True):
+        for start, end in zip(self._down_from.T, self._down_until.T, strict=True):
             up &= (seconds < start[:, None]) | (seconds >= end[:, None])
-        watts = self._load(seconds) * (1 + self.noise[:, None] * random.standard_normal(shape))
+        watts = self._load(seconds) * (1 + self._noise[:, None] * random.standard_normal(shape))
         spikes = random.random(shape) < 0.0002
         watts[spikes] *= 1 + random.exponential(0.8, int(spikes.sum())).clip(max=2)
         order = np.argsort(seconds[up], kind="stable")
@@ -226,32 +206,24 @@ class Meters:
         """Return the load without noise: a morning and an evening peak, lower at weekends."""
         hour = (seconds % DAY) / 3600
         weekday = np.where((seconds // DAY) % 7 < 5, 1.0, 0.75)
-        evening = np.exp(-0.5 * ((hour - self.evening[:, None]) / 2.5) ** 2)
+        evening = np.exp(-0.5 * ((hour - self._evening[:, None]) / 2.5) ** 2)
         morning = 0.6 * np.exp(-0.5 * ((hour - 7.5) / 1.5) ** 2)
-        rhythm = self.rhythm[:, None]
-        return self.size[:, None] * weekday * (1 - rhythm + rhythm * 2 * (morning + evening))
+        rhythm = self._rhythm[:, None]
+        return self._size[:, None] * weekday * (1 - rhythm + rhythm * 2 * (morning + evening))
 
 
-def write_stream(
-    folder: Path, events: int, keys: int, *, rows_per_file: int = 100_000, fmt: str = "parquet"
-) -> int:
+def write_stream(folder: Path, events: int, keys: int, *, rows_per_file: int = 100_000) -> int:
     """Write the stream as files in order of time; return the exact number of events."""
     folder.mkdir(parents=True)
-    meters = Meters.make(events, keys)
+    meters = Meters(events, keys)
     written = 0
-    for number, (first, last) in enumerate(_chunks(meters.slots, max(1, rows_per_file // keys))):
-        rows = meters.events(first, last)
-        path = folder / f"{number:05d}.{fmt}"
-        if fmt == "parquet":
-            pyarrow.parquet.write_table(rows, path)
-        else:
-            pyarrow.csv.write_csv(rows, path)
+    size = max(1, rows_per_file // keys)
+    for number, first in enumerate(range(0, meters.slots, size)):
+        rows = meters.events(first, min(first + size, meters.slots))
+        path = folder / f"{number:05d}.parquet"
+        pq.write_table(rows, path)
         # Spark reads files in the order of their modification times, which have gaps of a
         # second on some file systems.
         os.utime(path, (1_750_000_000 + number, 1_750_000_000 + number))
         written += rows.num_rows
     return written
-
-
-def _chunks(count: int, size: int) -> Iterator[tuple[int, int]]:
-    return ((first, min(first + size, count)) for first in range(0, count, size))

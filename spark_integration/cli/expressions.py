@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import mta
-from mta.columns.schemas import Record, Times
+from mta.columns.schemas import Times
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.catalogue import factory_of, named
 from spark_integration.errors import InvalidRequest
-from spark_integration.request import filter_column
+from spark_integration.request import FILTER, inputs_of
 
 _AGGREGATION = re.compile(
     r"\s*(?:(\w+)\s*=\s*)?(\w+)\s*(?:\(\s*(.*?)\s*\))?"
@@ -84,8 +84,8 @@ class Aggregation:
         Some aggregations read the time column before the values; it has timestamps by then. The
         filter is given as the name of its column.
         """
-        times = (time,) if _reads_times(self.monoid()) else ()
-        filters = (filter_column(self.name),) if self.condition else ()
+        times = (time,) if any(isinstance(each, Times) for each in inputs_of(self.monoid())) else ()
+        filters = (FILTER + self.name,) if self.condition else ()
         return ((*times, *self.columns), self._text, *filters)
 
     def mentions(self, name: str) -> bool:
@@ -93,7 +93,6 @@ class Aggregation:
         return name.lower() in _names_in(self.condition)
 
     def monoid(self) -> AbstractMonoid:
-        """Return the monoid that computes the aggregation."""
         return named(self._text)
 
     @property
@@ -126,7 +125,7 @@ def parse_aggregation(text: str, values: Sequence[str]) -> Aggregation:
     if not columns and not values:
         raise InvalidRequest(f"--agg {text!r} names no column: write {function}(column)")
     columns = columns or [values[0]]
-    count = max(_count_of_values(monoid), 1)
+    count = max(sum(not isinstance(each, Times) for each in inputs_of(monoid)), 1)
     if count == 1:  # a column's name may contain commas
         columns = [", ".join(columns)]
     if len(columns) != count:
@@ -168,18 +167,6 @@ def _is_literal(text: str) -> bool:
     return True
 
 
-def _reads_times(monoid: AbstractMonoid) -> bool:
-    inputs = monoid.inputs
-    return isinstance(inputs, Record) and any(isinstance(each, Times) for each in inputs.schemas)
-
-
-def _count_of_values(monoid: AbstractMonoid) -> int:
-    """Return how many value columns a monoid reads, without the time column."""
-    if not isinstance(monoid.inputs, Record):
-        return 1
-    return sum(not isinstance(schema, Times) for schema in monoid.inputs.schemas)
-
-
 def parse_window(text: str) -> Any:
     """Parse a window.
 
@@ -212,7 +199,6 @@ def parse_window(text: str) -> Any:
 
 
 def _bounds(texts: Sequence[str]) -> dict[str, Any]:
-    """Return the arguments that follow a size."""
     found: dict[str, Any] = {}
     for text in texts:
         match = _BOUND.fullmatch(text)

@@ -186,17 +186,14 @@ class Job:
 
     @property
     def folder(self) -> Path:
-        """Return the output folder, which has all files that the job writes."""
         return Path(self.output)
 
     @property
     def checkpoint(self) -> Path:
-        """Return Spark's checkpoint, with the list of read files and the windows' snapshots."""
         return self.folder / "checkpoint"
 
     @property
     def result_folder(self) -> Path:
-        """Return the folder of the result rows, as Parquet or CSV files."""
         return self.folder / "results"
 
     @property
@@ -275,10 +272,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def read_job(folder: Path) -> dict[str, Any] | None:
-    """Return the job that an earlier run saved in its output folder, None without one.
-
-    Raises CorruptState if the saved job is damaged.
-    """
+    """Return the job that a run saved in its output folder, if any; raises CorruptState."""
     note = folder / "job.json"
     if not note.is_file():
         return None

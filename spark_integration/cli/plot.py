@@ -19,6 +19,7 @@ from matplotlib.ticker import EngFormatter
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from mta.cli.console import plural
 from spark_integration.cli.expressions import Aggregation
 
 STRETCHES = 1000
@@ -47,25 +48,15 @@ def draw(
     count = most or max(1, min(KEYS, PANELS // len(panels)))
     distinct = results.select(F.col(f"`{key}`")).distinct()
     keys = [row[0] for row in distinct.orderBy(distinct[0]).limit(count).collect()]
-    which = which_of(len(keys), distinct.count())
+    total = distinct.count()
+    shown = f"{len(keys):,} of {total:,} keys" if len(keys) < total else plural(total, "key")
     columns = list(dict.fromkeys(name for panel in panels for name in _columns(panel)))
     extremes = _extremes(results, key, time, columns, keys)
     if extremes.empty:
         return None
     with mpl.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
-        _figure(extremes, keys, panels, f"{title}: {which}").savefig(path, dpi=130)
-    return which
-
-
-def which_of(shown: int, total: int) -> str:
-    """Return a text for how many keys a plot shows.
-
-    >>> which_of(3, 13), which_of(1, 1)
-    ('3 of 13 keys', '1 key')
-    """
-    if shown < total:
-        return f"{shown:,} of {total:,} keys"
-    return f"{total:,} key" + "s" * (total != 1)
+        _figure(extremes, keys, panels, f"{title}: {shown}").savefig(path, dpi=130)
+    return shown
 
 
 def _panels(aggregations: Sequence[Aggregation]) -> list[list[Aggregation]]:

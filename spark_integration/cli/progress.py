@@ -28,8 +28,8 @@ from spark_integration.runners.packing import METRICS
 from stores.errors import WindowStoreError
 
 POLL_SECONDS = 0.25
-#: What a write buffer's error promises to callers that keep their windows.
-_HELD = re.compile(r"[;:] \d+ bytes are held and will be sent when it is back: retry then")
+#: What a write buffer's error promises to callers that keep their windows; a command does not.
+HELD_PAGES = re.compile(r"[;:] \d+ bytes are held and will be sent when it is back: retry then")
 _WHAT_TO_DO = (
     "nothing is lost: when the cause is removed, start the same command again; it continues "
     "after the last finished batch"
@@ -99,11 +99,9 @@ class Progress:
 
     @property
     def rate(self) -> float:
-        """Return the rows per second."""
         return self.rows / self.seconds if self.seconds else 0.0
 
     def line(self) -> str:
-        """Return a line about a run that is not finished."""
         of = "" if self.all_files is None else f" of {self.all_files:,}"
         left, read = "", self.files - self.earlier
         if self.all_files is not None and read:
@@ -163,19 +161,10 @@ def follow_query(
     progress.seconds = progress.busy_seconds if by_work else time.monotonic() - began
     line.end()
     if failure := query.exception():
-        cause = without_held_pages(explain(failure))
+        cause = HELD_PAGES.sub("", explain(failure))
         raise RunFailed(f"{cause}\n{_WHAT_TO_DO}") from failure
     if progress.stopped:
         say("stopped; run the same command to continue from here")
-
-
-def without_held_pages(cause: str) -> str:
-    """Remove from a store's error the promise to send pages, which ends with the process.
-
-    >>> without_held_pages("no page; 7 bytes are held and will be sent when it is back: retry then")
-    'no page'
-    """
-    return _HELD.sub("", cause)
 
 
 def _doing(query: StreamingQuery) -> str:

@@ -31,6 +31,12 @@ PARTS = pa.schema({"path": pa.string(), "first": pa.int64(), "end": pa.int64()})
 #: The minimum size, uncompressed, of a part of a Parquet file that one core reads.
 PART_BYTES = 128 << 20
 COMMON_DELIMITERS = ",;\t|"
+#: The endings of the names of files by format.
+SUFFIXES = {
+    "csv": (".csv", ".csv.gz"),
+    "json": (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz"),
+    "parquet": (".parquet", ".pq"),
+}
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,6 @@ class Layout:
         return "utf-8-sig" if name == "utf-8" else name
 
     def cells(self, lines: Iterable[str]) -> Any:
-        """Return a ``csv.reader`` of these lines."""
         how: dict[str, Any] = {"quotechar": self.quote} if self.quote else {}
         how["quoting"] = csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE
         return csv.reader(lines, delimiter=self.delimiter, strict=True, **how)
@@ -73,11 +78,10 @@ def read_chunks(
     size: int = CHUNK_ROWS,
     groups: range | None = None,
 ) -> Iterator[Chunk]:
-    """Yield the rows of a file in chunks of at most ``size``, with these columns or all of them.
+    """Yield the rows of a file in chunks, with some or all columns. Raises InvalidInput.
 
-    ``groups`` are the row groups to read from a Parquet file, by default all. Columns of text files
-    are lists of ``str`` and None, columns of Parquet files are Arrow arrays. A file without rows
-    gives one empty chunk, a file without columns gives none. Raises InvalidInput.
+    Columns of text files are lists of ``str`` and None, columns of Parquet files are Arrow arrays.
+    A file without rows gives one empty chunk, a file without columns gives none.
     """
     with named_errors(path, layout):
         if layout.format == "parquet":
@@ -115,14 +119,9 @@ def _csv_chunks(
                     if len(rows) == size:
                         break
                 more = len(rows) == size
-                yield Chunk(
-                    {
-                        name: [row[place] or None for row in rows]
-                        for name, place in zip(names, places, strict=True)
-                    },
-                    lines,
-                    malformed,
-                )
+                pairs = zip(names, places, strict=True)
+                columns = {name: [row[place] or None for row in rows] for name, place in pairs}
+                yield Chunk(columns, lines, malformed)
         except csv.Error as error:
             raise InvalidInput(
                 f"{path}, the row that starts in line {end + 1}: {error}: close its quotes, double "
@@ -156,18 +155,15 @@ def _json_chunks(
 
 def _json_rows(path: Path, text: TextIO) -> Iterator[tuple[int, dict[str, Any] | str]]:
     """Yield the line, or the number in an array, of each object; other values become a text."""
-    line = 0
+    is_first = True
     for line, row in enumerate(text, 1):
-        stripped = row.strip()
-        if stripped.startswith("["):
-            yield from _json_array(path, row + text.read(), line)
+        if row.isspace():
+            continue
+        if is_first and row.lstrip().startswith("["):
+            yield from _json_array(path, row + text.read())
             return
-        if stripped:
-            yield line, _json_object(stripped)
-            break
-    yield from (
-        (at, _json_object(row)) for at, row in enumerate(text, line + 1) if not row.isspace()
-    )
+        is_first = False
+        yield line, _json_object(row)
 
 
 def _json_object(text: str) -> dict[str, Any] | str:
@@ -180,7 +176,7 @@ def _json_object(text: str) -> dict[str, Any] | str:
     return row if isinstance(row, dict) else text.strip()[:80]
 
 
-def _json_array(path: Path, text: str, line: int) -> Iterator[tuple[int, dict[str, Any] | str]]:
+def _json_array(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
     try:
         rows = json.loads(text)
         if "\\u" in text:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -18,7 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mta.windows.settings import Nan
-from spark_integration.cli.readers import Chunk, Layout, listed_paths, named_errors, read_chunks
+from spark_integration.cli.readers import (
+    SUFFIXES,
+    Chunk,
+    Layout,
+    listed_paths,
+    named_errors,
+    read_chunks,
+)
 from spark_integration.errors import InvalidInput
 
 UTC_MICROS = pa.timestamp("us", "UTC")
@@ -41,8 +49,6 @@ class Selection:
     key: str | None
     """None if all rows have the key ``all``, or the name of their file."""
     key_from_file_name: bool
-    endings: tuple[str, ...]
-    """The endings of files' names that are not part of the key."""
     time: str
     values: tuple[str, ...]
     needed: frozenset[str]
@@ -65,7 +71,6 @@ class Selection:
 
     @property
     def reasons(self) -> list[str]:
-        """Return all reasons for which a row may be unusable."""
         names = (self.key, self.time, *self.values)
         return [
             MALFORMED,
@@ -99,7 +104,7 @@ class Selection:
         faults = _Faults({at: (MALFORMED, what) for at, what in chunk.malformed.items()})
         rows = len(chunk.rows)
         if self.key is None:
-            name = _without(path.name, self.endings) if self.key_from_file_name else "all"
+            name = _without_ending(path.name) if self.key_from_file_name else "all"
             columns = [pa.repeat(name, rows)]
         else:
             columns = [_as(self.types[self.key], found[self.key], path, self.key)]
@@ -168,7 +173,8 @@ def partitions_of(path: Path, roots: Iterable[Path]) -> dict[str, str | None]:
     return {}
 
 
-def _without(name: str, endings: Iterable[str]) -> str:
+def _without_ending(name: str) -> str:
+    endings = chain.from_iterable(SUFFIXES.values())
     ending = next((end for end in endings if name.lower().endswith(end)), "")
     return name[: len(name) - len(ending)]
 
@@ -194,10 +200,7 @@ def is_number(cell: Any) -> bool:
 
 
 def to_numbers(cells: Any, path: Path, name: str, nan: Nan) -> tuple[pa.Array, dict[int, str]]:
-    """Return a column as doubles, with nulls for missing, blank and wrong cells, and wrong cells.
-
-    ``nan`` says whether a NaN becomes null, is wrong, or stays.
-    """
+    """Return a column as doubles, with nulls for missing and wrong cells, and the wrong cells."""
     if isinstance(cells, pa.Array):
         family = _family(cells.type)
         if family == "number":

@@ -20,7 +20,7 @@ from pyspark.sql.types import BooleanType
 
 from mta.cli.console import own_command, plural, say
 from mta.monoids.product import result_name
-from mta.times import to_duration
+from mta.times import TIME_UNITS, to_duration
 from mta.windows.display import human_bytes
 from spark_integration import sliding_aggregate
 from spark_integration.checkpoint import has_commits, ping_home
@@ -49,6 +49,11 @@ from stores.local_disk import open_no_link
 
 CLAIM = ".running"
 PLOT = "plot.png"
+#: The options that ``sliding_aggregate`` gets as they are.
+UNCHANGED = (
+    "publish", "emit", "on_late", "allowed_lateness", "max_ahead", "on_ahead", "emit_updates",
+    "on_invalid", "nulls", "nan", "min_samples", "idle",
+)  # fmt: skip
 #: The name of a column that says which rows pass a filter.
 MARK = "__passes"
 
@@ -133,30 +138,16 @@ def _arguments(job: Job, aggregations: Sequence[Aggregation]) -> dict[str, Any]:
         "aggregations": {agg.name: agg.pair(str(job.time)) for agg in aggregations},
         "window": parse_windows(job.window),
         "store": job.store_url,
-        "publish": job.publish,
-        "emit": job.emit,
         "emit_every": None if job.emit_every is None else parse_every(job.emit_every),
         "carry": [*job.carry, *(name for name in job.value if name in unread)],
-        "on_late": job.on_late,
-        "allowed_lateness": job.allowed_lateness,
-        "max_ahead": job.max_ahead,
-        "on_ahead": job.on_ahead,
-        "emit_updates": job.emit_updates,
-        "on_invalid": job.on_invalid,
-        "nulls": job.nulls,
-        "nan": job.nan,
-        "min_samples": job.min_samples,
-        "idle": job.idle,
+        **{name: getattr(job, name) for name in UNCHANGED},
     }
 
 
 def with_conditions(
     rows: DataFrame, aggregations: Sequence[Aggregation], job: Job
 ) -> dict[str, tuple[Any, ...]]:
-    """Return the aggregations, with their filters as expressions over the rows.
-
-    Raises InvalidRequest for a filter that Spark cannot read, or that is not boolean.
-    """
+    """Return the aggregations, with filters as expressions; raises InvalidRequest for bad ones."""
     found = {}
     for agg in aggregations:
         columns, monoid, *_ = found[agg.name] = agg.pair(str(job.time))
@@ -235,8 +226,7 @@ def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation])
 def claimed(folder: Path) -> Iterator[None]:
     """Lock the folder, creating it if needed; raises InvalidRequest if another run has locked it.
 
-    The kernel releases the lock when the process ends, however it ends; the file stays. On a system
-    or a file system without such locks, nothing is locked.
+    The kernel releases the lock when the process ends, however it ends; the file stays.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -291,11 +281,11 @@ def _prepare_folder(job: Job) -> None:
 
 def _announce(job: Job, source: sources.Source) -> None:
     key = "the file's name" if job.key_from_file_name else job.key or "none, one window"
-    time = sources.describe_time(job, source)
+    unit = "" if job.time_unit is None else f" ({TIME_UNITS[job.time_unit]} since 1970)"
     size = sum(path.stat().st_size for path in source.files)
     files = plural(len(source.files), f"{source.format} file")
     say(f"input     {files}, {human_bytes(size)}")
-    say(f"columns   key {key}, time {time}, value {', '.join(job.value) or 'none'}")
+    say(f"columns   key {key}, time {job.time}{unit}, value {', '.join(job.value) or 'none'}")
     say(f"window    {job.windows}: {', '.join(job.agg)}{_periods(job)}")
     say(f"output    {job.folder}")
 
@@ -326,12 +316,11 @@ def _report(
             if started
             else "no rows: the files of the input are empty"
         )
-    if progress.late:
-        marked = job.on_late == "side"
-        say(f"late      {plural(progress.late, 'row')}, {'marked' if marked else 'dropped'}")
-    if progress.ahead:
-        marked = job.on_ahead == "side"
-        say(f"ahead     {plural(progress.ahead, 'row')}, {'marked' if marked else 'dropped'}")
+    aside = (("late", progress.late, job.on_late), ("ahead", progress.ahead, job.on_ahead))
+    for label, count, choice in aside:
+        if count:
+            done = "marked" if choice == "side" else "dropped"
+            say(f"{label:9} {plural(count, 'row')}, {done}")
     if progress.invalid:
         say(f"invalid   {plural(progress.invalid, 'row')}, dropped")
         for reason in filter(lambda reason: reason.rows, progress.reasons):

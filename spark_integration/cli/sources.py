@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from mta.times import TIME_UNITS, TimeUnit, likely_unit
 from spark_integration.cli.expressions import parse_aggregation
 from spark_integration.cli.job import Job
-from spark_integration.cli.readers import Layout, read_chunks
+from spark_integration.cli.readers import SUFFIXES, Layout, read_chunks
 from spark_integration.cli.rows import is_number, partitions_of, type_of_time
 from spark_integration.errors import InputDenied, InvalidInput, InvalidRequest
 
@@ -40,11 +40,6 @@ TAIL_BYTES = 1 << 16
 TIME_NAMES = ("timestamp", "ts", "time", "event_time", "datetime", "date")
 KEY_NAMES = ("key", "device", "device_id", "sensor", "sensor_id", "id", "symbol", "name")
 VALUE_NAMES = ("value", "watts", "price", "amount")
-SUFFIXES = {
-    "csv": (".csv", ".csv.gz"),
-    "json": (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz"),
-    "parquet": (".parquet", ".pq"),
-}
 #: Texts such as 20240131 and 20240131120000, which are not counts of seconds or milliseconds.
 _CALENDAR = re.compile(
     r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(([01]\d|2[0-3])[0-5]\d([0-5]\d)?)?"
@@ -195,10 +190,7 @@ def key_column(job: Job) -> str:
 
 
 def time_unit(job: Job, source: Source) -> TimeUnit | None:
-    """Return the unit of numeric times, as given or judged by their size; None for other times.
-
-    Raises InvalidRequest if the sizes of the sample's numbers suggest several units, or none.
-    """
+    """Return the unit of numeric times, as given or judged by their size; None for other times."""
     cells = source.sample[str(job.time)].dropna()
     are_numbers = not job.time_format and len(cells) and all(map(is_number, cells))
     if job.time_unit is not None or not are_numbers:
@@ -213,12 +205,6 @@ def time_unit(job: Job, source: Source) -> TimeUnit | None:
             f"one of {', '.join(TIME_UNITS)}"
         )
     return unit
-
-
-def describe_time(job: Job, source: Source) -> str:
-    """Return the name of the time column, with the unit of its numbers."""
-    unit = time_unit(job, source)
-    return str(job.time) + ("" if unit is None else f" ({TIME_UNITS[unit]} since 1970)")
 
 
 @dataclass(frozen=True)
@@ -317,7 +303,6 @@ def _has_rows(path: Path, layout: Layout) -> bool:
 
 
 def _named(names: Sequence[str], source: Source) -> str | None:
-    """Return the first of these names that is a column."""
     by_lower_name = {name.lower(): name for name in source.columns}
     return next((by_lower_name[name] for name in names if name in by_lower_name), None)
 

@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from mta.times import TimeUnit
 from spark_integration.cli.expressions import parse_aggregation
 from spark_integration.cli.job import Job
-from spark_integration.cli.readers import PARTS, split_files
+from spark_integration.cli.readers import PARTS, SUFFIXES, split_files
 from spark_integration.cli.rows import (
     ORIGIN,
     UTC_MICROS,
@@ -31,13 +31,7 @@ from spark_integration.cli.rows import (
     type_of_time,
     unreadable_time,
 )
-from spark_integration.cli.sources import (
-    SUFFIXES,
-    Source,
-    key_column,
-    other_columns,
-    time_unit,
-)
+from spark_integration.cli.sources import Source, key_column, other_columns, time_unit
 from spark_integration.errors import InvalidRequest
 
 #: The columns of Spark's list of files.
@@ -66,18 +60,16 @@ def read_input(
     if len(source.inputs) == 1:
         path = _glob(source.inputs[0])
         if source.inputs[0].is_dir():
-            options["pathGlobFilter"] = (
-                "*{" + ",".join(map(_any_case, SUFFIXES[source.format])) + "}"
-            )
+            endings = ",".join(map(_any_case, SUFFIXES[source.format]))
+            options["pathGlobFilter"] = f"*{{{endings}}}"
     reader: Any = spark.read
     if files_per_batch is not None:
         reader = spark.readStream.option("maxFilesPerTrigger", str(files_per_batch))
     files = reader.format("binaryFile").schema(LISTED).options(**options).load(path).select("path")
     selection = select_columns(job, source)
     schema = from_arrow_schema(selection.schema)
-    if source.format == "parquet" and any(
-        file.stat().st_size > LARGE_FILE for file in source.files
-    ):
+    are_large = any(file.stat().st_size > LARGE_FILE for file in source.files)
+    if source.format == "parquet" and are_large:
         parts = files.mapInArrow(split_files, from_arrow_schema(PARTS))
         parts = parts.repartition(spark.sparkContext.defaultParallelism)
         rows = parts.mapInArrow(selection.read_parts, schema)
@@ -89,13 +81,10 @@ def read_input(
     rows = rows.withColumn("found", F.coalesce("found", F.col("c1").cast("string")))
     of_null = F.col("reason").isin([missing_reason(name) for name in selection.values])
     wrong, null = F.isnotnull("reason") & ~of_null, F.isnotnull("reason") & of_null
-    time = F.col("time")
-    if job.on_invalid == "raise":
-        time = F.when(wrong, F.raise_error(_fault(source))).otherwise(time)
-    else:
-        time = F.when(~wrong, time)
+    time, fault = F.col("time"), F.raise_error(_fault(source))
+    time = F.when(wrong, fault if job.on_invalid == "raise" else F.lit(None)).otherwise(time)
     if job.nulls == "raise":
-        time = F.when(null, F.raise_error(_fault(source))).otherwise(time)
+        time = F.when(null, fault).otherwise(time)
     drops = job.on_invalid == "drop" or job.nulls == "drop_row"
     if drops and files_per_batch is not None:
         rows = rows.observe(INPUT_METRICS, *_counts(selection.reasons))
@@ -130,7 +119,6 @@ def select_columns(job: Job, source: Source) -> Selection:
         roots=source.inputs,
         key=job.key,
         key_from_file_name=job.key_from_file_name,
-        endings=tuple(end for ends in SUFFIXES.values() for end in ends),
         time=time,
         values=job.value,
         needed=frozenset(name for each in used for name in each.columns),
@@ -189,5 +177,4 @@ def _glob(path: Path) -> str:
 
 
 def _any_case(ending: str) -> str:
-    """Return a pattern for the ending in upper and lower case."""
     return "".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in ending)

@@ -1,9 +1,7 @@
 """The step for one bucket of keys, for all ways in which Spark calls it.
 
 In a batch query, every key's window starts empty and ends with the query: the windows are in the
-memory of their task, next to the rows of their bucket, and no store is opened. So a large batch
-needs many ``buckets``; Spark limits the rows of one bucket to 2 GiB, unless
-``spark.sql.execution.arrow.useLargeVarTypes`` is set.
+memory of their task, next to the rows of their bucket, and no store is opened.
 
 In a streaming query, a bucket continues from its state:
 
@@ -12,19 +10,16 @@ In a streaming query, a bucket continues from its state:
 | in a store | ``applyInPandasWithState`` | a value, the snapshot |
 | in the state, ``spark://state`` | ``transformWithStateInPandas`` | the value, and a map of pages |
 
-With packed rows, 64 buckets and 300 KB of state in each, both operators are equally fast (about
-1.05 s for a batch of 500,000 rows on two cores, most of it outside of the operators). The first
-needs neither protobuf nor the RocksDB provider, and its value is sent together with the rows
-instead of through a separate socket. But it has no map, which pages need.
+Both are equally fast with packed rows. The first needs neither protobuf nor the RocksDB provider,
+but has no map, which pages need.
 
 Exactly once: Spark commits the new states and its offsets together. A batch that was not committed
 leaves pages in a store that no state names; when the batch runs again, it writes the same pages.
 Pages in the state are committed with the state; two attempts of a task write to different copies.
 
 Each bucket has one timer. If idle keys expire, it is set to the moment when the first key of the
-bucket becomes idle. Then Spark calls the bucket even in micro-batches without rows for it; when the
-watermark has moved, Spark also runs micro-batches without any rows. The timer exists also if idle
-keys are kept, and even if the stream has no watermark. So ``idle`` can change for an existing
+bucket becomes idle: then Spark calls the bucket even without rows for it. The timer exists also if
+idle keys are kept, and even if the stream has no watermark. So ``idle`` can change for an existing
 checkpoint; without the timer, Spark would reject the state as a different one.
 """
 
@@ -33,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
@@ -97,24 +92,16 @@ _KEY_SCHEMA = StructType().add(KEY, StringType())
 _PAGE_SCHEMA = StructType().add(PAGE, BinaryType())
 
 
-class After(NamedTuple):
-    """The result of the step for a bucket, for Spark."""
-
-    state: bytes
-    timer: int | None
-    """When Spark calls the bucket again, in milliseconds."""
-    results: pd.DataFrame
-
-
 def advance_bucket(
     plan: Plan,
     step: Step,
+    label: int,
     before: bytes | None,
     parts: Iterator[pd.DataFrame],
     store: PageStore,
     reached: int,
-) -> After:
-    """Run the step for a bucket, with its packed rows or, without rows, only because of time.
+) -> tuple[bytes, int | None, pd.DataFrame]:
+    """Return a bucket's state, when to call it again (in milliseconds), and its packed results.
 
     ``reached`` is Spark's watermark, in milliseconds. It is 0, and there is no watermark, until
     events are later than 1970.
@@ -122,12 +109,12 @@ def advance_bucket(
     settle()
     # By position: PySpark may lose column names that begin with "_" on the way through pandas.
     blobs = [blob for part in parts for blob in part.iloc[:, 1]]
-    rows = from_blobs(blobs) if blobs else plan.row_schema.empty_table()
+    rows = from_blobs(blobs) if blobs else plan.schema.empty_table()
     watermark = reached * 1000 if reached > 0 else None
-    of_batch = plan.of_batch(*running_batch(), state_partitions())
-    after, results = _advanced(step, before, rows, of_batch, store, watermark)
+    of_task = plan.of_task(bucket_of(label), *running_batch(), state_partitions())
+    after = _advanced(step, before, rows, of_task, store, watermark)
     timer = None if after.timer is None else max(after.timer // 1000, reached, 1)
-    return After(after.state, timer, results.to_pandas())
+    return after.state, timer, after.rows.to_pandas()
 
 
 def advance_batch(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
@@ -137,7 +124,7 @@ def advance_batch(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
         settle()
         rows = from_blobs(blob.as_buffer() for blob in bucket.column(BLOB))
         of_batch = replace(plan, name="batch", temporary=True)
-        return _advanced(step, None, rows, of_batch, MemoryStore(), None)[1]
+        return _advanced(step, None, rows, of_batch, MemoryStore(), None).rows
 
     return apply_in_arrow(packed.groupBy(LABEL), advance, RESULT_SCHEMA)
 
@@ -149,12 +136,12 @@ def _advanced(
     plan: Plan,
     store: PageStore,
     watermark: int | None,
-) -> tuple[Advanced, pa.Table]:
-    """Run the step, and return its packed results, which include the counts of its store calls."""
+) -> Advanced:
+    """Run the step, and pack its results together with the counts of its store calls."""
     metered = MeteredStore(store)
     after = step(before, rows, plan, metered, watermark)
     pages = metered.page_counts(after.promotions, after.merges)
-    return after, pack_results(after.rows, after.counts, pages)
+    return after._replace(rows=pack_results(after.rows, after.counts, pages))
 
 
 def advance_stream(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
@@ -169,13 +156,15 @@ def advance_stream(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
         key: tuple[Any, ...], parts: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
         before = bytes(state.get[0]) if state.exists else None
-        reached, of_bucket = state.getCurrentWatermarkMs(), plan.of_bucket(bucket_of(key[0]))
+        reached = state.getCurrentWatermarkMs()
         with store_of(plan.store) as store:
-            after = advance_bucket(of_bucket, step, before, parts, store, reached)
-        state.update((after.state,))
-        if after.timer is not None:
-            state.setTimeoutTimestamp(after.timer)
-        yield after.results
+            after, timer, results = advance_bucket(
+                plan, step, key[0], before, parts, store, reached
+            )
+        state.update((after,))
+        if timer is not None:
+            state.setTimeoutTimestamp(timer)
+        yield results
 
     timers = GroupStateTimeout.EventTimeTimeout
     return buckets.applyInPandasWithState(advance, RESULT_SCHEMA, STATE_SCHEMA, "append", timers)
@@ -202,11 +191,12 @@ class StateWithPages(StatefulProcessor):
         saved, reached = self._state.get(), timerValues.getCurrentWatermarkInMs()
         before = None if saved is None else bytes(saved[0])
         pages = StatePages(self._pages)
-        plan = self._plan.of_bucket(bucket_of(key[0]))
-        after = advance_bucket(plan, self._step, before, rows, pages, reached)
-        self._state.update((after.state,))
-        self._set_timer(after.timer)
-        yield after.results
+        after, timer, results = advance_bucket(
+            self._plan, self._step, key[0], before, rows, pages, reached
+        )
+        self._state.update((after,))
+        self._set_timer(timer)
+        yield results
 
     def handleExpiredTimer(
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo

@@ -12,12 +12,11 @@ get such a column, which is always null: Spark knows the watermark from the rows
 cannot drop packed rows as late. The step decides which rows are late.
 
 Labels spread the buckets evenly over Spark's partitions. Spark puts a group into the partition
-``pmod(hash(key), partitions)``. The hashes of the numbers 0 to 63 are unevenly spread: of 64
-buckets in 8 partitions, one partition would have 12, and the batch would wait for it. So Spark does
-not group by the number of a bucket but by its label, the whole number whose hash is the bucket's
-number. Then the partition is ``bucket % partitions``, for any number of partitions. The hash is
-Murmur3 (32 bits, seed 42) of the label's two words. Every step of the hash can be inverted, so each
-number has exactly one label whose upper word is 0.
+``pmod(hash(key), partitions)``: of 64 buckets in 8 partitions, one partition would have 12, and the
+batch would wait for it. So Spark does not group by the number of a bucket but by its label, the
+whole number whose hash is the bucket's number. Then the partition is ``bucket % partitions``. The
+hash is Murmur3 (32 bits, seed 42) of the label's two words. Every step of the hash can be inverted,
+so each number has exactly one label whose upper word is 0.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
-from spark_integration.runners.workers import NO_PAGES, PageCounts, settle, state_partitions
+from spark_integration.runners.workers import PageCounts, settle, state_partitions
 from spark_integration.step.step import Counts
 
 # Columns of packed rows. A user's columns may have the same names, because they are in the blobs.
@@ -76,7 +75,7 @@ def from_blobs(blobs: Iterable[bytes | pa.Buffer]) -> pa.Table:
     return pa.concat_tables(pa.ipc.open_stream(blob).read_all() for blob in blobs)
 
 
-def pack_results(rows: pa.Table, counts: Counts, pages: PageCounts = NO_PAGES) -> pa.Table:
+def pack_results(rows: pa.Table, counts: Counts, pages: PageCounts) -> pa.Table:
     """Return a step's results as rows (blob, counts), with at most ``BLOB_ROWS`` results each.
 
     The counts are in the first row, whose blob is null if there are no results.
@@ -95,8 +94,6 @@ def pack(
     A key's bucket is its hash modulo ``buckets``, or if that is 0, modulo the number of the query's
     state partitions. ``names`` are the columns' names in the blobs: PySpark's mapInArrow accepts no
     names with dots. ``timed`` adds the column of nulls that has the watermark.
-
-    At most ``CUT_ROWS`` rows or ``CUT_BYTES`` bytes, plus one incoming batch, are in memory.
     """
     settle()
     buckets = buckets or state_partitions()

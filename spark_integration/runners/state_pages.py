@@ -8,11 +8,9 @@ leaves no page behind, and an older state has the pages that its snapshot names.
                          pages      the page's key -> its bytes, see ``mta/pages.py``
 
 Every page needs a call from Python to Java, because Spark's protocol has no call for several pages:
-about 45 us to put 4 KB, 85 us to get them and 30 us to remove them. (Sending 32 requests before
-reading the answers would save a fifth of that, but relies on internals of PySpark.) So puts and
-deletes wait for ``flush``, and a page that is put and deleted before the flush is never sent. Pages
-that were read are cached, because they are often read again soon: a time window reads the times of
-a page, and then its values.
+about 45 us to put 4 KB, 85 us to get them and 30 us to remove them. So puts and deletes wait for
+``flush``, and a page that is put and deleted before the flush is never sent. Pages that were read
+are cached, because they are often read again soon.
 """
 
 from __future__ import annotations
@@ -48,10 +46,7 @@ _ENTRY_BYTES = 200  # approximate cost of an entry in addition to its page
 
 
 def is_state_url(url: str) -> bool:
-    """Return whether a URL means that pages go to Spark's state.
-
-    Raises InvalidStoreURL for other spark:// addresses.
-    """
+    """Return whether pages go to Spark's state; raises InvalidStoreURL for other spark:// URLs."""
     if not url.startswith("spark:"):
         return False
     if url != URL:
@@ -89,10 +84,7 @@ class StatePages(PageStore):
         return _CAPABILITIES
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """Return the pages in the order of the keys; one call for each page not in memory.
-
-        Raises InvalidKey, StoreClosed, StoreUnavailable.
-        """
+        """Return the pages in the order of the keys; one call for each page not in memory."""
         check_keys(keys, _CAPABILITIES)
         with self._calls():
             return [self._get(key) for key in keys]
@@ -125,17 +117,11 @@ class StatePages(PageStore):
                 self._cached_bytes -= len(page) + _ENTRY_BYTES
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Accept the pages; no call, unless the buffer is full.
-
-        Raises InvalidKey, PageTooLarge, StoreClosed, StoreUnavailable.
-        """
+        """Accept the pages; no call, unless the buffer is full."""
         self._accept(pages, check_pages(pages, _CAPABILITIES))
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        """Accept the deletes; no call, unless the buffer is full.
-
-        Raises InvalidKey, StoreClosed, StoreUnavailable.
-        """
+        """Accept the deletes; no call, unless the buffer is full."""
         deleted = dict.fromkeys(keys)
         check_keys(deleted, _CAPABILITIES)
         self._accept(deleted, 0)
@@ -166,10 +152,7 @@ class StatePages(PageStore):
         return (key for key in found if key.startswith(prefix))
 
     def flush(self) -> None:
-        """Send all pending puts and deletes to Spark; one call for each page.
-
-        Raises StoreClosed, StoreUnavailable.
-        """
+        """Send all pending puts and deletes to Spark; one call for each page."""
         with self._calls():
             self._send()
 

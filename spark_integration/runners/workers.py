@@ -1,18 +1,12 @@
 """A Python worker process of Spark: its open stores, counts of their calls, and its query.
 
-A worker keeps a few open stores, one per address. It serves many tasks and keys, so its connection,
-page cache and write buffer live in this module for as long as the worker does. Spark forks its
-workers: a store is opened on first use, inside the worker, and a forked child never uses the open
-store of its parent. An open store needs connections, threads or a map of address space. Therefore,
-if more than ``MOST`` stores are open, those without users are closed, the least recently used ones
-first.
+A worker serves many tasks, which share its open stores, with their connections, caches and write
+buffers. Spark forks its workers: a store is opened on first use, inside the worker, and a forked
+child never uses the open store of its parent. If more than ``MOST`` stores are open, those without
+users are closed, the least recently used ones first.
 
 A worker gets the query from the properties of Spark's tasks. The number of state partitions is the
-one that the query started with: Spark keeps it in the checkpoint, whatever the session's settings
-are when the query restarts.
-
-The store calls and pages of a bucket's step are counts of the query. They are in
-``observedMetrics``, next to the counts of rows, as sums over all buckets of a batch.
+one that the query started with: Spark keeps it in the checkpoint.
 """
 
 from __future__ import annotations
@@ -25,6 +19,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pyspark import TaskContext
@@ -52,11 +47,9 @@ _calls: tuple[int, int] = (0, 0)  # the id of a process, and how many tasks it h
 def settle() -> None:
     """Make the garbage collector skip all present objects; called when a task starts.
 
-    PySpark collects garbage after every task, and visits all objects of all modules. With pandas
-    and pyarrow, that takes longer than a small task, and the next task waits for it. Objects that
-    exist when a task starts are not garbage. They are frozen at the first call, the second, the
-    fourth, and so on: the first steps import more modules, and few of the objects that windows
-    release later are frozen.
+    PySpark collects garbage after every task, which takes longer than a small task with all objects
+    of pandas and pyarrow. Objects are frozen at the first call, the second, the fourth, and so on:
+    the first steps import more modules, and few objects are frozen that windows release later.
     """
     global _calls
     process, calls = _calls
@@ -66,12 +59,12 @@ def settle() -> None:
         gc.freeze()
 
 
+@dataclass
 class _Lease:
     """An open store and its number of users."""
 
-    def __init__(self, store: PageStore) -> None:
-        self.store = store
-        self.users = 0
+    store: PageStore
+    users: int = 0
 
 
 _open: OrderedDict[tuple[int, str], _Lease] = OrderedDict()  # the least recently used one first
@@ -95,10 +88,7 @@ def executor_store(url: str) -> Iterator[PageStore]:
 
 @contextmanager
 def store_of(url: str) -> Iterator[PageStore]:
-    """Yield this process's open store at ``url``, which stays open for later tasks.
-
-    Raises the errors of ``open_store``.
-    """
+    """Yield this process's open store at ``url``, which stays open for later tasks."""
     at = (os.getpid(), url)
     with _lock:
         if at not in _open:
@@ -122,10 +112,7 @@ def store_of(url: str) -> Iterator[PageStore]:
 
 
 def running_batch() -> tuple[str, int]:
-    """Return the id of the running query, which is in the checkpoint, and its batch.
-
-    Only inside a task.
-    """
+    """Return the id of the running query and its batch; only inside a task."""
     query, batch = _property(_QUERY_ID), _property(_BATCH_ID)
     if query is None or batch is None:
         raise RuntimeError("no streaming query runs in this task; report this as a bug")
@@ -146,7 +133,7 @@ def _property(name: str) -> str | None:
 
 
 class PageCounts(NamedTuple):
-    """The counts of pages in a micro-batch."""
+    """The counts of pages in a micro-batch's ``observedMetrics``; docs/spark.md describes them."""
 
     pages_read: int = 0
     pages_written: int = 0
@@ -154,16 +141,9 @@ class PageCounts(NamedTuple):
     bytes_read: int = 0
     bytes_written: int = 0
     pages_cached: int = 0
-    """The number of pages that were read from memory."""
     store_micros: int = 0
-    """How long all tasks together waited for the store, in microseconds."""
     promotions: int = 0
-    """The number of windows that became standalone, minus expired standalone windows."""
     merges: int = 0
-    """The number of runs of pages that were merged into others."""
-
-
-NO_PAGES = PageCounts()
 
 
 class MeteredStore(CountingStore):
@@ -178,21 +158,15 @@ class MeteredStore(CountingStore):
             return super().get_many(keys)
 
     def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
-        own = 0.0
-
         def timed(pages: list[Any]) -> T:
-            nonlocal own
             began = time.perf_counter()
             try:
                 return see(pages)
             finally:
-                own += time.perf_counter() - began
+                self._seconds -= time.perf_counter() - began
 
         with self._waiting():
-            try:
-                return super().view_many(keys, timed)
-            finally:
-                self._seconds -= own
+            return super().view_many(keys, timed)
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         with self._waiting():
@@ -208,7 +182,6 @@ class MeteredStore(CountingStore):
         return page
 
     def page_counts(self, promotions: int, merges: int) -> PageCounts:
-        """Return the counts of pages, together with these counts of windows and runs."""
         counts = self.counts
         return PageCounts(
             counts.get.pages - counts.missing,

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mta.columns.reading import Scaled
+from mta.columns.reading import Scaled, objects
 from mta.columns.schemas import Decimals, NullableColumn
 from mta.dataframes.base import Column, split
 from mta.dataframes.of_arrow import read
@@ -35,9 +35,6 @@ TIME_LIMIT = 1 << 62
 NO_TIME = np.iinfo(np.int64).min
 #: Decimals of up to this many digits fit into 64-bit integers that count their last place.
 EXACT_DIGITS = 18
-
-
-# --- keys -----------------------------------------------------------------------------------------
 
 
 def key_columns(keys: Sequence[Any], types: Sequence[pa.DataType]) -> list[pa.Array]:
@@ -160,6 +157,8 @@ def as_input(values: Any, kind: pa.DataType) -> pa.Array:
             bare = Decimals(bare.places).shown(bare.digits)
         found = as_input(bare, kind)
         return found if nulls is None else pc.if_else(pa.array(nulls), None, found)
+    if not isinstance(values, np.ndarray):
+        values = objects(values)
     if len(values) and isinstance(values[0], Decimal):
         return pa.array(values, type=kind)
     if pa.types.is_decimal(kind):

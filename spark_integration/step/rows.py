@@ -20,12 +20,7 @@ from mta.keyed.keys import Keys, read_keys
 from mta.times import CERTAIN, doubt_of
 from spark_integration.errors import NullKey
 from spark_integration.plan import Plan
-from spark_integration.step.columns import (
-    NO_TIME,
-    Flags,
-    Ints,
-    to_micros,
-)
+from spark_integration.step.columns import NO_TIME, Flags, Ints, to_micros
 from stores.errors import WindowStoreError
 
 #: The column with the time of the micro-batch, if needed; no user's column has this name.
@@ -56,7 +51,6 @@ class Timed:
     times: Ints
 
     def take(self, mask: Flags) -> Timed:
-        """Return the rows that a mask marks."""
         return Timed(self.rows.filter(pa.array(mask)), self.times[mask])
 
 
@@ -112,10 +106,7 @@ def _kept(
 
 
 def sort_rows(timed: Timed, plan: Plan, kind: str | None = None) -> Sorted:
-    """Sort the rows by key, time, and all other sortable columns; O(rows * log rows).
-
-    ``kind`` is that of the existing keys. Raises UnsuitableKey.
-    """
+    """Sort the rows by key, time, and all other sortable columns; raises UnsuitableKey."""
     options = plan.options
     rows, times = timed.rows.combine_chunks(), timed.times
     columns = [rows.column(name) for name in options.keys]

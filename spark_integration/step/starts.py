@@ -10,9 +10,9 @@
                       keys
     key of the whole = "start." name "/whole", a page like the others without snapshot, written last
 
-When a bucket without a state gets its first rows, it continues from its start. It reads everything
-in the start, and writes it under the query's names to the query's store. So any number of queries
-can use one start. A start stays in its store until you delete it (``delete_history``).
+When a bucket without a state gets its first rows, it continues from its start: it writes everything
+in the start under the query's names to the query's store. So any number of queries can use one
+start, which stays in its store until you delete it (``delete_history``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mta.pages import corrupt, seal, unseal
 from spark_integration.errors import StateMismatch
 from spark_integration.plan import Plan
 from spark_integration.step.rows import Timed
-from spark_integration.step.states import Fixed
+from spark_integration.step.states import Fixed, is_pair_of_texts
 from stores import open_store
 from stores.base import PageStore
 
@@ -46,7 +46,6 @@ class Start(NamedTuple):
     snapshot: bytes = b""
 
     def encode(self) -> bytes:
-        """Return the page."""
         return seal(MAGIC, VERSION, [*self])
 
 
@@ -96,16 +95,13 @@ def pages_of(store: PageStore, name: str) -> list[str]:
 
 @contextmanager
 def snapshot_of(plan: Plan, store: PageStore) -> Iterator[tuple[bytes, PageStore] | None]:
-    """Yield the snapshot from which a plan's bucket starts and the store of its pages, or None.
-
-    Raises MissingPage, CorruptSnapshot and StateMismatch.
-    """
+    """Yield the snapshot from which a plan's bucket starts and the store of its pages, or None."""
     asked = plan.start
     if asked is None:
         yield None
         return
     with nullcontext(store) if asked.store == plan.store else open_store(asked.store) as pages:
-        start = read_start(pages, asked.name, asked.bucket)
+        start = read_start(pages, asked.name, plan.bucket)
         require_suitable(start, asked.name, plan.buckets, plan.fixed)
         yield (start.snapshot, pages) if start.snapshot else None
 
@@ -136,7 +132,6 @@ def _key(name: str, bucket: int | str) -> str:
 def _validated(values: list[Any]) -> Start:
     match values:
         case [int(buckets), int() | None as until, list(fixed), bytes(snapshot)]:
-            lines = [(what, text) for what, text in fixed]
-            if all(type(part) is str for line in lines for part in line):
-                return Start(buckets, until, lines, snapshot)
+            if all(map(is_pair_of_texts, fixed)):
+                return Start(buckets, until, [(what, text) for what, text in fixed], snapshot)
     raise corrupt("its fields have the wrong types")

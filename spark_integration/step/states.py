@@ -17,7 +17,7 @@ written with other settings.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgpack
 import xxhash
@@ -40,7 +40,6 @@ class State(NamedTuple):
     snapshot: bytes
 
     def encode(self) -> bytes:
-        """Encode the state as bytes."""
         body: bytes = msgpack.packb([MAGIC, VERSION, *self])
         return xxhash.xxh3_64_digest(body) + body
 
@@ -70,8 +69,11 @@ class State(NamedTuple):
                     "start with a new checkpoint folder"
                 )
             case [str(magic), int(), int(buckets), list(fixed), bytes(snapshot)] if magic == MAGIC:
-                return cls(buckets, [_line(each) for each in fixed], snapshot)
-        raise _foreign()
+                if all(map(is_pair_of_texts, fixed)):
+                    return cls(buckets, [(what, text) for what, text in fixed], snapshot)
+        raise CorruptState(
+            "a state value was not written by this project: the checkpoint belongs to another query"
+        )
 
     def snapshot_for(self, buckets: int, fixed: Fixed) -> bytes:
         """Return the snapshot. Raises StateMismatch unless the query's settings are these."""
@@ -89,14 +91,6 @@ class State(NamedTuple):
         return self.snapshot
 
 
-def _line(entry: object) -> tuple[str, str]:
-    match entry:
-        case [str(what), str(text)]:
-            return what, text
-    raise _foreign()
-
-
-def _foreign() -> CorruptState:
-    return CorruptState(
-        "a state value was not written by this project: the checkpoint belongs to another query"
-    )
+def is_pair_of_texts(entry: Any) -> bool:
+    """Return whether a decoded value can be an entry of ``fixed``."""
+    return isinstance(entry, list) and [type(part) for part in entry] == [str, str]

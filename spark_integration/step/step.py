@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mta.columns.schemas import NullableColumn, Rows
+from mta.columns.schemas import Rows
 from mta.keyed.bucket import Advance
 from mta.keyed.keys import Keys
 from mta.keyed.moments import Questions
@@ -39,13 +39,7 @@ from mta.monoids.base import empties
 from mta.monoids.product import result_name
 from spark_integration.options import AHEAD, CORRECTED, LATE
 from spark_integration.plan import Plan
-from spark_integration.step.columns import (
-    Ints,
-    as_input,
-    from_micros,
-    key_columns,
-    to_arrow,
-)
+from spark_integration.step.columns import Ints, as_input, from_micros, key_columns, to_arrow
 from spark_integration.step.rows import NOW, Sorted, complete, sort_rows
 from spark_integration.step.starts import after_cutover, snapshot_of
 from spark_integration.step.states import State
@@ -54,23 +48,15 @@ from stores.base import PageStore
 
 
 class Counts(NamedTuple):
-    """The counts of a micro-batch's rows, as the query's ``observedMetrics`` name them."""
+    """The counts of a micro-batch's rows in ``observedMetrics``; docs/spark.md describes them."""
 
     rows_read: int
     rows_dropped: int = 0
-    """Rows that are not in the results: invalid rows, and late rows that are not emitted with a
-    mark."""
     rows_late: int = 0
-    """Rows that are too much older than the last row of their key, or than expired keys of their
-    bucket."""
     rows_invalid: int = 0
-    """Rows without a key, time or value, or with an invalid one."""
     rows_missing: int = 0
-    """Retractions that matched no event."""
     rows_incomplete: int = 0
-    """Rows whose results may be incomplete, because windows or aggregations were changed."""
     rows_ahead: int = 0
-    """Rows further ahead of the micro-batch's time than allowed."""
 
 
 class Advanced(NamedTuple):
@@ -82,9 +68,7 @@ class Advanced(NamedTuple):
     timer: int | None = None
     """Once the watermark is later than this, in microseconds, the step must run again."""
     promotions: int = 0
-    """The number of windows that became standalone, minus expired standalone windows."""
     merges: int = 0
-    """The number of runs of pages that were merged into others."""
 
 
 Step = Callable[[bytes | None, pa.Table, Plan, PageStore, int | None], Advanced]
@@ -114,10 +98,9 @@ def step(
     if NOW in rows.column_names:
         now = int(rows.column(NOW)[0].as_py()) if read else None
         rows = rows.drop_columns([NOW])
-    if (
-        options.idle == "emit" or options.period is not None
-    ):  # rows without an event have these types
-        rows = rows.cast(plan.row_schema)
+    if options.idle == "emit" or options.period is not None:
+        # Rows without an event have these types.
+        rows = rows.cast(plan.schema)
     known = complete(rows, plan)
     later = after_cutover(known, plan)
     if plan.part is not None:
@@ -151,7 +134,7 @@ def step(
 def counts_of(plan: Plan, read: int, before_cutover: int, done: Advance, incomplete: int) -> Counts:
     """Return the counts of rows, including rows before the cutover and rows ahead."""
     options = plan.options
-    late = 0 if done.late is None else int(done.late.mask.sum())
+    late = 0 if done.late is None else int(done.late.sum())
     missing, ahead = len(done.missing), 0 if done.ahead is None else int(done.ahead.sum())
     asked = 0 if done.questions is None else len(done.questions)
     taken = len(done.line) + len(done.retracted) + asked
@@ -173,7 +156,7 @@ def results_of(plan: Plan, group: Sorted, done: Advance, gone: Expired | None) -
     if last and gone is not None and (options.period is not None or options.idle == "emit"):
         of_gone = done.keys.find(gone.table.keys)  # keys with later events
         found = found.take(monoid, np.flatnonzero(~np.isin(found.of, of_gone[of_gone >= 0])))
-    masks = {LATE: None if done.late is None else done.late.mask, AHEAD: done.ahead}
+    masks = {LATE: done.late, AHEAD: done.ahead}
     aside = {
         mark: group.rows.filter(pa.array(mask)) for mark, mask in masks.items() if mask is not None
     }
@@ -196,7 +179,7 @@ def results_of(plan: Plan, group: Sorted, done: Advance, gone: Expired | None) -
         rows = rows.take(pa.array(places))
     rows = _with_results(plan, rows, outputs)
     if options.idle == "emit":
-        rows = _with_emptied(plan, rows, found.at, *_emptied(plan, done, group, gone))
+        rows = _with_emptied(plan, rows, found.at, done, group, gone)
     corrected = None if again is None else _given_again(plan, group, done, again, rows.schema)
     return _marked(plan, rows, aside, corrected, gone_out)
 
@@ -232,16 +215,12 @@ def _with_results(plan: Plan, rows: pa.Table, outputs: Sequence[Rows]) -> pa.Tab
     for window, of_window in zip(plan.options.windows, outputs, strict=True):
         for alias, column in plan.monoid.results(of_window).items():
             name = result_name(alias, window)
-            rows = rows.append_column(name, _to_arrow(plan, column, name))
+            column = to_arrow(column, plan.results[name], name, plan.options.nan == "propagate")
+            rows = rows.append_column(name, column)
     return rows.select([*columns, *plan.results])
 
 
-def _to_arrow(plan: Plan, column: Any, name: str) -> pa.Array:
-    return to_arrow(column, plan.results[name], name, plan.options.nan == "propagate")
-
-
 def _at_boundaries(plan: Plan, keys: Keys, found: Found) -> pa.Table:
-    """Return the rows for boundaries."""
     assert found.times is not None or not len(found)
     moments = np.zeros(0, np.int64) if found.times is None else found.times
     rows = _rows_of_keys(plan, [keys.at(place) for place in found.of.tolist()], moments)
@@ -266,20 +245,19 @@ def _given_again(
         columns[options.retractions] = pa.repeat(pa.scalar(False), len(again))
     for name in plan.values:
         if name not in columns:
-            columns[name] = as_input(_as_array(values[name]), schema.field(name).type)
+            columns[name] = as_input(values[name], schema.field(name).type)
     rows = pa.table({name: columns[name] for name in group.rows.column_names})
     return _with_results(plan, rows, again.outputs).cast(schema)
 
 
-def _emptied(
-    plan: Plan, done: Advance, group: Sorted, gone: Expired | None
-) -> tuple[list[Any], list[int], list[int]]:
-    """Return the key and moment of windows that became empty, and the next event's place."""
-    options = plan.options
+def _with_emptied(
+    plan: Plan, rows: pa.Table, given: Ints, done: Advance, group: Sorted, gone: Expired | None
+) -> pa.Table:
+    """Return the rows, whose places are ``given``, with rows for windows that became empty."""
+    options, lifetime = plan.options, plan.options.lifetime
     keys: list[Any] = []
     moments: list[int] = []
     before: list[int] = []
-    lifetime = options.lifetime
     assert lifetime is not None
     if options.lateness is None and options.emit != "last" and done.last is not None:
         # If events may be late, no such moment is final.
@@ -294,33 +272,17 @@ def _emptied(
         before += at.tolist()
     if gone is not None:
         idle = gone.table.keys
-        order = sorted(range(len(idle)), key=idle.at)
-        keys += [idle.at(place) for place in order]
-        moments += gone.moments[order].tolist()
-        before += [len(done.line)] * len(order)
-    return keys, moments, before
-
-
-def _with_emptied(
-    plan: Plan,
-    rows: pa.Table,
-    given: Ints,
-    keys: Sequence[Any],
-    moments: Sequence[int],
-    before: Sequence[int],
-) -> pa.Table:
-    """Return the rows, whose places are ``given``, with rows for windows that became empty."""
+        by_key = sorted(range(len(idle)), key=idle.at)
+        keys += [idle.at(place) for place in by_key]
+        moments += gone.moments[by_key].tolist()
+        before += [len(done.line)] * len(by_key)
     if not keys:
         return rows
     emptied = _rows_of_keys(plan, keys, np.array(moments))
-    empty = empties(plan.monoid, len(keys))
-    outputs = [empty] * len(plan.options.windows)
+    outputs = [empties(plan.monoid, len(keys))] * len(options.windows)
     emptied = _with_results(plan, emptied, outputs).select(rows.column_names)
-    order = np.insert(
-        np.arange(rows.num_rows),
-        np.searchsorted(given, before),
-        rows.num_rows + np.arange(len(keys)),
-    )
+    count, places = rows.num_rows, np.searchsorted(given, before)
+    order = np.insert(np.arange(count), places, count + np.arange(len(keys)))
     return pa.concat_tables([rows, emptied]).take(pa.array(order))
 
 
@@ -356,24 +318,14 @@ def _without_results(plan: Plan, rows: pa.Table) -> pa.Table:
 def _rows_of_keys(plan: Plan, keys: Sequence[Any], times: Ints) -> pa.Table:
     """Return the input's columns in rows without an event: null except for keys and times."""
     options = plan.options
-    schema = plan.row_schema
-    columns = {field.name: pa.nulls(len(keys), field.type) for field in schema}
+    columns = {field.name: pa.nulls(len(keys), field.type) for field in plan.schema}
     if keys:
-        types = [schema.field(name).type for name in options.keys]
+        types = [plan.schema.field(name).type for name in options.keys]
         columns |= zip(options.keys, key_columns(keys, types), strict=True)
-    columns[options.on] = _as_times(plan, times, schema)
+    columns[options.on] = _as_times(plan, times, plan.schema)
     return pa.table({name: columns[name] for name in plan.columns})
 
 
 def _as_times(plan: Plan, micros: Ints, schema: pa.Schema) -> pa.Array:
-    """Return microseconds as the time column of this schema."""
     options = plan.options
     return from_micros(micros, schema.field(options.on).type, options.time_unit)
-
-
-def _as_array(column: Any) -> Any:
-    if isinstance(column, np.ndarray | NullableColumn):
-        return column
-    objects = np.empty(len(column), object)
-    objects[:] = column
-    return objects

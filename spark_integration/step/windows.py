@@ -1,8 +1,6 @@
 """The windows of one bucket of keys, from Spark's state, and a micro-batch of their rows.
 
 The windows are one ``KeyedWindows`` structure, whose snapshot of at most 64 KiB is in the state.
-Windows by count or time with monoids of columns are vectorized; otherwise each key has a standalone
-window, with the same calls.
 
 Idle keys are expired. A window is empty once its newest event is as old as the window is long
 (``lifetime``), and this moment has passed when the stream's watermark is later. In a micro-batch
@@ -147,15 +145,11 @@ class Windows:
         )
         batch.late_first = batch.unordered = True
         done = self.bucket.advance(batch, _wanted(plan))
-        bad = count - len(done.line) - (0 if done.late is None else int(done.late.mask.sum()))
-        bad -= len(done.retracted) + len(done.missing)
-        bad -= 0 if done.ahead is None else int(done.ahead.sum())
-        bad -= 0 if done.questions is None else len(done.questions)
-        if bad and options.nulls != "drop_row":
+        if done.invalid and options.nulls != "drop_row":
             raise InvalidValue(
-                f"bad value: {bad} of {count} rows of a bucket contain a NaN, or a value that an "
-                "aggregation does not accept; filter them out, or set nulls='drop_row' to drop and "
-                "count them, or for NaN set nan='skip' or nan='propagate'"
+                f"bad value: {done.invalid} of {count} rows of a bucket contain a NaN, or a value "
+                "that an aggregation does not accept; filter them out, or set nulls='drop_row' to "
+                "drop and count them, or for NaN set nan='skip' or nan='propagate'"
             )
         return done
 

@@ -2,5 +2,4 @@
 
 - ``conformance``: what every store must do, as a class of tests to subclass
 - ``counting``, ``faults``: the wrappers that count, and those that delay and fail
-- ``http_proxy``: a proxy in front of an object store, which fails or is slow
 """

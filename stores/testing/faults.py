@@ -14,29 +14,11 @@
     >>> store.get_many(["g/1", "g/2"])
     [b'first', b'second']
 
-These methods can be combined:
-
-- ``fail``: the Nth call raises, once or always, before or after it is applied (a lost answer).
-- ``delay``: the Nth call, or every call from the Nth on, waits first.
-- ``hold``: writes are acknowledged, seen by reads, and applied later: out of order, some twice.
-- ``crash``: writes that were acknowledged but not flushed are lost.
-- ``corrupt``: a page is read with a flipped bit, or truncated.
-- ``heal``: end all of these.
-
 To let every call of a run fail once, count up until no call fails in a run:
 ``for n in count(1): store.fail(n); ...; if not store.fired: break``.
 
-``LatencyStore`` waits, for tests of prefetch and back-pressure, and for trying out designs:
-
-    >>> from stores import Constant, LatencyStore, MemoryStore
-    >>> waits = []
-    >>> store = LatencyStore(MemoryStore(), Constant(0.002), sleep=waits.append)
-    >>> store.get_many(["g/1", "g/2"])
-    [None, None]
-    >>> waits
-    [0.002]
-
-Put either innermost, behind the write buffer and the head cache, in place of the server:
+``LatencyStore`` waits, for tests of prefetch and back-pressure, and for trying out designs. Put
+either innermost, behind the write buffer and the head cache, in place of the server:
 ``WriteBuffer(HeadCache(LatencyStore(MemoryStore(), Constant(0.002))))``. Thread safety: any number
 of threads, whose waits overlap, as round trips do.
 """
@@ -102,11 +84,7 @@ class FaultyStore(WrapperStore):
     """
 
     def __init__(
-        self,
-        store: PageStore,
-        *,
-        seed: int = 0,
-        sleep: Callable[[float], Any] = time.sleep,
+        self, store: PageStore, *, seed: int = 0, sleep: Callable[[float], Any] = time.sleep
     ) -> None:
         super().__init__(store)
         self._seed, self._sleep = seed, sleep
@@ -185,7 +163,7 @@ class FaultyStore(WrapperStore):
         """
         if (flip is None) == (truncate is None):
             raise ValueError("corrupt takes either flip or truncate")
-        damage = partial(_cut, at=truncate) if flip is None else partial(_flipped, bit=flip)
+        damage = partial(_damaged, flip=flip, truncate=truncate)
         with self._lock:
             self._damages[page if isinstance(page, str) else self._pages_read + page] = damage
 
@@ -254,8 +232,7 @@ class FaultyStore(WrapperStore):
 
     def close(self) -> None:
         with self._lock:
-            if self._held:
-                self._apply()
+            self._apply()
         self.store.close()
 
     # Details
@@ -336,14 +313,10 @@ class FaultyStore(WrapperStore):
         return partial(FaultyStore, seed=self._seed), (self.store,)
 
 
-def _cut(page: bytes, at: int | None) -> bytes:
-    return page[:at]
-
-
-def _flipped(page: bytes, bit: int) -> bytes:
-    if not page:
-        return page
-    at, bit = divmod(bit % (8 * len(page)), 8)
+def _damaged(page: bytes, flip: int | None, truncate: int | None) -> bytes:
+    if flip is None or not page:
+        return page[:truncate]
+    at, bit = divmod(flip % (8 * len(page)), 8)
     return page[:at] + bytes([page[at] ^ 1 << bit]) + page[at + 1 :]
 
 

@@ -24,12 +24,6 @@ def test_modification_times_follow_the_order_of_the_files(tmp_path):
     assert times == sorted(set(times))
 
 
-def test_csv(tmp_path):
-    write_stream(tmp_path / "a", 100, 2, fmt="csv")
-    head = (tmp_path / "a" / "00000.csv").read_text().splitlines()[0]
-    assert head == '"device","ts","watts"'
-
-
 def test_one_meter_and_few_events():
-    meters = Meters.make(10, 1)
+    meters = Meters(10, 1)
     assert 0 < meters.events(0, meters.slots).num_rows <= 10

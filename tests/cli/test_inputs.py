@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mta.cli.console import ProgressLine
 from spark_integration.cli import main, readers, stream
 from spark_integration.cli.job import Job
-from spark_integration.cli.progress import Progress, spark_errors, without_held_pages
+from spark_integration.cli.progress import HELD_PAGES, Progress, spark_errors
 from spark_integration.cli.readers import Layout, read_chunks
 from spark_integration.cli.sources import open_source, resolve_columns
 from spark_integration.cli.stream import read_input
@@ -419,7 +419,7 @@ def test_without_a_terminal_progress_is_a_line_per_ten_seconds(capsys):
 def test_a_failed_run_does_not_promise_that_pages_are_sent_later():
     cause = str(WriteBuffer(MemoryStore(), deadline=1)._unavailable("refused"))
     assert "held" in cause
-    assert without_held_pages(cause).endswith("has accepted no page for 1 s (refused)")
+    assert HELD_PAGES.sub("", cause).endswith("has accepted no page for 1 s (refused)")
 
 
 def test_a_large_parquet_file_is_read_in_parts(spark, tmp_path, monkeypatch):

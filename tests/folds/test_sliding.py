@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from mta import ColumnarMonoid, Count, Max, Mean, Monoid, Product
 from mta.folds.sliding import SlidingFolds
-from mta.kernels.native import numpy_alone
 from mta.monoids.base import AbstractMonoid
+from tests.support.kernels import numpy_alone
 
 KINDS: dict[str, Callable[[np.ndarray], tuple[AbstractMonoid, object]]] = {
     "plain functions": lambda numbers: (

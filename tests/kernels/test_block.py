@@ -30,11 +30,12 @@ from mta import (
 )
 from mta.errors import EmptyWindow, InvalidTime, InvalidValue, LateEvent, WindowBusy
 from mta.kernels import native
-from mta.kernels.native import Kernel, numpy_alone
+from mta.kernels.native import Kernel
 from mta.windows.native import MOST, Block, Loaded, NativeEvents
 from stores.errors import WindowStoreError
 from tests.support import oracle
 from tests.support.bits import Near, bits
+from tests.support.kernels import numpy_alone
 from tests.support.sampling import some
 
 pytestmark = pytest.mark.skipif(

@@ -39,10 +39,11 @@ from mta import (
 from mta.folds.blocks import fold_ranges
 from mta.folds.sliding import SlidingFolds, has_kernel, kernel_lowers, sweep_into
 from mta.kernels import native
-from mta.kernels.native import Kernel, Sweep, bounds_of, first_later, numpy_alone, ranks
+from mta.kernels.native import Kernel, Sweep, bounds_of, first_later, ranks
 from mta.monoids.base import AbstractMonoid, Refold
 from tests.support import oracle
 from tests.support.bits import HARD, bits
+from tests.support.kernels import numpy_alone
 from tests.support.sampling import some
 
 needs_compiled = pytest.mark.skipif(

@@ -12,10 +12,10 @@ from mta.kernels.native import (
     bytes_of,
     items_of,
     numbers_of,
-    numpy_alone,
     rows_of,
     shortened,
 )
+from tests.support.kernels import numpy_alone
 
 KERNELS = [nullcontext, numpy_alone]
 BUFFERS: list[Buffer] = [b"hello", memoryview(b"-world-")[1:6], b""]

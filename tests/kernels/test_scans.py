@@ -11,10 +11,9 @@ from mta import SampleStdDev
 from mta.kernels.native import (
     accumulate,
     accumulate_blocks,
-    are_ones,
-    are_zeros,
     ones,
     reduce,
+    repeats,
     running_count,
     zeros,
 )
@@ -56,8 +55,8 @@ def test_counts_are_known(count: int, dtype: str) -> None:
 def test_a_column_that_only_looks_like_ones_is_summed_up() -> None:
     ones_of_its_own = np.ones(9)
     assert running_count(ones_of_its_own, 0.0) is None and reduce(np.add, ones_of_its_own) == 9
-    assert not are_ones(ones(ones_of_its_own) + 0) and are_ones(ones(ones_of_its_own)[2:5])
-    assert are_zeros(zeros(9)) and not are_zeros(np.zeros(9)) and zeros(9).tolist() == [0.0] * 9
+    assert not repeats(ones(ones_of_its_own) + 0, 1) and repeats(ones(ones_of_its_own)[2:5], 1)
+    assert repeats(zeros(9), 0) and not repeats(np.zeros(9), 0) and zeros(9).tolist() == [0.0] * 9
 
 
 @pytest.mark.parametrize("start", range(len(HARD)))

@@ -36,11 +36,11 @@ from mta import (
 from mta.errors import LateEvent
 from mta.frames.base import AbstractPolicy
 from mta.kernels import native
-from mta.kernels.native import numpy_alone
 from mta.logs.finger_tree import node_cache
 from mta.monoids.base import AbstractMonoid
 from tests.support import oracle
 from tests.support.bits import Near, bits
+from tests.support.kernels import numpy_alone
 from tests.support.sampling import some
 
 pytestmark = pytest.mark.skipif(

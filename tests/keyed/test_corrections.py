@@ -287,7 +287,7 @@ class Life:
         (shape,) = self.shapes.values()
         keys, codes = read_keys(names, self.windows.bucket.key_kind)
         rows, _ = self.windows.reader.rows(values, len(names))
-        batch = Batch(keys, codes, rows, times.view("i8"), None, retracts=marks, on_missing="drop")
+        batch = Batch(keys, codes, rows, times.view("i8"), None, retracts=marks)
         done = self.windows.bucket.advance(batch, "changed")
         found: Found = done.found
         if not len(found):

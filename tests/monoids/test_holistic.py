@@ -143,6 +143,15 @@ def test_a_product_has_other_aggregations_beside_it(make: Any) -> None:
     assert each == found["it"][::3].tolist()
 
 
+def test_a_sum_of_distinct_values_refuses_infinity_after_any_single_event() -> None:
+    window = Window(SumDistinct(), CountWindow(5))
+    for value in range(100):
+        window.insert(float(value))
+        with pytest.raises(InvalidValue):
+            window.insert(math.inf)
+    assert window.query() == sum(range(95, 100))
+
+
 def test_what_a_sum_or_a_quantile_cannot_take_is_refused() -> None:
     with pytest.raises(InvalidValue, match="a sum needs numbers, not text"):
         SumDistinct(str)

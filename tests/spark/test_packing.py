@@ -17,7 +17,7 @@ from spark_integration.runners.packing import (
     pack_results,
     unpack,
 )
-from spark_integration.runners.workers import NO_PAGES
+from spark_integration.runners.workers import PageCounts
 
 NAMES = ["text", "number", "nested"]
 
@@ -72,13 +72,15 @@ def test_an_empty_batch_is_skipped() -> None:
 
 
 def test_results_without_rows_still_carry_their_counts() -> None:
-    packed = pack_results(pa.table({"a": pa.array([], pa.int64())}), Counts(3, 3, 2, 1))
-    assert packed.to_pylist() == [{BLOB: None, NUMBERS: [3, 3, 2, 1, 0, 0, 0, *NO_PAGES]}]
+    packed = pack_results(
+        pa.table({"a": pa.array([], pa.int64())}), Counts(3, 3, 2, 1), PageCounts()
+    )
+    assert packed.to_pylist() == [{BLOB: None, NUMBERS: [3, 3, 2, 1, 0, 0, 0, *PageCounts()]}]
     assert list(unpack(packed.to_batches())) == []
 
 
 def test_many_results_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "BLOB_ROWS", 10)
-    packed = pack_results(pa.table({"a": list(range(25))}), Counts(25))
-    assert packed.column(NUMBERS).to_pylist() == [[25, *[0] * 6, *NO_PAGES], None, None]
+    packed = pack_results(pa.table({"a": list(range(25))}), Counts(25), PageCounts())
+    assert packed.column(NUMBERS).to_pylist() == [[25, *[0] * 6, *PageCounts()], None, None]
     assert from_blobs(packed.column(BLOB).to_pylist()).column("a").to_pylist() == list(range(25))

@@ -76,7 +76,7 @@ def test_a_bad_url_is_refused(url: str, says: str) -> None:
 
 
 def test_the_path_names_bucket_scope_and_collection() -> None:
-    assert bare(f"{HERE}/b")._keyspace == ("b", "", "")
+    assert bare(f"{HERE}/b")._keyspace == ("b", "_default", "_default")
     assert bare(f"{HERE}/b/s/c")._keyspace == ("b", "s", "c")
 
 

@@ -17,6 +17,7 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
+from benchmarks.spark.http_proxy import HTTPProxy
 from mta import CountWindow, Max, Window
 from spark_integration.cli import main
 from stores import (
@@ -32,7 +33,6 @@ from stores import (
 )
 from stores.address import parse
 from stores.head_cache import HeadCache
-from stores.testing.http_proxy import HTTPProxy
 from tests.support.patience import LONG, in_time
 from tests.support.s3_server import ACCESS_KEY, BUCKET, SECRET, S3Server
 from tests.support.servers import free_port

@@ -162,6 +162,7 @@ def evicting(tmp_path: Path) -> Iterator[RedisServer]:
         ("full", "volatile-lru", "?ttl=600", True, "expire after 600 seconds; .*volatile-lru has"),
         ("full", "noeviction", "", False, None),
         ("full", "noeviction", "?ttl=600", False, "expire after 600 seconds$"),
+        ("full", "noeviction", "?ttl=1%20hour", False, "expire after 3600 seconds$"),
     ],
 )
 def test_a_server_that_evicts_is_warned_of_and_named_where_a_page_is_missing(

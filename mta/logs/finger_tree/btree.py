@@ -239,12 +239,11 @@ class Tree:
 
     def _piece(self, node: Node, start: int, stop: int) -> Node:
         """Return some entries of a node, and the subtrees around them, as a new node."""
-        piece = self.kind.node(node.level, node.entries.copy(start, stop))
-        if node.level:
-            piece.sums = node.sums.copy(start, stop + 1)
-            piece.links = node.links[start : stop + 1]
-            piece.take(piece.links)
-        return piece
+        entries = node.entries.copy(start, stop)
+        if not node.level:
+            return self.kind.node(0, entries)
+        sums, links = node.sums.copy(start, stop + 1), node.links[start : stop + 1]
+        return self.kind.node(node.level, entries, sums, links)
 
     def _sums(self, nodes: Sequence[Node]) -> Rows:
         """Return what a parent stores of new leaves, and placeholders for inner nodes."""
@@ -322,10 +321,10 @@ class Tree:
             start = left.count - count
             parent.entries.put(at, left.entries.at(start))
             right.entries.insert(0, between)
-            right.entries.extend_front(left.entries.cut(start + 1, left.count), count - 1)
+            right.entries.insert_many(0, left.entries.cut(start + 1, left.count), count - 1)
             left.entries.truncate(start)
             if left.level:
-                right.sums.extend_front(left.sums.cut(start + 1, start + 1 + count), count)
+                right.sums.insert_many(0, left.sums.cut(start + 1, start + 1 + count), count)
                 left.sums.truncate(start + 1)
                 self._transfer(right, 0, left, start + 1, count)
         self.touch(left)

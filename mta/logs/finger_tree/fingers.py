@@ -615,7 +615,7 @@ class FingerTree(Tree):
         """
         if start >= stop:
             return self.monoid.identity
-        node, before = self._holds(start)
+        node, before = self._near(start, newest=True)
         end: Passage = "all before" if stop == self.size else self.at_position(stop - before)
         return self._fold(node, self.at_position(start - before), end)
 
@@ -682,29 +682,18 @@ class FingerTree(Tree):
         end, prefix, _ = self._accepted(below, "all after", prefix, accepts)
         return self.events_before(node, first + index) + end, prefix, False
 
-    def _holds(self, position: int) -> tuple[Node, int]:
-        """Return the lowest node of the right spine, or the root, with all entries from a position.
-
-        Also returns the number of entries before its subtree.
-        """
-        below = 0
-        for node in self.right:
-            below += node.count + (int(node.sizes()[:-1].sum()) if node.level else 0)
-            if position >= self.size - below:
-                return node, self.size - below
-        return self.root, 0
-
-    def _near(self, position: int) -> tuple[Node, int]:
+    def _near(self, position: int, newest: bool = False) -> tuple[Node, int]:
         """Return the lowest node of a spine, or the root, whose subtree contains a position.
 
-        Also returns the number of entries before its subtree.
+        With ``newest``, it contains all later positions too. Also returns the number of entries
+        before the subtree.
         """
         first = last = 0
         for level, node in enumerate(self.right):
             last += node.count + (int(node.sizes()[:-1].sum()) if level else 0)
             if position >= self.size - last:
                 return node, self.size - last
-            if self._left is not None:
+            if self._left is not None and not newest:
                 node = self._left[level]
                 first += node.count + (int(node.sizes()[1:].sum()) if level else 0)
                 if position < first:

@@ -10,7 +10,7 @@ FiBA is this log with a single window (``evaluators.fiba``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Literal
 
@@ -20,11 +20,11 @@ from mta.columns.schemas import Row, Rows
 from mta.errors import EventsGone, NoSuchEvent, UnsuitableMonoid
 from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy
-from mta.logs.base import Chunk, OnDuplicate, Setting
+from mta.logs.base import Chunk, JoinedLeaf, Leaf, OnDuplicate, Setting
 from mta.logs.finger_tree.bulk import insert_sorted
 from mta.logs.finger_tree.node import Kind
 from mta.logs.finger_tree.pages import TreePages
-from mta.logs.ranges import Positions
+from mta.logs.ranges import Positions, events_in, leaves_from
 from mta.monoids.base import AbstractMonoid
 from mta.pages import Snapshot
 from mta.times import clock
@@ -396,26 +396,20 @@ class FingerTreeLog(TreePages):
             Events(schema.cut(leaf.rows, first, last), later, len(later)),
             Events(schema.cut(rows, 0, among), times[:among], among),
         )
-        assert mixed.times is not None
-        total = mixed.size + count - among
-        seen = schema.new(total)
-        schema.put_many(seen, 0, mixed.rows)
-        schema.put_many(seen, mixed.size, schema.cut(rows, among, count))
-        moments = np.concatenate([mixed.times, times[among:]])
-        return Chunk(self.monoid, start, seen, moments, total), order >= len(later)
+        newer = Events(schema.cut(rows, among, count), times[among:], count - among)
+        seen = JoinedLeaf(schema, start, [mixed, newer])
+        chunk = Chunk(self.monoid, start, seen.rows, seen.times, seen.count)
+        return chunk, order >= len(later)
 
     def _stored(self, start: int, stop: int) -> Chunk:
         """Return stored events as a chunk. One page read per leaf, one store call per parent."""
-        schema, at, count = self.monoid.inputs, 0, stop - start
-        rows, times = schema.new(count), np.empty(count, "<i8")
-        while at < count:
-            leaf = self.leaf(start + at, stop)
-            assert leaf.times is not None
-            first, last = start + at - leaf.first, min(leaf.stop, stop) - leaf.first
-            times[at : at + last - first] = leaf.times[first:last]
-            schema.put_many(rows, at, schema.cut(leaf.rows, first, last))
-            at += last - first
-        return Chunk(self.monoid, start, rows, times, count)
+        leaves = leaves_from(self, start, self.monoid.inputs, stop)
+        return Chunk(self.monoid, start, *events_in(leaves, self.monoid.inputs, timed=True))
+
+    def leaves(self) -> Iterator[Leaf]:
+        for leaf in leaves_from(self, self.front, self.monoid.inputs, self.back):
+            yield leaf
+            self.trim()
 
     def keep(self, chunk: Chunk) -> None:
         """Do nothing, because late events may be inserted into a chunk."""
@@ -469,10 +463,7 @@ class FingerTreeLog(TreePages):
 
 def _merged(monoid: AbstractMonoid, stored: Events, new: Events) -> tuple[Events, np.ndarray]:
     """Return events in order of time, ties in order of arrival, and the permutation."""
-    schema, size = monoid.inputs, stored.size + new.size
-    assert stored.times is not None and new.times is not None
-    rows, times = schema.new(size), np.concatenate([stored.times, new.times])
-    schema.put_many(rows, 0, stored.rows)
-    schema.put_many(rows, stored.size, new.rows)
-    order = times.argsort(kind="stable")
-    return Events(schema.take(rows, order), times[order], size), order
+    both = JoinedLeaf(monoid.inputs, 0, [stored, new])
+    assert both.times is not None
+    order = both.times.argsort(kind="stable")
+    return Events(monoid.inputs.take(both.rows, order), both.times[order], both.count), order

@@ -11,6 +11,7 @@ its children. On the spines it is not kept up to date (see ``fingers``).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -121,20 +122,7 @@ class RowBuffer:
         return row
 
     def extend(self, rows: Rows, count: int) -> None:
-        self._own(self.count + count, self.count)
-        self.schema.put_many(self._room, self._start + self.count, rows)
-        self.count += count
-
-    def extend_front(self, rows: Rows, count: int) -> None:
-        """Add rows at the front."""
-        old, size = self.rows, self.count
-        self._room = self.schema.new(count + size)
-        self._capacity, self._start, self._shared = count + size, 0, 0
-        self.schema.put_many(self._room, 0, rows)
-        self.schema.put_many(self._room, count, old)
-        self.count = count + size
-        self.dropped -= count
-        self._changed(0)
+        self.insert_many(self.count, rows, count)
 
     def drop(self, count: int) -> None:
         """Remove the first rows without moving the others."""
@@ -176,16 +164,16 @@ class RowBuffer:
         self.schema.put_many(self._room, 0, rows)
 
 
+@dataclass(slots=True, eq=False)
 class Link:
     """What a node stores of a child without reading it."""
 
-    __slots__ = ("name", "node", "number")
-
-    def __init__(self, node: Node | None, number: int = 0, name: bytes = NO_NAME) -> None:
-        #: The child, if it is in memory.
-        self.node = node
-        #: The number and name of the page with the child's current content; NO_NAME if none.
-        self.number, self.name = number, name
+    node: Node | None
+    """The child, if it is in memory."""
+    number: int = 0
+    """The number of the page with the child's current content."""
+    name: bytes = NO_NAME
+    """The name of that page; NO_NAME if there is none."""
 
 
 class Node:
@@ -258,9 +246,7 @@ class Node:
 
     def adopt(self, index: int, child: Node, aggregate: Partial) -> None:
         """Insert a child before the child at an index. The caller must set its sum later."""
-        child.parent = self
-        self.links.insert(index, child.link)
-        self.sums.insert(index, (aggregate, 0))
+        self.adopt_many(index, [child], self.sums.schema.one((aggregate, 0)))
 
     def adopt_many(self, index: int, children: Sequence[Node], sums: Rows) -> None:
         """Insert children and their sums before the child at an index."""
@@ -282,19 +268,18 @@ def parent_of(node: Node) -> Node:
     return node.parent
 
 
+@dataclass(slots=True, eq=False)
 class LeafStack:
     """A leaf as Two-Stacks: the folds of its oldest entries, and the fold of the newer ones.
 
     Evicting single events from a leaf of any size then takes amortized O(1) combines.
     """
 
-    __slots__ = ("added", "at", "size", "suffixes")
-
-    def __init__(self, suffixes: Rows, size: int, added: Partial) -> None:
-        #: The folds of the last ``size``, size - 1, ..., 0 entries.
-        self.suffixes, self.size = suffixes, size
-        self.at = 0
-        self.added = added
+    suffixes: Rows
+    """The folds of the last ``size``, size - 1, ..., 0 entries."""
+    size: int
+    added: Partial
+    at: int = 0
 
 
 class Kind:

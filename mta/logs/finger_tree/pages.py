@@ -305,7 +305,7 @@ class TreePages(EventLog):
         for group in self._parts.read():
             schema.put_many(rows, at, (group.times, group.rows))
             at += group.count
-        entries.extend_front(schema.cut(rows, gone, size), size - gone)
+        entries.insert_many(0, schema.cut(rows, gone, size), size - gone)
         entries.unchanged = entries.dropped + entries.count
         self._parts.belong(entries, gone)
 

@@ -54,6 +54,7 @@ from mta.folds.sliding import Events
 from mta.frames.base import AbstractPolicy, View
 from mta.logs.base import Chunk, EventLog, Leaf, PathGroup, Rebuild, Setting
 from mta.logs.levels.queues import BEFORE_ALL, Levels, RestoredTail
+from mta.logs.ranges import leaves_from
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.product import Columns
 from mta.pages import (
@@ -172,6 +173,10 @@ class LevelPages(EventLog):
         self.append(self.monoid.inputs.cut(rows, start, stop), coming, stop - start)
         return stop - start
 
+    def leaves(self) -> Iterator[Leaf]:
+        reader = LeafReader(self)  # leaves the groups that this log has cached
+        return leaves_from(reader, self.front, self.monoid.inputs, self.back)
+
     # --- snapshots --------------------------------------------------------------------------------
 
     def prepare(self) -> None:
@@ -213,9 +218,9 @@ class LevelPages(EventLog):
         return states + [[tail.number, tail.count, tail.columns()] for tail in above]
 
     def restore_tails(
-        self, snapshot: Snapshot, middle: int, swept: int, kept: list[int], tails: list[TailState]
+        self, snapshot: Snapshot, swept: int, kept: list[int], tails: list[TailState]
     ) -> None:
-        """Set the levels and positions from a snapshot; ``middle`` is between front and back.
+        """Set the levels and positions from a snapshot.
 
         Raises CorruptSnapshot unless the tails are connected and end at the back, and the positions
         are in order.
@@ -224,7 +229,7 @@ class LevelPages(EventLog):
         fronts = [swept, *kept, snapshot.front]
         if {type(number) for number in kept} - {int}:
             raise corrupt("its positions have the wrong types")
-        if not 0 <= swept <= snapshot.front <= middle <= snapshot.back:
+        if not 0 <= swept <= snapshot.front <= snapshot.back:
             raise corrupt("its positions are out of order")
         if fronts != sorted(fronts):
             raise corrupt("the positions to keep are out of order")
@@ -633,7 +638,7 @@ class LevelLog(LevelPages, LeafReader):
     def restore_state(self, snapshot: Snapshot) -> None:
         if list(map(type, snapshot.state)) != [int, list, list]:
             raise corrupt("its state is not one of shared level queues")
-        self.restore_tails(snapshot, snapshot.front, *snapshot.state)
+        self.restore_tails(snapshot, *snapshot.state)
 
     @property
     def resident_rows(self) -> int:

@@ -374,12 +374,11 @@ class Levels:
         if leaf.folded[0] > leaf.count:
             leaf.folded = (0, None)
 
-    def seal(self) -> list[tuple[int, Partial]]:
+    def seal(self) -> None:
         """Seal the full tails from the leaves up to the first level with room (Algorithm 3).
 
-        Returns the level and the aggregate of each element that this adds. One combine per sealed
-        element, so amortized 1 + 1/(arity - 1) per event. One store call for all pages. If the
-        store fails, nothing changes.
+        One combine per sealed element, so amortized 1 + 1/(arity - 1) per event. One store call for
+        all pages. If the store fails, nothing changes.
         """
         sealed = []
         for tail in self.tails:
@@ -400,12 +399,10 @@ class Levels:
             names = [*names, NO_NAME]
         for tail, _ in sealed:
             self.tails[tail.level] = Tail(self, tail.level, tail.number + 1)
-        grown = []
         for (tail, aggregate), name in zip(sealed, names, strict=True):
-            last = None if tail.times is None else tail.times[tail.count - 1]
-            self._add(tail.level + 1, tail.number, aggregate, last, name)
-            grown.append((tail.level + 1, aggregate))
-        return grown
+            level, last = tail.level + 1, None if tail.times is None else tail.times[tail.count - 1]
+            self.tails[level : level + 1] = [self._tail(level, tail.number)]
+            self._put(self.tails[level], aggregate, last, name)
 
     def _tail(self, level: int, index: int) -> Tail:
         """Return the tail of a level, which may be new and then starts at element ``index``."""
@@ -416,11 +413,6 @@ class Levels:
         for _ in range(index % self.arity):
             self._put(tail, self.monoid.identity, BEFORE_ALL, NO_NAME)
         return tail
-
-    def _add(self, level: int, index: int, aggregate: Partial, last: Any, name: bytes) -> None:
-        """Append element ``index`` to a level, which may be new."""
-        self.tails[level : level + 1] = [self._tail(level, index)]
-        self._put(self.tails[level], aggregate, last, name)
 
     def _put(self, tail: Tail, aggregate: Partial, last: Any, name: bytes) -> None:
         self.monoid.partials.put(tail.rows, tail.count, aggregate)

@@ -23,12 +23,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from mta.logs.base import Aggregator, Lens
+from mta.columns.schemas import Rows
+from mta.errors import InvariantViolation
+from mta.logs.base import Aggregator, Leaf, Lens
 from mta.logs.levels.log import LevelPages
 from mta.monoids.base import Partial
-from mta.pages import Group
+from mta.pages import Group, Layout, Snapshot, corrupt, read_columns
 
 
 class Segment(NamedTuple):
@@ -37,7 +37,8 @@ class Segment(NamedTuple):
     level: int
     first: int
     """The index of the group's first element in its level."""
-    group: Group
+    group: Any
+    """A ``Group``, or the ``Leaf`` of one."""
     start: int
     stop: int
 
@@ -50,30 +51,52 @@ class SegmentedWindow(LevelPages, Aggregator):
         """Return the leaf group of the oldest event, if any. One page read per level."""
 
     @abstractmethod
+    def group_at(self, level: int, number: int) -> Leaf | Group:
+        """Return a group of the head path. At most one page read per level."""
+
     def segments(self) -> Iterator[Segment]:
         """Yield the segments of the window from left to right, as large as memory allows."""
-
-    # --- all events -----------------------------------------------------------------------------
-
-    def leaves(self) -> Iterator[tuple[Group, int, int]]:
-        """Yield each leaf group of the window, and where its events start and end in it."""
-        for segment in list(self.segments()):
-            yield from self._leaves_below(segment)
-
-    def _leaves_below(self, segment: Segment) -> Iterator[tuple[Group, int, int]]:
-        level, _, group, start, stop = segment
-        if level == 0:
-            yield group, start, stop
+        head = self.open_path()
+        if head is None:
             return
-        for index in range(start, stop):
-            yield from self._leaves_below(self._below(segment, index))
+        yield head
+        levels, level, number = self.levels, 0, self.front // self.levels.leaf_arity
+        while number < levels.tails[level].number:
+            start, level, number = number + 1, level + 1, number // levels.arity
+            first = number * levels.arity
+            if start < first + levels.arity:
+                group = self.group_at(level, number)
+                yield Segment(level, first, group, start - first, group.count)
+        for tail in reversed(levels.tails[:level]):
+            yield Segment(tail.level, tail.first, tail, 0, tail.count)
 
-    def events(self) -> Iterator[Partial]:
-        at = self.monoid.partials.at
-        for group, start, stop in self.leaves():
-            rows = self.levels.partials(0, group, start, stop)
-            for index in range(stop - start):
-                yield at(rows, index)
+    # --- snapshots ------------------------------------------------------------------------------
+
+    def state_with(self, folds: Rows) -> list[Any]:
+        """Return the state for a snapshot, with some partials."""
+        return [self.levels.swept, self.kept, self.monoid.partials.dump(folds), self.tail_states()]
+
+    def restore_with(self, snapshot: Snapshot, count: int) -> Rows:
+        """Load a state, and return its partials. Raises CorruptSnapshot."""
+        if list(map(type, snapshot.state)) != [int, list, list, list]:
+            raise corrupt(f"its state is not that of {self.name}")
+        swept, kept, columns, tails = snapshot.state
+        self.restore_tails(snapshot, swept, kept, tails)
+        self.restore_front_time(snapshot.front_time)
+        layout = Layout(self.monoid.partials, timed=False, named=False)
+        return read_columns(count, columns, layout).rows
+
+    # --- verifying ------------------------------------------------------------------------------
+
+    def checked_events(self) -> list[Partial]:
+        """Check the levels and the number of events; return the lifted events."""
+        self.check_levels()
+        events = list(self.events())
+        if len(events) != len(self):
+            raise InvariantViolation(f"{len(events)} events in a window of {len(self)}")
+        return events
+
+    # --- searches -------------------------------------------------------------------------------
 
     def _below(self, segment: Segment, index: int) -> Segment:
         """Return the group below an element of a segment. One page read."""
@@ -81,17 +104,6 @@ class SegmentedWindow(LevelPages, Aggregator):
         below = self.levels.child(level, first, group, index)
         begin = (first + index) * self.levels.arity_of(level - 1)
         return Segment(level - 1, begin, below, 0, below.count)
-
-    # --- searches -------------------------------------------------------------------------------
-
-    def first_after(self, time: int) -> int:
-        def search(segment: Segment) -> int | None:
-            _, _, group, start, stop = segment
-            assert group.times is not None
-            index = int(np.searchsorted(group.times[start:stop], time, side="right")) + start
-            return index if index < stop else None
-
-        return self.descend(search)
 
     def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
         """Return the end of the longest prefix whose result is accepted (Algorithm 2).
@@ -101,33 +113,32 @@ class SegmentedWindow(LevelPages, Aggregator):
         level.
         """
         monoid, pick = lens
-        prefix = monoid.identity
+        prefix, at = monoid.identity, monoid.partials.at
         head = self.open_path()
-        position = self.front
         if head is not None:
             tries = min(len(self.levels.tails) + 1, head.stop - head.start)
             rows = pick(self.levels.partials(0, head.group, head.start, head.start + tries))
             for i in range(tries):
-                longer = monoid.combine(prefix, monoid.partials.at(rows, i))
-                if not accepts(monoid.lower(longer)):
-                    return position + i
-                prefix = longer
+                prefix = monoid.combine(prefix, at(rows, i))
+                if not accepts(monoid.lower(prefix)):
+                    return self.front + i
         prefix = monoid.identity
-
-        def search(segment: Segment) -> int | None:
-            nonlocal prefix
-            level, _, group, start, stop = segment
-            rows = pick(self.levels.partials(level, group, start, stop))
-            scan = monoid.prefixes(rows, stop - start, prefix)
-            at = monoid.partials.at
-            index = bisect_left(
-                range(stop - start), True, key=lambda i: not accepts(monoid.lower(at(scan, i)))
-            )
-            if index:
-                prefix = at(scan, index - 1)
-            return start + index if index < stop - start else None
-
-        return self.descend(search)
+        for top in self.segments():
+            segment = top
+            while True:
+                level, first, group, start, stop = segment
+                rows = pick(self.levels.partials(level, group, start, stop))
+                scan = monoid.prefixes(rows, stop - start, prefix)
+                index = bisect_left(
+                    range(stop - start), True, key=lambda i: not accepts(monoid.lower(at(scan, i)))
+                )
+                prefix = at(scan, index - 1) if index else prefix
+                if index == stop - start and segment is top:
+                    break
+                if index == stop - start or not level:
+                    return (first + start + index) * self.levels.span(level)
+                segment = self._below(segment, start + index)
+        return self.back
 
     def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
         monoid, pick = lens
@@ -153,22 +164,4 @@ class SegmentedWindow(LevelPages, Aggregator):
                     return (first + start + index) * self.levels.span(level)
                 # The suffix may start inside the element before the first accepted boundary.
                 segment, right = self._below(segment, start + index - 1), at(scan, index)
-        return self.back
-
-    def descend(self, search: Callable[[Segment], int | None]) -> int:
-        """Return the position of the cut, or the back if there is none.
-
-        ``search`` returns the index of the element with the cut, or None to continue. It is called
-        for each segment, and then once per level below.
-        """
-        for segment in self.segments():
-            index = search(segment)
-            while index is not None:
-                if segment[0] == 0:
-                    return segment[1] + index
-                segment = self._below(segment, index)
-                index = search(segment)
-                if index is None:
-                    level, first, _, _, stop = segment
-                    return (first + stop) * self.levels.span(level)
         return self.back

@@ -14,9 +14,9 @@ import pytest
 from mta import CountWindow, FiBA, Max, Mean, Min, Monoid, Product, Sum, TimeWindow, Window
 from mta.errors import LateEvent
 from mta.frames.base import AbstractPolicy
-from mta.kernels.native import numpy_alone
 from mta.monoids.base import AbstractMonoid
 from tests.support.counted import Counted
+from tests.support.kernels import numpy_alone
 
 LATENESS = 60
 MONOIDS: dict[str, Callable[[], AbstractMonoid]] = {

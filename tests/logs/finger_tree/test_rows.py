@@ -15,7 +15,7 @@ from mta.logs.finger_tree.node import RowBuffer
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(
-            ["put", "insert", "insert", "insert_many", "remove", "extend", "extend_front", "drop",
+            ["put", "insert", "insert", "insert_many", "remove", "extend", "drop",
              "truncate", "copy", "shared", "shared"]
         ),
         st.floats(0, 1, exclude_max=True),
@@ -68,9 +68,6 @@ def test_rows_are_a_list_and_what_is_shared_stays(  # noqa: C901, PLR0912
         elif what == "extend":
             buffer.extend(schema.gathered(some), count)
             expected += some
-        elif what == "extend_front":
-            buffer.extend_front(schema.gathered(some), count)
-            expected[:0] = some
         elif what == "drop":
             buffer.drop(min(count, size))
             del expected[:count]
