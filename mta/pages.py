@@ -147,13 +147,6 @@ def is_name(value: Any) -> bool:
     return isinstance(value, bytes) and len(value) == NAME_BYTES and value != NO_NAME
 
 
-def part_rows(layout: Layout) -> int:
-    """Return the number of events in one part of an open leaf."""
-    weight = layout.schema.row_bytes
-    row = (OBJECT_BYTES if weight is None else weight) + 8 * layout.timed
-    return max(1, PART_BYTES // max(row, 1))
-
-
 def encode(window: str, level: int, number: int, group: Group, layout: Layout) -> bytes:
     """Encode a group as page bytes. Raises NotPageable for values that are not plain data."""
     columns, packer = write_columns(group, layout), msgpack.Packer()
@@ -651,7 +644,9 @@ class LeafParts:
 
     def __init__(self, pager: Pager, layout: Layout, most: int, retired: RetiredPages) -> None:
         self._pager, self._layout, self._retired = pager, layout, retired
-        size = part_rows(layout)
+        weight = layout.schema.row_bytes
+        row = (OBJECT_BYTES if weight is None else weight) + 8 * layout.timed
+        size = max(1, PART_BYTES // max(row, 1))
         #: The number of events in each existing part, and in each future part; 0 without parts.
         self.size = self._to_come = size if size < most else 0
         #: The places of the parts, the leaf that they were cut from, and the index of their first

@@ -65,11 +65,11 @@ def to_count(value: Any, what: str, least: int = 0, most: int | None = None) -> 
     >>> to_count(np.int64(3), "a size")
     3
     """
-    if isinstance(value, (bool, np.bool_, np.timedelta64)) or not hasattr(value, "__index__"):
-        raise TypeError(f"{what} is a whole number, not {value!r}")
     try:
+        if isinstance(value, (bool, np.bool_, np.timedelta64)):
+            raise TypeError
         number = index(value)
-    except TypeError:  # an array of several elements
+    except TypeError:
         raise TypeError(f"{what} is a whole number, not {value!r}") from None
     if number < least or (most is not None and number > most):
         upper = "on" if most is None else f"to {most}"
@@ -464,7 +464,6 @@ class Zone:
         self.name = name
         #: The transitions of each year that was looked up, and the offset after each.
         self._years: dict[int, list[tuple[int, int]]] = {}
-        self._known = (0, -1)
         self._at, self._offsets = np.zeros(0, "<i8"), np.zeros(1, "<i8")
 
     def local(self, times: np.ndarray) -> np.ndarray:
@@ -490,19 +489,17 @@ class Zone:
         if not len(times):
             return
         first, last = _year(int(times.min()) - 2 * _DAY), _year(int(times.max()) + 2 * _DAY)
-        begin, end = self._known
-        if begin <= first and last <= end:
+        years = self._years  # without gaps
+        if first in years and last in years:
             return
-        if begin <= end:
-            first, last = min(first, begin), max(last, end)
+        first, last = min([first, *years]), max([last, *years])
         for year in range(first, last + 1):
-            if year not in self._years:
-                self._years[year] = self._transitions(year)
-        found = [each for year in range(first, last + 1) for each in self._years[year]]
+            if year not in years:
+                years[year] = self._transitions(year)
+        found = [each for year in range(first, last + 1) for each in years[year]]
         before = self._offset(_start_of(first))
         self._at = np.array([at for at, _ in found], "<i8")
         self._offsets = np.array([before, *(offset for _, offset in found)], "<i8")
-        self._known = (first, last)
 
     def _transitions(self, year: int) -> list[tuple[int, int]]:
         """Return the transitions within a year, each with the offset that follows."""

@@ -26,6 +26,7 @@ from spark_integration.runners.workers import store_of
 from spark_integration.step.rows import complete, sort_rows
 from spark_integration.step.starts import PREFIX, Start, begin, finish, pages_of, put_starts
 from spark_integration.step.windows import Windows, vectorizes
+from spark_integration.versions import apply_in_arrow
 from stores import open_store, ping_store
 
 from .errors import InvalidRequest
@@ -94,7 +95,7 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
             return pa.table(columns)
 
         schema = "bucket int, digest binary"
-        made = packed.groupBy(LABEL).applyInArrow(advance, schema).collect()
+        made = apply_in_arrow(packed.groupBy(LABEL), advance, schema).collect()
         whole = Start(plan.buckets, cutover, plan.fixed)
         finish(store, name, whole, [row[0] for row in made])
         if plan.part is not None:

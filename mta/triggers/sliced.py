@@ -49,10 +49,8 @@ class Prelifted(AbstractMonoid):
     def __init__(self, monoid: AbstractMonoid) -> None:
         self.of, self.name = monoid, f"{monoid.name} of slices"
         self.identity, self.empty = monoid.identity, monoid.empty
-        self.inputs, self.partials, self.outputs = (
-            monoid.partials, monoid.partials, monoid.outputs,
-        )  # fmt: skip
-        self.result_type = monoid.result_type
+        self.inputs = self.partials = monoid.partials
+        self.outputs, self.result_type = monoid.outputs, monoid.result_type
         self.commutative, self.selective = monoid.commutative, monoid.selective
         self.is_columnar, self.inverse = monoid.is_columnar, monoid.inverse
         self.combine, self.lower = monoid.combine, monoid.lower

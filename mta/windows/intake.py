@@ -150,7 +150,7 @@ class Intake:
     ) -> None:
         self.monoid, self._name = monoid, name
         #: Adds times to rows if a policy observes an aggregate of times.
-        self._stamped = monoid.stamped if isinstance(monoid, Observed) else _as_it_is
+        self._stamped = monoid.stamped if isinstance(monoid, Observed) else lambda rows, _: rows
         self._on_late, self._nulls = settings.on_late, settings.nulls
         self.allowed_lateness = lateness = settings.allowed_lateness
         #: The policy, trigger or option that requires a time for every event, if any.
@@ -277,7 +277,12 @@ class Intake:
             keep = np.flatnonzero(self.last_accepted)
             rows, count = self.monoid.inputs.take(rows, keep), len(keep)
             micros = None if micros is None else micros[keep]
-        return self._lined_up(rows, micros, in_order, count)
+        if micros is None:
+            return rows, None, count
+        if self.allowed_lateness is not None and not in_order:
+            self.order = np.argsort(micros, kind="stable")
+            rows, micros = self.monoid.inputs.take(rows, self.order), micros[self.order]
+        return self._stamped(rows, micros), micros, count
 
     def _require_pageable(self, rows: Rows, count: int) -> None:
         """Check the rows, and, once, a lifted value."""
@@ -293,17 +298,6 @@ class Intake:
                     "inserted"
                 )
             self.unproven = False
-
-    def _lined_up(
-        self, rows: Rows, micros: np.ndarray | None, in_order: bool, count: int
-    ) -> tuple[Rows, np.ndarray | None, int]:
-        """Sort the events by time, keeping the order of events at the same time."""
-        if micros is None:
-            return rows, None, count
-        if self.allowed_lateness is not None and not in_order:
-            self.order = np.argsort(micros, kind="stable")
-            rows, micros = self.monoid.inputs.take(rows, self.order), micros[self.order]
-        return self._stamped(rows, micros), micros, count
 
     def _late_mask(
         self, micros: np.ndarray, in_order: bool, invalid: np.ndarray | None
@@ -333,10 +327,6 @@ class Intake:
                 f"time {clock(int(micros[where]))}; nothing was inserted; {self._remedy}"
             )
         return mask
-
-
-def _as_it_is(rows: Any, times: Any) -> Any:
-    return rows
 
 
 _PLAIN = "make it numbers, text, bytes, lists, tuples or dictionaries"

@@ -80,9 +80,17 @@ def result_at(
     on. ``left`` says whether events were evicted before the window had its own pages. Costs
     O(arity * log n) combines and a few page reads per level.
     """
-    if not policy.positional:
-        return _newest_result(engine, policy, moment, current), False
-    events, newest = engine.structure().remembered(), engine.intake.last_time
+    newest = engine.intake.last_time
+    if not policy.positional:  # the result as of the newest event, or of an emptied window
+        if isinstance(policy, Both) or (newest is not None and moment < newest):
+            raise UnsupportedOperation(
+                f"{policy!r} looks at values, so its window is only known as of its newest event, "
+                "and a session also after its end: leave out at=, or ask for a later moment"
+            )
+        lifetime = policy.lifetime
+        ended = newest is not None and lifetime is not None and moment - newest >= lifetime
+        return (engine.monoid.empty if ended else current()), False
+    events = engine.structure().remembered()
     stop, front = events.first_after(moment), events.kept_from
     start = max(policy.cut(Positions(lambda: stop, events.first_after), moment), front)
     misses = (left or front > 0) and newest is not None and moment < min(newest, horizon)
@@ -91,22 +99,6 @@ def result_at(
     stop = stop_of(policy, events, stop, moment)
     start = min(start, stop)
     return engine.lowered(events.fold(start, stop), stop - start), misses
-
-
-def _newest_result(
-    engine: Engine[Out], policy: AbstractPolicy, moment: int, current: Callable[[], Any]
-) -> Any:
-    """Return ``result_at`` of a policy that observes values: as of its newest event, or empty."""
-    newest, lifetime = engine.intake.last_time, policy.lifetime
-    if isinstance(policy, Both) or (newest is not None and moment < newest):
-        raise UnsupportedOperation(
-            f"{policy!r} looks at values, so its window is only known as of its "
-            "newest event, and a session also after its end: leave out at=, or ask for a later "
-            "moment"
-        )
-    if newest is not None and lifetime is not None and moment - newest >= lifetime:
-        return engine.monoid.empty
-    return current()
 
 
 def asked(

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 
@@ -33,8 +33,7 @@ MAX_NAME_BYTES = 200
 _SHARED = msgpack.packb(MAGIC)
 
 
-@dataclass(frozen=True, slots=True)
-class WindowState:
+class WindowState(NamedTuple):
     """One window of a snapshot."""
 
     name: str
@@ -50,8 +49,7 @@ class SharedSnapshot:
     windows: list[WindowState]
 
     def encode(self) -> bytes:
-        windows = sorted((w.name, w.policy, w.front) for w in self.windows)
-        return seal(MAGIC, VERSION, [self.events, windows])
+        return seal(MAGIC, VERSION, [self.events, sorted(self.windows)])
 
     @staticmethod
     def decode(data: bytes) -> SharedSnapshot:

@@ -378,7 +378,10 @@ def _revised(engine: WindowEngine, values: Any, times: Any) -> Revision:
         )
     rows, micros, count = engine.intake.admit_batch(values, times)
     assert micros is not None
-    given, parts = _places(engine, count), []
+    accepted, order, parts = engine.intake.last_accepted, engine.intake.order, []
+    given = np.arange(count) if accepted is None else np.flatnonzero(accepted)
+    if order is not None:
+        given = given[order]
     with engine.counting(count):
         for part in structure.revise(rows, micros, count):
             parts.append(part)
@@ -398,10 +401,3 @@ def _revised(engine: WindowEngine, values: Any, times: Any) -> Revision:
     else:
         shown = as_given(columns, engine.main.inputs)
     return Revision(moments.view("M8[us]"), shown, monoid.results(outputs), index)
-
-
-def _places(engine: WindowEngine, count: int) -> np.ndarray:
-    """Return the indexes in the batch of its accepted events, in order of time."""
-    accepted, order = engine.intake.last_accepted, engine.intake.order
-    places = np.arange(count) if accepted is None else np.flatnonzero(accepted)
-    return places if order is None else places[order]

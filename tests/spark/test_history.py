@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +19,12 @@ from spark_integration.step.starts import Start, put_starts
 from spark_integration.step.step import step
 from stores import MemoryStore, open_store
 from tests.support.spark.events import (
-    SCHEMA,
     SECOND,
     START,
-    in_form,
-    last_n,
     make_events,
-    oracle,
-    write_files,
 )
 from tests.support.spark.idle_cases import rows_of
-from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, counts_of, spread
+from tests.support.spark.jobs import Job
 from tests.support.spark.plans import make_plan
 from tests.support.spark.saved import snapshot_in
 
@@ -81,37 +75,6 @@ def test_a_start_that_is_not_there_or_of_others_is_named() -> None:
     with pytest.raises(StateMismatch, match=r"\* by +device string +site int"):
         step(None, rows_of().rename_columns(["site", "ts", "watts"]), other, store)
     assert plan.start is None
-
-
-@pytest.mark.parametrize("state", [False, True])
-@pytest.mark.proves("PySpark", "`start_from`")
-@pytest.mark.proves("stores", "`start_from`", "file", "spark://state")
-@pytest.mark.proves("options", "`start_from`", "vectorized")
-def test_a_stream_goes_on_from_history(spark: SparkSession, tmp_path: Path, state: bool) -> None:
-    """Both have rows beyond the cutover, and the stream is stopped and started again."""
-    job = Job(spark, tmp_path)
-    events = spread(make_events(900, 6))
-    times = events.column("ts").cast(pa.int64()).to_numpy()
-    cutover = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(times[500]))
-    (tmp_path / "history").mkdir()
-    write_files(events.slice(0, 600), tmp_path / "history", files=2)
-    frame = spark.read.schema(SCHEMA).parquet(str(tmp_path / "history"))
-    history = save_history(frame, "past", until=cutover, **job.settings())
-    assert history == History("past", job.store)
-    if state:
-        job.store = "spark://state"
-    write_files(events.slice(400, 300), job.input, files=1)
-    first = job.run(start_from=history)
-    assert counts_of(first)["rows_dropped"] == 100
-    write_files(events.slice(700), job.input, files=1, first=1)
-    job.run(start_from=history)
-    expected = [row for row in oracle(events, last_n(WINDOW), FOLDS) if row[1] >= int(times[500])]
-    assert job.results() == expected
-    assert len(in_form(job.batches[0], *ALIASES)) == 200
-    if not state:  # What history has made is there for other streams, until it is deleted.
-        assert delete_history(history) > 2
-        with open_store(history.store) as store:
-            assert not [*store.keys("start.past")]
 
 
 def test_a_history_is_deleted_and_others_are_not(tmp_path: Path) -> None:

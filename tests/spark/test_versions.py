@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,24 @@ from pyspark.sql import SparkSession
 
 import spark_integration
 from mta import Count, CountWindow, Mean, Monoid, TimeWindow
-from spark_integration import sliding_aggregate, versions
+from spark_integration import (
+    History,
+    delete_history,
+    save_history,
+    sliding_aggregate,
+    versions,
+)
 from spark_integration.checkpoint import saved_snapshots
 from spark_integration.cli import main
 from spark_integration.errors import InvalidRequest
 from spark_integration.versions import check_pyarrow
+from stores import open_store
 from stores.errors import MissingDependency
-from tests.support.spark.events import in_form, last_n, make_events, oracle, write_files
+from tests.support.spark.events import SCHEMA, in_form, last_n, make_events, oracle, write_files
 from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, counts_of, spread
 
 OLD = versions.INSTALLED < (4, 0)
+IN_STATE = pytest.mark.skipif(OLD, reason="spark://state needs PySpark 4.0")
 
 
 @pytest.fixture
@@ -96,6 +105,36 @@ def test_idle_keys_go_by_the_watermark(job: Job, events: pa.Table) -> None:
     heard = events.slice(0, 300).filter(pc.equal(events.slice(0, 300).column("device"), "d5"))
     last = heard.column("ts")[-1].value
     assert round(gone.ts.timestamp() * 1e6) == last + 60_000_000
+
+
+@pytest.mark.parametrize("state", [False, pytest.param(True, marks=IN_STATE)])
+@pytest.mark.proves("PySpark", "`start_from`")
+@pytest.mark.proves("stores", "`start_from`", "file", "spark://state")
+@pytest.mark.proves("options", "`start_from`", "vectorized")
+def test_a_stream_goes_on_from_history(job: Job, events: pa.Table, state: bool) -> None:
+    """Both have rows beyond the cutover, and the stream is stopped and started again."""
+    times = events.column("ts").cast(pa.int64()).to_numpy()
+    cutover = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(times[500]))
+    past = job.input.parent / "history"
+    past.mkdir()
+    write_files(events.slice(0, 600), past, files=2)
+    frame = job.spark.read.schema(SCHEMA).parquet(str(past))
+    history = save_history(frame, "past", until=cutover, **job.settings())
+    assert history == History("past", job.store)
+    if state:
+        job.store = "spark://state"
+    write_files(events.slice(400, 300), job.input, files=1)
+    first = job.run(start_from=history)
+    assert counts_of(first)["rows_dropped"] == 100
+    write_files(events.slice(700), job.input, files=1, first=1)
+    job.run(start_from=history)
+    expected = [row for row in oracle(events, last_n(WINDOW), FOLDS) if row[1] >= int(times[500])]
+    assert job.results() == expected
+    assert len(in_form(job.batches[0], *ALIASES)) == 200
+    if not state:  # What history has made is there for other streams, until it is deleted.
+        assert delete_history(history) > 2
+        with open_store(history.store) as store:
+            assert not [*store.keys("start.past")]
 
 
 @pytest.mark.proves("PySpark", "batch queries")

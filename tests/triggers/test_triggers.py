@@ -238,6 +238,14 @@ def test_against_a_list(
     drive(TriggeredWindow(window, trigger), Naive(rule, trigger), steps, restore)
 
 
+def test_a_search_counts_the_events_of_a_batch_once() -> None:
+    window = Window(joined(), by_letters(4).policy(), MemoryStore(), "w", arity=3)
+    triggered = TriggeredWindow(window, EveryCount(4))
+    for _ in range(28):
+        triggered.insert("a")
+    assert triggered.extend(["a"] * 5 + ["dd", "dd", "a"]).results.tolist() == ["aaaa", "dda"]
+
+
 SLICED = [
     (by_time(3 * SECOND), "1 second", EveryPeriod(1)),
     (by_time(2 * SECOND), None, EveryPeriod(2)),

@@ -56,11 +56,11 @@ class SegmentedWindow(LevelPages, Aggregator):
 
     def segments(self) -> Iterator[Segment]:
         """Yield the segments of the window from left to right, as large as memory allows."""
-        head = self.open_path()
-        if head is None:
+        if self.open_path() is None:
             return
-        yield head
         levels, level, number = self.levels, 0, self.front // self.levels.leaf_arity
+        first, leaf = number * levels.leaf_arity, self.group_at(0, number)
+        yield Segment(0, first, leaf, self.front - first, leaf.count)
         while number < levels.tails[level].number:
             start, level, number = number + 1, level + 1, number // levels.arity
             first = number * levels.arity
