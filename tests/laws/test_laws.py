@@ -119,7 +119,7 @@ READY: dict[str, tuple[Callable[[], AbstractMonoid], list[Any]]] = {
         [{"x": x} for x in VALUES],
     ),
     "joined": (lambda: Monoid("", lambda a, b: a + b, name="joined"), WORDS),
-    **{name: (case.make, case.events[:20]) for name, case in CASES.items()},
+    **{name: (case.make, case.events[:12]) for name, case in CASES.items()},
     **{
         f"{make().name} of any numbers": (make, FINITE)
         for make in (
