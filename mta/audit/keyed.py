@@ -3,15 +3,6 @@
 As for a single window (``opaque``), the monoid is not needed: values remain uninterpreted bytes.
 Policies on counts and times are restored from their descriptions in the snapshot, so the events in
 windows are counted exactly. Under any other policy, all stored events are counted.
-
-    >>> from mta import CountWindow, KeyedWindows, Max
-    >>> windows = KeyedWindows(Max(), CountWindow(2), "memory://keyed", name="demo", page_bytes=64)
-    >>> _ = windows.extend(["a", "b", "a"] * 100, range(300))
-    >>> keyed = OpaqueKeys(windows.checkpoint(), "memory://keyed")
-    >>> [(key, summary.events, summary.back) for key, summary in keyed.first(9, order=str)[1]]
-    [('a', 2, 200), ('b', 2, 100)]
-    >>> sorted(keyed.live_keys()) == sorted(windows.store.keys()), keyed.audit().damaged
-    (True, [])
 """
 
 from __future__ import annotations
@@ -19,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -88,21 +79,25 @@ class OpaqueKeys:
 
     def summaries(self) -> Iterator[tuple[Any, SnapshotSummary]]:
         """Yield every key and its summary; reads every page once or twice."""
-        for lot in map(self._lot, self._tree.everything()):
-            for place in range(len(lot.table)):
-                yield lot.table.keys.at(place), self._summary(lot, place)
+        for table in self._tree.everything():
+            fronts = self._fronts(table)
+            for place in range(len(table)):
+                yield table.keys.at(place), self._summary(table, fronts, place)
 
     def first(
         self, limit: int, order: Callable[[Any], Any]
     ) -> tuple[int, list[tuple[Any, SnapshotSummary]]]:
         """Return the number of events in windows, and the first keys by order. Reads all pages."""
         events, found = 0, []
-        for lot in map(self._lot, self._tree.everything()):
-            events += lot.events
+        for table in self._tree.everything():
+            fronts = self._fronts(table)
+            sizes = table.bounds[1:] - np.minimum.reduce(fronts)
+            events += int(sizes[table.marks != STANDALONE].sum())
+            events += sum(walk.describe_snapshot(snapshot).events for snapshot in table.snapshots)
             if limit:
-                keys = lot.table.keys.as_column().tolist()
+                keys = table.keys.as_column().tolist()
                 least = heapq.nsmallest(limit, range(len(keys)), key=lambda at: order(keys[at]))
-                found += [(keys[at], self._summary(lot, at)) for at in least]
+                found += [(keys[at], self._summary(table, fronts, at)) for at in least]
                 found = heapq.nsmallest(limit, found, key=lambda pair: order(pair[0]))
         return events, found
 
@@ -114,12 +109,13 @@ class OpaqueKeys:
             return None
         if not len(known) or known.marks[0] == EXPIRED:
             return None
-        return self._summary(self._lot(known), 0)
+        return self._summary(known, self._fronts(known), 0)
 
-    def _lot(self, table: Table) -> _Lot:
+    def _fronts(self, table: Table) -> list[np.ndarray]:
+        """Return where each key's windows start, for each policy."""
         ends = table.bounds[1:]
         if self.policies is None:
-            return _Lot(table, [table.bounds[:-1]])
+            return [table.bounds[:-1]]
         lanes = Lanes(table.bounds, table.times)
         some = np.flatnonzero(table.counts)
         fronts = []
@@ -127,16 +123,15 @@ class OpaqueKeys:
             front = ends.copy()
             front[some] = lanes.fronts(policy, ends[some] - 1)
             fronts.append(front)
-        return _Lot(table, fronts)
+        return fronts
 
-    def _summary(self, lot: _Lot, place: int) -> SnapshotSummary:
-        table = lot.table
+    def _summary(self, table: Table, fronts: list[np.ndarray], place: int) -> SnapshotSummary:
         left, times = int(table.left[place]), table.times
         if table.marks[place] == STANDALONE:
             return _later(walk.describe_snapshot(table.snapshot_of(place)), left)
         start, last = int(table.bounds[place]), int(table.bounds[place + 1])
         back = left + last - start
-        sizes = [last - int(fronts[place]) for fronts in lot.fronts]
+        sizes = [last - int(front[place]) for front in fronts]
         first = last - max(sizes)
         known = times is not None and last > first
         texts = {name: text for name, text, _ in sorted(self.snapshot.policies)}
@@ -303,23 +298,6 @@ class OpaqueKeys:
 
 #: The audit; the first hash and the name of each intact table; the hash ranges of damaged pages.
 _Notes = tuple[Audit, list[tuple[int, bytes]], list[tuple[int, int]]]
-
-
-@dataclass
-class _Lot:
-    """A table, and the position where each key's windows start."""
-
-    table: Table
-    fronts: list[np.ndarray]
-    """For each policy, the front of each key."""
-
-    @property
-    def events(self) -> int:
-        sizes = self.table.bounds[1:] - np.minimum.reduce(self.fronts)
-        vectorized = int(sizes[self.table.marks != STANDALONE].sum())
-        return vectorized + sum(
-            walk.describe_snapshot(snapshot).events for snapshot in self.table.snapshots
-        )
 
 
 class KeyedDamage(Damage):

@@ -35,7 +35,7 @@ import numpy as np
 
 from mta.errors import CorruptPage, CorruptSnapshot, MissingPage, NotPageable
 from mta.logs.levels.log import LevelLog, check_tails
-from mta.pages import NO_NAME, Group, Named, Snapshot, decode, key_of, name_of
+from mta.pages import NO_NAME, Group, Named, Snapshot, decode, key_of
 from mta.windows.engine import Engine
 from mta.windows.opaque import Opaque
 from mta.windows.shared import SharedWindows
@@ -207,14 +207,11 @@ class _Auditor:
 
     def _read(self, named: Named, data: bytes | None) -> tuple[Group | None, str | None]:
         """Return the group if it is readable, and a description of the damage, if any."""
-        level, number, name = named.level, named.number, named.name
         if data is None:
             return None, "it is not in the store"
-        if name_of(data) != name:
-            return None, "its bytes do not match its name"
-        layout = self._tree.layout_of(level)
+        layout = self._tree.layout_of(named.level)
         try:
-            group = decode(data, self._name, level, number, name, layout)
+            group = decode(data, self._name, named.level, named.number, named.name, layout)
         except CorruptPage as error:
             return None, str(error.__cause__ or error)
         return group, self._tree.difference(named, group)

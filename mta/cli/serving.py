@@ -27,7 +27,7 @@ def add_options(parser: ArgumentParser) -> None:
         help=f"the port to listen on; default: {_DEFAULTS.port}")  # fmt: skip
     add("--workers", type=at_least_one, default=1, metavar="N",
         help="the number of processes; default: 1")  # fmt: skip
-    add("--refresh", type=_duration, default="1 second", metavar="TIME",
+    add("--refresh", type=seconds, default=_DEFAULTS.refresh, metavar="TIME",
         help="how often to look for a newer snapshot; default: 1 second")  # fmt: skip
     add("--cache", type=_size, default=_DEFAULTS.cache, metavar="SIZE",
         help="how much of a remote store each worker caches; default: 64MiB")  # fmt: skip
@@ -59,11 +59,6 @@ def _announce(settings: Settings) -> None:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     say(f"serves    {settings.name} of {without_credentials(settings.store)}")
     say(f"look at   http://{host}:{settings.port}/   (API: /docs; Ctrl-C ends it)")
-
-
-def _duration(text: str) -> str:
-    seconds(text)
-    return text
 
 
 def _size(text: str) -> int:

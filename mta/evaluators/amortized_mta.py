@@ -187,7 +187,8 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         no event of the chunk was added.
         """
         left = batch.count - start
-        chunk = self._chunk(batch, start, min(left, self._most_events(left)))
+        part = batch.part(start, start + min(left, self._most_events(left)))
+        chunk = Chunk(self.monoid, self.back, *part)
         cursor = self._placed()
         before = copy(cursor)
         try:
@@ -205,16 +206,8 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
             self.release_fetched(_FETCHED)
         return chunk.count
 
-    def _chunk(self, batch: Batch, start: int, count: int) -> Chunk:
-        rows, times, _ = batch.part(start, start + count)
-        return Chunk(self.monoid, self.back, rows, times, count)
-
     def _most_events(self, left: int) -> int:
-        """Return how many events are added together.
-
-        All of them if the window has at most half as many, because then only the pages of the last
-        window are written. This takes as much memory as the batch and its results.
-        """
+        """Return how many events to add together: all if the window has at most half as many."""
         policy, monoid = self.setting.policy, self.monoid
         values, partials, results = (
             schema.row_bytes for schema in (monoid.inputs, monoid.partials, monoid.outputs)
@@ -267,7 +260,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
     def open_path(self) -> Segment | None:
         if self.front == self.back:
             return None
-        leaf = self._placed().leaf(self.front, self.back)
+        leaf = self._leaf(self.front // self.levels.leaf_arity)
         return Segment(0, leaf.first, leaf, self.front - leaf.first, leaf.count)
 
     # --- looking at it ----------------------------------------------------------------------------

@@ -45,6 +45,7 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.evaluators.observed import ObservedEvents
+from mta.folds.blocks import rows_at
 from mta.folds.sliding import (
     EachFront,
     Events,
@@ -55,7 +56,6 @@ from mta.folds.sliding import (
     kernel_lowers,
     moved,
     not_before,
-    rows_at,
     sweep_into,
 )
 from mta.frames.base import AbstractPolicy
@@ -242,7 +242,6 @@ class Cursor(ObservedEvents):
 
     def follow(self, front: int, time: int | None) -> int:
         """Return where the window ends: here, after the newest event (see ``ends.EarlyCursor``)."""
-        del front, time
         return self.events.back
 
     def query(self) -> Partial:
@@ -375,10 +374,7 @@ class Cursor(ObservedEvents):
         self.place(max(events.kept_from, min(front, chunk.first)), chunk.first)
 
     def _stretches(self, entering: Entering) -> Iterator[tuple[int, EachFront, bool]]:
-        """Yield pieces of a run: each start, its fronts, and whether the fronts are in the log.
-
-        If they are in the log, their folds S exist when the piece is yielded.
-        """
+        """Yield each piece's start, its fronts, and whether these are in the log and have S."""
         back, at, last = entering.first, 0, 0
         for fronts in entering.fronts:
             stored, done = count_below(fronts, 0), 0
@@ -453,11 +449,7 @@ class Cursor(ObservedEvents):
         return found
 
     def _fronts(self, chunk: Chunk, most: int) -> Iterator[EachFront]:
-        """Yield the front after each event of a chunk, at most ``most`` together.
-
-        The fronts count from the chunk's first event, so those before it are negative. They are
-        never before the retained events.
-        """
+        """Yield the front after each event, counted from the chunk's first; ``most`` together."""
         front = self.front
         for at in range(0, chunk.count, most):
             times = None if chunk.times is None else chunk.times[at : at + most]
@@ -539,10 +531,9 @@ class Cursor(ObservedEvents):
         return leaf
 
     def _compute_folds(self, fronts: EachFront, start: int, stop: int, back: int) -> int:
-        """Compute S to ``back`` for fronts from index ``start`` on; return the index where it ends.
+        """Compute S to ``back`` for as many fronts from ``start`` on as are in consecutive leaves.
 
-        Covers as many fronts, counted from the back, as are in consecutive leaves. Existing folds
-        already extend to the back.
+        The fronts count from the back. Returns the index of the first front without S.
         """
         front, stack = back + int(fronts[start]), self._stack
         if stack and stack[-1].starts is None and front >= stack[-1].stop:

@@ -74,10 +74,7 @@ class FiBA(FingerTreeLog, Aggregator):
     # --- events in and out ----------------------------------------------------------------------
 
     def _make_ready(self, count: int = 1) -> None:
-        """Do everything that needs the store first, so that nothing fails halfway.
-
-        Releases nodes, and removes the events that have left if they are at least ``count``.
-        """
+        """Release nodes, and remove the events that have left if they are at least ``count``."""
         self.trim()
         if self.front - max(self.kept_from, self._cut_at) < count:
             return
@@ -197,12 +194,10 @@ class FiBA(FingerTreeLog, Aggregator):
     # --- single events --------------------------------------------------------------------------
 
     def prefetched(self, most: int) -> Prefetched | None:
-        """Return the data that single events in order need.
+        """Return the data that single events need, from the cursor.
 
-        If no event may be late, the data are in the first leaf of the tree. Otherwise a cursor has
-        them, as the first leaf is retained for late events. This takes 1 combine per event
-        amortized, O(arity * log n) at a new leaf and after a late event, and at most one page read
-        per level.
+        Takes 1 combine per event amortized, O(arity * log n) at a new leaf and after a late event,
+        and at most one page read per level.
         """
         if self.setting.on_duplicate != "append":
             return None
@@ -210,8 +205,6 @@ class FiBA(FingerTreeLog, Aggregator):
         if isinstance(cursor, EarlyCursor):
             can_come = room and len(cursor)
             return cursor.frame_ahead(most, room, timed=True) if can_come else None
-        if not self.setting.reach:
-            return self.tree.prefetched(most) if self.front == self.kept_from else None
         if not room or len(self) < 2:
             return None
         cursor = self._placed()
@@ -219,16 +212,9 @@ class FiBA(FingerTreeLog, Aggregator):
         return cursor.ahead(most, self.newest(len(self))).beside(self.monoid.identity, room)
 
     def sync(self, new: Events, came: int, gone: int, right: Partial) -> None:
-        if self.setting.reach or self._cursor.ends_early:
-            late = self.take_in(new)
-            self.front += gone  # late events may still need events that have left
-            self._cursor.sync(came, gone, right, late)
-            return
-        assert new.times is not None
-        self.tree.append_folded(new.times, new.rows, new.size, right)
-        if gone:
-            self._note_left(self.tree.evict_oldest(gone), self.kept_from + gone)
-            self.front = self.kept_from
+        late = self.take_in(new)
+        self.front += gone  # late events may still need events that have left
+        self._cursor.sync(came, gone, right, late)
 
     # --- runs -----------------------------------------------------------------------------------
 

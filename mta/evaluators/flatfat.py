@@ -27,8 +27,8 @@ Deviations from the paper, and their reasons:
 
 Costs are in combines, for leaf blocks of a slots. An insert takes none (only a ``lift``), and an
 evict takes none. A query takes 2 log2(a) + 1, and m (1 + ceil(log2(a/m))) for m new events in a
-leaf block. The first query after the front has entered a leaf block also takes a + O(arity). So an
-event takes 3 log2(a) + O(1), amortized.
+leaf block. The first query after the front has entered a leaf block also takes a + O(arity), and
+the first one after a leaf block was sealed O(log n). So an event takes 3 log2(a) + O(1), amortized.
 
 In a snapshot, after the common fields (``levels.log`` describes swept, kept and tails):
 
@@ -84,23 +84,15 @@ class PagedFlatFAT(SegmentedWindow):
     def insert(self, row: Row, time: int | None = None) -> None:
         """Add one event; 1 combine amortized for sealing, the others at the next query."""
         self.room()
-        leaf = self.blocks.tail(0)
-        leaf.stow(row)
-        try:
-            self.levels.append(row, time)
-        except Exception:
-            leaf.take_back()
-            raise
+        self.monoid.lift(row)  # must fail before the event is added
+        self.levels.append(row, time)
 
     def take_back(self) -> None:
         self.levels.take_back()
         self.blocks.tail(0).take_back()
 
     def _seal(self) -> None:
-        """Seal the full blocks; those on the front path stay in memory. One store call.
-
-        If the store or a function of the monoid fails, nothing has changed.
-        """
+        """Seal the full blocks; those on the front path stay in memory. One store call."""
         levels, front = self.levels, self.front
         full = list(takewhile(lambda tail: tail.is_full, levels.tails))
         if len(full) > 1:
@@ -280,10 +272,7 @@ class PagedFlatFAT(SegmentedWindow):
         return new.size
 
     def _store(self, new: Events, front: int) -> list[Block]:
-        """Add at most ``TOGETHER`` leaf blocks; return the blocks sealed on a front's path.
-
-        If the store fails, nothing has changed.
-        """
+        """Add at most ``TOGETHER`` leaf blocks; return the blocks sealed on a front's path."""
         levels = self.levels
         if levels.fits(new.size):
             levels.append_many(*new)
@@ -322,7 +311,7 @@ class PagedFlatFAT(SegmentedWindow):
     # --- verifying ------------------------------------------------------------------------------
 
     def is_past(self, level: int, number: int) -> bool:
-        del level, number  # blocks are written again when an event in them is removed
+        # Blocks are written again when an event in them is removed.
         return False
 
     def pages(self) -> Iterator[Named]:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta.columns.schemas import Rows, Schema
+from mta.columns.schemas import Rows
 from mta.kernels import native
 from mta.kernels.native import accumulate_blocks
 from mta.monoids.base import AbstractMonoid
@@ -73,8 +73,8 @@ class Blocks:
         schema, pairs = self.monoid.partials, self._pairs(starts, stops)
         across = pairs.lows < pairs.highs
         if across.all():
-            lefts = _at(schema, self.suffixes, starts, 0)
-            return self._across(lefts, _at(schema, self.prefixes, stops, -1), pairs)
+            lefts = rows_at(self.monoid, self.suffixes, starts, 0)
+            return self._across(lefts, rows_at(self.monoid, self.prefixes, stops, 1), pairs)
         starts, stops = np.asarray(starts), np.asarray(stops)
         lengths = stops - starts
         if int(lengths.max()) <= 1 << self._bits - 1:
@@ -143,11 +143,17 @@ class _Pairs(NamedTuple):
         return _Pairs(*(column[chosen] for column in self))
 
 
-def _at(schema: Schema, rows: Rows, places: range | np.ndarray, move: int) -> Rows:
-    """Return the rows at ``places`` plus ``move``, as a view if possible."""
+def rows_at(monoid: AbstractMonoid, rows: Rows, places: range | np.ndarray, origin: int) -> Rows:
+    """Return the rows at some places, where the first row is at ``origin``; a view if possible.
+
+    >>> from mta import Max
+    >>> rows_at(Max(), np.array([9.0, 7, 5]), np.array([10, 10, 12]), 10).tolist()
+    [9.0, 9.0, 5.0]
+    """
+    schema = monoid.partials
     if isinstance(places, range):
-        return schema.cut(rows, places.start + move, places.stop + move)
-    return schema.take(rows, places + move if move else places)
+        return schema.cut(rows, places.start - origin, places.stop - origin)
+    return schema.take(rows, places - origin if origin else places)
 
 
 def _numbers_at(numbers: range | np.ndarray, places: np.ndarray) -> np.ndarray:

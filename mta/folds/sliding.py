@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.folds.blocks import Blocks
+from mta.folds.blocks import Blocks, rows_at
 from mta.kernels import native
 from mta.kernels.native import Sweep
 from mta.monoids.base import AbstractMonoid, Partial
@@ -82,19 +82,6 @@ def joined(ranges: Sequence[range]) -> range | None:
     if all(a.stop == b.start for a, b in pairwise(ranges)):
         return range(ranges[0].start, ranges[-1].stop)
     return None
-
-
-def rows_at(monoid: AbstractMonoid, rows: Rows, fronts: EachFront, origin: int) -> Rows:
-    """Return the rows at fronts, where the first row is at ``origin``; as a view if possible.
-
-    >>> from mta import Max
-    >>> rows_at(Max(), np.array([9.0, 7, 5]), np.array([10, 10, 12]), 10).tolist()
-    [9.0, 9.0, 5.0]
-    """
-    schema = monoid.partials
-    if isinstance(fronts, range):
-        return schema.cut(rows, fronts.start - origin, fronts.stop - origin)
-    return schema.take(rows, fronts - origin if origin else fronts)
 
 
 class SlidingFolds:
@@ -200,7 +187,7 @@ def sweep_into(sweep: Sweep, monoid: AbstractMonoid, out: Rows, lowered: bool) -
 
 def has_kernel(monoid: AbstractMonoid) -> bool:
     """Whether a kernel can sweep over a monoid's rows."""
-    return native.compiled is not None and _every(monoid, _names_kernel)
+    return native.compiled is not None and _every(monoid, lambda part: part.kernel is not None)
 
 
 def kernel_lowers(monoid: AbstractMonoid) -> bool:
@@ -220,10 +207,6 @@ def _every(monoid: AbstractMonoid, holds: Callable[[ColumnarMonoid], bool]) -> b
     if isinstance(monoid, Parts):
         return all(_every(part, holds) for part in monoid.monoids)
     return isinstance(monoid, ColumnarMonoid) and holds(monoid)
-
-
-def _names_kernel(monoid: ColumnarMonoid) -> bool:
-    return monoid.kernel is not None
 
 
 def two_stacks(monoid: AbstractMonoid, lifted: Rows, fronts: EachFront, stops: EachFront) -> Rows:

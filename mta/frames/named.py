@@ -151,8 +151,7 @@ class SessionWindow(AbstractPolicy):
 def _parts_of(dtype: Any, ends: bool) -> ColumnarMonoid:
     """Return a monoid for the index of the newest event's part, from the window's first event.
 
-    Partials are the number of marks, whether the newest event is a mark that ends its part, and the
-    number of events.
+    Partials: the marks, whether the newest event is a mark that ends its part, and the events.
     """
     kind = np.dtype(dtype)
 

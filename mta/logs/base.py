@@ -288,7 +288,6 @@ class EventLog(ABC):
 
     def run_end(self, times: np.ndarray | None, start: int, stop: int) -> int:
         """Return the end of the run from ``start`` that can be added together; it is not empty."""
-        del times, start
         return stop
 
     def __len__(self) -> int:
@@ -325,7 +324,6 @@ class EventLog(ABC):
 
     def path(self, position: int, below: int | None = None) -> Sequence[PathGroup]:
         """See ``OrderedEvents``. Empty by default, for logs without immutable groups."""
-        del position, below
         return ()
 
     @abstractmethod
@@ -409,7 +407,6 @@ class EventLog(ABC):
 
     def is_past(self, level: int, number: int) -> bool:
         """Return whether an unnamed page at this place is garbage: no later write can name it."""
-        del level, number
         return False
 
     def rebuilder(self) -> Rebuild | None:
@@ -451,7 +448,6 @@ class Aggregator(EventLog):
 
         Returns the number of events from ``start`` on; 0 if the next event must be added alone.
         """
-        del batch, start
         return 0
 
     def slide(self, row: Row, time: int | None, size: int) -> None:
@@ -464,7 +460,6 @@ class Aggregator(EventLog):
 
         None if the next event needs more, as in an empty window.
         """
-        del most
         return None
 
     def sync(self, new: Events, came: int, gone: int, right: Partial) -> None:
@@ -482,7 +477,6 @@ class Aggregator(EventLog):
         If the window ends before the newest stored event, later calls of ``query`` use this end. At
         most one page read per level.
         """
-        del time
         return self.back
 
     def settle(self, cut: Callable[[], int]) -> None:
@@ -538,12 +532,6 @@ class Leaf:
         self.stop = self.first + self.count
 
     @property
-    def searched(self) -> np.ndarray:
-        """The times to search, which may omit the last one. The events must have times."""
-        assert self.times is not None
-        return self.times
-
-    @property
     def groups(self) -> Sequence[Events]:
         return [Events(self.rows, self.times, self.count)]
 
@@ -567,16 +555,12 @@ class Leaf:
 
 
 class JoinedLeaf(Leaf):
-    """Consecutive groups of events, concatenated on first access.
-
-    The usual pair, a leaf of a tree by time and the one entry after it, is not concatenated.
-    """
+    """Consecutive groups of events, concatenated on first access."""
 
     def __init__(self, schema: Schema, first: int, groups: Sequence[Events]) -> None:
         self._schema, self._groups = schema, groups
         self.first, self.count = first, sum(group.size for group in groups)
         self.__post_init__()
-        self._has_one_behind = len(groups) == 2 and groups[1].size == 1
 
     @property
     def groups(self) -> Sequence[Events]:
@@ -594,20 +578,6 @@ class JoinedLeaf(Leaf):
             self._schema.put_many(rows, at, some)
             at += size
         return rows
-
-    @property
-    def searched(self) -> np.ndarray:
-        times = self._groups[0].times if self._has_one_behind else None
-        return super().searched if times is None else times
-
-    def suffixes(self, position: int, right: Partial, monoid: AbstractMonoid) -> Rows:
-        count = self.stop - 1 - position
-        if not (self._has_one_behind and count):
-            return super().suffixes(position, right, monoid)
-        (rows, _, size), (behind, _, _) = self._groups
-        right = monoid.combine(monoid.lift(self._schema.at(behind, 0)), right)
-        some = self._schema.cut(rows, size - count, size)
-        return monoid.suffixes(monoid.lift_rows(some, count), count, right)
 
 
 def suffixes_of(
@@ -737,5 +707,6 @@ class SearchedTimes:
                 break
             done, leaf = end, self._leaf(stop, until)
         if stop == start.stop:
-            return start.first, start.searched, stop, end
+            assert start.times is not None
+            return start.first, start.times, stop, end
         return start.first, np.concatenate(gathered), stop, end

@@ -27,7 +27,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from mta.columns.schemas import Row, Rows
+from mta.columns.schemas import Rows
 from mta.in_order.flat_fat import FlatFAT
 from mta.logs.base import Leaf
 from mta.logs.levels.log import LeafReader, LevelPages
@@ -45,7 +45,7 @@ _SMALL = 64
 class Block:
     """A group in memory, and after the first fold, the levels of the tree within the block."""
 
-    __slots__ = ("_clean", "_fat", "_levels", "_stowed", "dirty", "group", "level", "number")
+    __slots__ = ("_clean", "_fat", "_levels", "dirty", "group", "level", "number")
 
     def __init__(self, levels: Levels, level: int, number: int, group: Group) -> None:
         self._levels = levels
@@ -53,8 +53,8 @@ class Block:
         #: Whether the block differs from its page.
         self.dirty = False
         self._fat: FlatFAT | None = None
-        #: How many elements the lowest row of the tree has, and how many the rows above cover.
-        self._stowed = self._clean = 0
+        #: How many elements the rows of the tree cover.
+        self._clean = 0
 
     @property
     def first(self) -> int:
@@ -66,16 +66,9 @@ class Block:
         """The number of elements, plus the rows of the tree."""
         return self.group.count + (2 * self._fat.capacity if self._fat else 0)
 
-    def stow(self, row: Row) -> None:
-        """Lift the event that will be appended next. No combine until a fold is requested."""
-        partial = self._levels.monoid.lift(row)
-        if self._fat is not None and self._stowed == self.group.count < self._fat.capacity:
-            self._fat.put(self._stowed, partial)
-            self._stowed += 1
-
     def take_back(self) -> None:
-        """Undo the ``stow`` of the last event, if any."""
-        if self._stowed > self.group.count:
+        """Discard the tree if it has the event that was removed from the group."""
+        if self._clean > self.group.count:
             self._fat = None
 
     def between(self, start: int, stop: int) -> Partial:
@@ -119,15 +112,13 @@ class Block:
             most = self._levels.arity_of(self.level)
             room = most if count > _SMALL else min(most, _SMALL)
             fat = FlatFAT(self._levels.monoid, 1 << (room - 1).bit_length())
-            self._stowed = self._clean = 0
+            self._clean = 0
         if self._clean < count:
             self._fat = None  # until everything has succeeded
-            stowed = self._stowed
-            if stowed < count:
-                new = self._levels.partials(self.level, self.group, stowed, count)
-                fat.write(range(stowed, count), new)
-            fat.propagate(range(self._clean, count))
-            self._stowed = self._clean = count
+            new = range(self._clean, count)
+            fat.write(new, self._levels.partials(self.level, self.group, new.start, count))
+            fat.propagate(new)
+            self._clean = count
         self._fat = fat
         return fat
 

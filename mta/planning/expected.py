@@ -89,11 +89,6 @@ class Workload:
         """Return the expected number of different keys among some events."""
         return -self.keys * expm1(-rows / self.keys)
 
-    @property
-    def row_bytes(self) -> int:
-        """Return the bytes of an event: its time and its values."""
-        return NUMBER_BYTES * (1 + self.aggregations)
-
 
 @dataclass(frozen=True, slots=True)
 class Groups:
@@ -216,8 +211,6 @@ class _Bucket:
         #: The runs that each of the last snapshots merged, the newest last; they are deleted later.
         self._merged: list[list[_Run]] = [[] for _ in range(work.retain)]
 
-    # --- runs -----------------------------------------------------------------------------------
-
     def _run(self, rows: float | None) -> _Run:
         """Return a run of this many events; the base for None."""
         work, groups = self.work, self._groups
@@ -228,20 +221,20 @@ class _Bucket:
         else:
             events, extra = self._events(rows, keys), 0.0
         key_bytes = work.key_bytes or NUMBER_BYTES
-        weight = keys * (_KEY_WEIGHT + key_bytes + extra) + events * work.row_bytes
+        row_bytes = NUMBER_BYTES * (1 + work.aggregations)
+        weight = keys * (_KEY_WEIGHT + key_bytes + extra) + events * row_bytes
         if rows is not None:
             weight *= _LIGHTER
         pages = max(1.0, min(keys, weight / work.page_bytes))
-        per_page = events / pages
-        ends = _width(per_page)
-        per_key = NUMBER_BYTES + ends + extra
+        per_key = NUMBER_BYTES + _width(events / pages) + extra
         if work.key_bytes:
             per_key += work.key_bytes + _width(keys / pages * work.key_bytes)
         if rows is None or groups is not None:
             per_key += 2  # the number of events that have left, and a mark
         if groups is not None:
             per_key += 4
-        per_event = self._time_bytes(rows) + NUMBER_BYTES * work.aggregations
+        seconds = (work.events if rows is None else rows) / work.events_per_second
+        per_event = max(1, _width(seconds * _MICROS / _STEP)) + NUMBER_BYTES * work.aggregations
         head = _HEAD + _COLUMN * (9 + work.aggregations)
         size = pages * head + keys * per_key + events * per_event
         added = max(work.events, 50 * work.keys) if rows is None else rows
@@ -255,14 +248,6 @@ class _Bucket:
         if isinstance(work.window, CountWindow):
             return work.keys * _least(work.window.size, rows / work.keys)
         return min(rows, keys * work.events_per_key)
-
-    def _time_bytes(self, rows: float | None) -> int:
-        """Return how many bytes a time takes in the columns of a run."""
-        rate = self.work.events_per_second
-        seconds = (self.work.events if rows is None else rows) / rate
-        return max(1, _width(seconds * 1_000_000 / _STEP))
-
-    # --- a batch --------------------------------------------------------------------------------
 
     def follow(self) -> Expected:
         """Follow the bucket for one cycle, or ``_FOLLOWED`` batches; return averages."""

@@ -216,23 +216,12 @@ def plan(work: Workload, buckets: int | None = None, costs: Costs = MEASURED) ->
         count = wanted
     partitions = min(count, cores)
     seconds = _seconds(part, found, count, partitions, costs)
-    return _summed(part, found, count, partitions, cores, seconds)
-
-
-def _seconds(part: Workload, found: Expected, buckets: int, partitions: int, costs: Costs) -> float:
-    spark = _BATCH + _ROW * buckets * part.rows + _BUCKET * buckets + _PARTITION * partitions
-    return buckets * costs.of(part, found) + spark
-
-
-def _summed(
-    part: Workload, found: Expected, buckets: int, partitions: int, cores: int, seconds: float
-) -> Plan:
-    per_second = buckets / part.batch_seconds
+    per_second = count / part.batch_seconds
     moved = (found.get, found.put, found.delete)
     return Plan(
-        pages=round(buckets * found.pages),
-        store_bytes=round(buckets * found.bytes),
-        checkpoint_bytes=round(buckets * found.snapshot_bytes),
+        pages=round(count * found.pages),
+        store_bytes=round(count * found.bytes),
+        checkpoint_bytes=round(count * found.snapshot_bytes),
         written_bytes_per_second=round(per_second * found.put.bytes),
         read_bytes_per_second=round(per_second * found.get.bytes),
         store_calls_per_second=round(per_second * sum(each.calls for each in moved), 1),
@@ -240,9 +229,14 @@ def _summed(
         flushes_per_second=round(per_second, 1),
         events_per_key=round(part.events_per_key, 1),
         standalone=part.is_standalone,
-        buckets=buckets,
+        buckets=count,
         partitions=partitions,
         cores=cores,
         executor_bytes=round(_WORKER_BYTES + _ROW_BYTES * part.rows),
-        events_per_second_and_core=round(buckets * part.rows / seconds),
+        events_per_second_and_core=round(count * part.rows / seconds),
     )
+
+
+def _seconds(part: Workload, found: Expected, buckets: int, partitions: int, costs: Costs) -> float:
+    spark = _BATCH + _ROW * buckets * part.rows + _BUCKET * buckets + _PARTITION * partitions
+    return buckets * costs.of(part, found) + spark

@@ -109,12 +109,10 @@ class Cut:
         if what.keys and len(head.buckets) > 1:
             self._bucket_of = bucket_of(what.keys, len(head.buckets))
 
-    def by_digest(self) -> dict[tuple[int, bytes], Snapshot]:
+    def by_digest(self) -> dict[tuple[int, bytes | None], Snapshot]:
         """Return the newest snapshot of each bucket, by bucket and digest."""
         pairs = enumerate(zip(self.head.buckets, self.snapshots, strict=True))
         return {(n, bucket[0][1]): each for n, (bucket, each) in pairs if bucket and each}
-
-    # --- queries ----------------------------------------------------------------------------------
 
     def query(self, keys: Any, at: Moment, partial: bool, unit: TimeUnit | None) -> Any:
         """See ``PublishedWindows.query``."""
@@ -234,8 +232,6 @@ class Cut:
             for out, part in zip(outputs, found.outputs, strict=True):
                 monoid.outputs.put_at(out, requests, part)
         return Answers(outputs, gone)
-
-    # --- status -----------------------------------------------------------------------------------
 
     def status(self, cached: int) -> PublishedStatus:
         """See ``PublishedWindows.status``."""

@@ -13,13 +13,14 @@ from mta.errors import CorruptSnapshot, MissingPage, NotPublished
 from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations
+from mta.pages import name_of
 from mta.published.cuts import Cut, Moment, PublishedStatus, Snapshot
 from mta.published.pages import Lookup, NotCached, ReadOnlyPages
 from mta.published.single import Indexes
 from mta.published.views import Operation
 from mta.publishing.known import described_again, policy_again
 from mta.publishing.publisher import read_head
-from mta.publishing.records import Head, digest_of, snapshot_key
+from mta.publishing.records import Head, snapshot_key
 from mta.times import Duration, TimeUnit, to_duration
 from stores import PageStore, StoreLike, open_store
 
@@ -72,8 +73,6 @@ class PublishedWindows:
         except BaseException:
             self.close()
             raise
-
-    # --- reading ----------------------------------------------------------------------------------
 
     def query(
         self,
@@ -166,8 +165,6 @@ class PublishedWindows:
         """Return the batch, its age, and the numbers of keys and events; reads no pages."""
         return self._answer(lambda cut: cut.status(self._pages.cached_bytes))
 
-    # --- following --------------------------------------------------------------------------------
-
     def refresh(self) -> bool:
         """Check for a newer batch now; return whether there is one. One or two store calls.
 
@@ -211,11 +208,10 @@ class PublishedWindows:
                 return before
             try:
                 self._cut = self._read(head, before)
-            except MissingPage:
+                break
+            except MissingPage:  # published again meanwhile: the snapshots were deleted
                 if attempt:
                     raise
-                continue  # published again meanwhile: the snapshots were deleted
-            break
         assert self._cut is not None
         return self._cut
 
@@ -227,26 +223,18 @@ class PublishedWindows:
             before, operation = None, self._operation(head)
         newest = [bucket[0][1] if bucket else None for bucket in head.buckets]
         known = {} if before is None else before.by_digest()
-        wanted = [
-            (number, digest)
-            for number, digest in enumerate(newest)
-            if digest is not None and (number, digest) not in known
-        ]
+        wanted = [(n, d) for n, d in enumerate(newest) if d is not None and (n, d) not in known]
         keys = [snapshot_key(self.name, *each) for each in wanted]
         found = self._store.get_many(keys) if keys else []
         for each, key, snapshot in zip(wanted, keys, found, strict=True):
             if snapshot is None:
                 raise MissingPage.of(key, self._store)
-            if digest_of(snapshot) != each[1]:
+            if name_of(snapshot) != each[1]:
                 raise CorruptSnapshot(
                     f"the snapshot {key} is damaged: its bytes do not match its name; publish again"
                 )
             known[each] = Snapshot(operation, snapshot)
-        snapshots = [
-            None if digest is None else known[number, digest]
-            for number, digest in enumerate(newest)
-        ]
-        return Cut(head, operation, snapshots)
+        return Cut(head, operation, [known.get(each) for each in enumerate(newest)])
 
     def _operation(self, head: Head) -> Operation:
         """Return the operation, rebuilt from its published description."""

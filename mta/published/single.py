@@ -76,24 +76,20 @@ class Node(NamedTuple):
         return self.names[end - NAME_BYTES : end] if end else None
 
 
-class Indexes:
-    """Decoded indexes, the earliest read first; shared by all snapshots."""
+class Indexes(dict[bytes, Node]):
+    """Decoded indexes by digest, the earliest read first; shared by all snapshots."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, Node] = {}
+        super().__init__()
         self._lock = threading.Lock()
-
-    def get(self, name: bytes) -> Node | None:
-        """Return a decoded index by its digest, None if it is not known."""
-        return self._known.get(name)
 
     def keep(self, name: bytes, index: Index) -> Node:
         """Keep a decoded index, and return it as a node."""
         node = Node.of(index)
         with self._lock:
-            self._known[name] = node
-            if len(self._known) > _INDEXES:
-                del self._known[next(iter(self._known))]
+            self[name] = node
+            if len(self) > _INDEXES:
+                del self[next(iter(self))]
         return node
 
 

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from time import time_ns
 
+from mta.pages import name_of
 from mta.publishing.publisher import delete_keys, read_head, replace_head
 from mta.publishing.records import (
     PREFIX,
@@ -27,7 +28,6 @@ from mta.publishing.records import (
     Head,
     What,
     decode_written,
-    digest_of,
     encode_written,
     snapshot_key,
     written_key,
@@ -53,7 +53,7 @@ class Part:
 
     def put(self, store: PageStore, snapshot: bytes) -> bytes:
         """Put the snapshot of the bucket, and return its digest; the caller flushes."""
-        digest = digest_of(snapshot)
+        digest = name_of(snapshot)
         store.put_many({snapshot_key(self.name, self.bucket, digest): snapshot})
         return digest
 
@@ -80,7 +80,6 @@ class Undeleted(WrapperStore):
 
     def delete_many(self, keys: Iterable[str]) -> None:
         """Leave the pages."""
-        del keys
 
 
 class BatchPublisher:

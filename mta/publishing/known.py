@@ -110,10 +110,8 @@ def policy_again(description: Description, given: AbstractPolicy | None = None) 
             f"the window {description.name} is made of functions, which are not published: give "
             "it, as open_published(..., window=...)"
         )
-    found = _rebuilt(description)
-    if not isinstance(found, AbstractPolicy):
-        raise CorruptSnapshot(f"what is published as {description.name!r} is no window")
-    return _same(found, description)
+    found: AbstractPolicy = _rebuilt(description, AbstractPolicy, "is no window")
+    return found
 
 
 def dump(description: Description) -> list[Any]:
@@ -128,9 +126,7 @@ def load(data: Any, depth: int = 0) -> Description:
     match data:
         case [str(name), bytes(fingerprint), (list() | None) as recipe, (list() | None) as parts]:
             if len(fingerprint) == 16 and depth < 4:
-                found = None
-                if parts is not None:
-                    found = [_part(each, depth) for each in parts]
+                found = None if parts is None else [_part(each, depth) for each in parts]
                 return Description(name, fingerprint, recipe, found)
     raise ValueError("a description has the wrong types")
 
@@ -157,18 +153,18 @@ def _parts_of(description: Description) -> dict[str, tuple[Any, AbstractMonoid |
 
 
 def _monoid(description: Description) -> AbstractMonoid:
-    found = _rebuilt(description)
-    if not isinstance(found, AbstractMonoid):
-        raise CorruptSnapshot(f"what is published as {description.name!r} aggregates nothing")
-    return _same(found, description)
+    found: AbstractMonoid = _rebuilt(description, AbstractMonoid, "aggregates nothing")
+    return found
 
 
-def _rebuilt(description: Description) -> Any:
+def _rebuilt(description: Description, kind: Any, otherwise: str) -> Any:
     try:
         found = rebuilt(description.recipe, CLASSES)
     except (ValueError, TypeError, OverflowError, MemoryError, AttributeError) as error:
         raise CorruptSnapshot(f"what is published of {description.name!r}: {error}") from error
-    return found
+    if not isinstance(found, kind):
+        raise CorruptSnapshot(f"what is published as {description.name!r} {otherwise}")
+    return _same(found, description)
 
 
 def _same(found: _Made, description: Description) -> _Made:

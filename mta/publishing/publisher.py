@@ -15,7 +15,8 @@ from dataclasses import replace
 from time import time_ns
 
 from mta.errors import NotPageable, UnsupportedOperation
-from mta.publishing.records import HEAD, PREFIX, Head, What, digest_of, head_key, snapshot_key
+from mta.pages import name_of
+from mta.publishing.records import HEAD, PREFIX, Head, What, head_key, snapshot_key
 from stores import PageStore
 
 #: Keys that are deleted with one call.
@@ -52,7 +53,7 @@ class Publisher:
         Where the store fails, readers keep the one before, and ``settle`` tries again.
         """
         self._pending = snapshot, what
-        before, digest = self._head, digest_of(snapshot)
+        before, digest = self._head, name_of(snapshot)
         batch = 1 if before is None else before.batch + 1
         older = [] if before is None else list(before.buckets[0] or [])
         kept = [each for each in older if each[1] != digest][: self.retain]

@@ -47,8 +47,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-import xxhash
-
 from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid
 from mta.pages import NAME, NAME_BYTES, corrupt, seal, unseal
@@ -151,11 +149,6 @@ def snapshot_key(name: str, bucket: int, digest: bytes) -> str:
 def written_key(name: str, source: str, batch: int, bucket: int) -> str:
     """The key of the record of a batch and bucket."""
     return f"{PREFIX}{name}/written/{source}/{batch}/{bucket}"
-
-
-def digest_of(snapshot: bytes) -> bytes:
-    """What names a snapshot."""
-    return xxhash.xxh3_128_digest(snapshot)
 
 
 def encode_written(bucket: int, digest: bytes) -> bytes:

@@ -28,8 +28,6 @@ from mta.serve.answers import named
 _OF_ONE = (EventsGone, InvalidTime, NotPublished, UnsuitableKey)
 #: How many times pages are read for a request: one level of the index each time, then the tables.
 _FETCHES = 4
-#: Up to this many requests are answered one by one: a single key costs less than a column of one.
-_FEW = 4
 
 
 class _Request(NamedTuple):
@@ -119,8 +117,6 @@ class Lookups:
         self, requests: Sequence[_Request], timed: bool, partial: bool
     ) -> Sequence[Mapping[str, Any] | Exception]:
         """Return the results of each request, or its error."""
-        if len(requests) <= _FEW:
-            return [self._answer(each, partial) for each in requests]
         at = np.array([each.at for each in requests], "M8[us]") if timed else None
         keys = [each.key for each in requests]
         try:

@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from time import time_ns
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,12 +15,11 @@ from starlette.requests import ClientDisconnect, Request
 from mta.errors import InvalidTime, UnsuitableKey
 from mta.serve.answers import Problem
 from mta.serve.keys import KeyForm
-from mta.times import to_time
+from mta.times import moment_of as micros_of
 
 _NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,9})?")
 #: How moments are written.
 MOMENTS = "a moment is ISO 8601 (UTC without a zone), seconds since 1970, or now"
-NOW = "now"
 #: How many events an answer has by default, and at most.
 DEFAULT_EVENTS, MAX_EVENTS = 1000, 10_000
 
@@ -61,11 +59,9 @@ def moment_of(value: Any) -> np.datetime64:
     (np.datetime64('2026-01-31T11:00:00.000000'), np.datetime64('1970-01-01T00:00:01.500000'))
     """
     if isinstance(value, str):
-        if value == NOW:
-            return np.datetime64(time_ns() // 1000, "us")
         if _NUMBER.fullmatch(value):
             value = float(value)
-        else:
+        elif value != "now":
             try:
                 value = datetime.fromisoformat(value)
             except ValueError:
@@ -75,7 +71,7 @@ def moment_of(value: Any) -> np.datetime64:
                 value = _in_utc(value)
     elif isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidTime(f"{value!r:.60} is not a moment: {MOMENTS}")
-    return np.datetime64(to_time(value), "us")
+    return np.datetime64(micros_of(value), "us")
 
 
 def _in_utc(value: datetime) -> datetime:

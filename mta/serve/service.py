@@ -25,7 +25,7 @@ from mta.serve.answers import ONLY, Problem, named
 from mta.serve.keys import KeyForm
 from mta.serve.lookups import Lookups
 from mta.serve.settings import Settings
-from mta.times import as_text, to_duration
+from mta.times import as_text
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -56,17 +56,12 @@ class Service:
         self._looked_at, self._answers = datetime.now(UTC), True
         self._tasks: list[asyncio.Task[NoReturn]] = []
 
-    # --- requests ---------------------------------------------------------------------------------
-
     @property
     def keys(self) -> KeyForm:
         """Return how keys are written; looked up again until there is a key."""
-        if self._keys is None:
+        if self._keys is None or self._keys.is_open:
             columns = self._reader.status().key_columns
-            form = KeyForm([(name or "key", kind) for name, kind in columns])
-            if not form.is_open:
-                self._keys = form
-            return form
+            self._keys = KeyForm([(name or "key", kind) for name, kind in columns])
         return self._keys
 
     async def one(self, key: Any, at: Any, partial: bool) -> Mapping[str, Any]:
@@ -138,8 +133,6 @@ class Service:
             "cached_bytes": found.cached_bytes,
         }
 
-    # --- background work --------------------------------------------------------------------------
-
     def start(self) -> None:
         """Start to check for newer snapshots; call this in the event loop."""
         self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._sample())]
@@ -159,10 +152,9 @@ class Service:
 
     async def _follow(self) -> NoReturn:
         """Check for newer snapshots, again and again."""
-        seconds = to_duration(self.settings.refresh, "refresh") / 1e6
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(seconds)
+            await asyncio.sleep(self.settings.refresh)
             try:
                 await loop.run_in_executor(self._refresher, self._look)
                 self._answers = True

@@ -27,7 +27,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8080
     workers: int = 1
-    refresh: str = "1 second"
+    refresh: float = 1.0
     token: str | None = field(default=None, repr=False)
     insecure: bool = False
     cache: int = 64 << 20

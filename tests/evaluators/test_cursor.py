@@ -365,7 +365,7 @@ def test_groups_joined_are_one_leaf(counts: list[int]) -> None:
         found = leaf.suffixes(position, "z", monoid)[: leaf.stop - position]
         assert found == plain.suffixes(position, "z", monoid)[: leaf.stop - position]
         assert found[0] == "".join(rows[position - 100 :]) + "z"
-    assert list(ranks(leaf.searched, times, 10)) == list(range(size))  # of times before the last
+    assert list(ranks(leaf.times, times, 10)) == list(range(size))
     assert leaf.groups == groups
     assert leaf.times is not None and leaf.times.tolist() == times.tolist()
     assert list(leaf.rows) == rows

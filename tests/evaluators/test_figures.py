@@ -92,7 +92,7 @@ def _group(levels: Levels, level: int, number: int) -> Group:
         return levels.tails[level]
     above, index = divmod(number, levels.arity)
     group = _group(levels, level + 1, above)
-    return levels.child(level + 1, above * levels.arity, group, index)
+    return levels.pager.read(level, number, group.names[index])
 
 
 @BOTH

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mta import Max
-from mta.folds.sliding import EachFront, as_array, count_below, joined, moved, rows_at
+from mta.folds.blocks import rows_at
+from mta.folds.sliding import EachFront, as_array, count_below, joined, moved
 
 RANGES = st.builds(
     lambda start, size: range(start, start + size), st.integers(-9, 9), st.integers(1, 9)

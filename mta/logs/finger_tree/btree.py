@@ -111,14 +111,12 @@ class Tree:
         self.remove(*place)
         return True
 
-    def replace(self, node: Node, index: int, row: Row) -> Row:
-        """Replace the value of an entry; return the previous value. Combines as for ``remove``."""
+    def replace(self, node: Node, index: int, row: Row) -> None:
+        """Replace the value of an entry. Combines as for ``remove``."""
         self.monoid.lift(row)
-        time, before = node.entries.at(index)
-        node.entries.put(index, (time, row))
+        node.entries.put(index, (node.time_at(index), row))
         self.touch(node)
         self.repair()
-        return before
 
     def remove(self, node: Node, index: int) -> None:
         """Remove one entry. O(arity * log n) combines. A failed read changes nothing."""

@@ -58,7 +58,6 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import EmptyWindow
-from mta.logs.base import Prefetched
 from mta.logs.finger_tree.btree import Folds, Tree, require, require_same
 from mta.logs.finger_tree.node import Node, Piece, parent_of
 from mta.monoids.base import Partial, Refold
@@ -222,10 +221,7 @@ class FingerTree(Tree):
         return newest
 
     def _cut_off(self, count: int) -> None:
-        """Cut the tree along one path; drop everything before the path without reading it.
-
-        Without a left spine, the path starts at the root and ends where whole subtrees are dropped.
-        """
+        """Cut the tree along one path; drop everything before the path without reading it."""
         if count == self.size:
             self.clear()
             return
@@ -250,11 +246,7 @@ class FingerTree(Tree):
         self.repair()
 
     def _path_to(self, node: Node, count: int) -> list[tuple[Node, int, Passage]]:
-        """Return the path of the cut after ``count`` entries of a subtree, reading its nodes.
-
-        The path ends where whole subtrees are dropped. With a left spine it ends at the leaf,
-        unless the leaf is dropped too.
-        """
+        """Return the path of the cut after ``count`` entries, as far as nodes must be read."""
         path: list[tuple[Node, int, Passage]] = []
         while node.level:
             index, passage = self.at_position(count)(node)
@@ -275,35 +267,6 @@ class FingerTree(Tree):
             nodes.append(below)
             node = below
         return nodes
-
-    def prefetched(self, most: int) -> Prefetched | None:
-        """Return what single events need at both ends; None without a left spine or events.
-
-        Each fold combines the rest of the first leaf with the aggregates between it and the last.
-        """
-        leaf, monoid = self.last_leaf, self.monoid
-        if self._left is None:
-            return None
-        self._fold_spine()
-        first = self._left[0] if self._left else self.root
-        if not first.count:
-            return None
-        stack = first.stack or self.kind.stack(first)
-        if stack.size - stack.at < min(most, first.count):  # some events are not in the stack
-            stack = self.kind.stack(first)
-        first.stack = stack
-        count = min(most, stack.size - stack.at, first.count - 1)
-        partials, right = monoid.partials, self.last_leaf.agg
-        rows = partials.cut(stack.suffixes, stack.at, stack.at + count + 1)
-        if leaf is first:
-            right = stack.added
-        else:
-            rights = [stack.added, self.root.agg]
-            if parent_of(first) is not self.root:
-                rights.insert(1, parent_of(first).agg)
-            for fold in rights:
-                rows = monoid.combine_rows(rows, partials.one(fold), count + 1)
-        return Prefetched(rows, count + 1, right, first.times[: count + 1], self.room)
 
     @property
     def room(self) -> int:
@@ -329,29 +292,6 @@ class FingerTree(Tree):
     def unfold(self) -> None:
         """Defer the aggregates of the root and the right spine until their next use."""
         self.last_leaf.stack, self.is_folded = None, False
-
-    def append_folded(self, times: np.ndarray, rows: Rows, count: int, fold: Partial) -> None:
-        """Append after ``prefetched``, and update all aggregates with at most 1 combine.
-
-        ``fold`` is the new aggregate of the last leaf. If that leaf is the root, it is instead the
-        aggregate of the entries added to the stack that ``prefetched`` used.
-        """
-        leaf, stack = self.last_leaf, self.last_leaf.stack
-        self.append(times, rows, count)
-        self.is_folded = True
-        if leaf is not self.root:
-            leaf.agg = fold
-        elif stack is not None:
-            leaf.stack, stack.added = stack, fold
-            suffix = self.monoid.partials.at(stack.suffixes, stack.at)
-            leaf.agg = self.monoid.combine(suffix, fold)
-
-    def remove_at(self, position: int) -> None:
-        """Remove the value at a position, counted from the oldest. Raises EmptyWindow."""
-        position = whole_number(position)
-        if not 0 <= position < self.size:
-            raise EmptyWindow(f"there is no event {position} in a window of {self.size}")
-        self.remove(*self.entry_at(position))
 
     def clear(self) -> None:
         """Remove everything. No combine, no page read."""
@@ -514,10 +454,7 @@ class FingerTree(Tree):
         return places
 
     def child_with(self, node: Node, position: int) -> tuple[int, int]:
-        """Return the child of an inner node with a position of its subtree, or just after it.
-
-        Also returns the number of events before that child.
-        """
+        """Return the child with a position, or just after it, and the number of events before."""
         places = self.places_of(node)
         index = int(places.searchsorted(position))
         return index, int(places[index - 1]) + 1 if index else 0
@@ -650,7 +587,7 @@ class FingerTree(Tree):
     ) -> tuple[int, Partial, bool]:
         """Return the end and fold of the longest accepted run after a cut, and if all is accepted.
 
-        The end counts from the subtree's first entry, even if the cut is after that entry.
+        The end counts from the subtree's first entry.
         """
         first, left = (0, start) if isinstance(start, str) else start(node)
         pieces: list[Piece] = []

@@ -79,7 +79,6 @@ class FingerTreeLog(TreePages):
 
     def _make_ready(self, count: int = 1) -> None:
         """Do first what may need the store, so that an insertion cannot fail halfway."""
-        del count
         self.trim()
 
     def insert(self, row: Row, time: int | None = None) -> None:
@@ -117,7 +116,7 @@ class FingerTreeLog(TreePages):
             self._met -= 1
             self._note_late(position, 0)
             return
-        self.tree.remove_at(position - self.kept_from)
+        self.tree.remove(*self.tree.entry_at(position - self.kept_from))
         self._note_late(position, -1)
 
     @property
@@ -175,10 +174,7 @@ class FingerTreeLog(TreePages):
     # --- events at times that already have an event -----------------------------------------------
 
     def _has_left(self, time: int) -> bool:
-        """Return whether an event at this time is evicted on arrival, as a newer one was evicted.
-
-        An event that would replace the newest evicted event, or combine with it, is evicted too.
-        """
+        """Return whether an event is evicted on arrival, as one that it precedes was evicted."""
         beside = self.setting.on_duplicate == "append"
         return self.newest_left is not None and time < self.newest_left + (not beside)
 
@@ -443,10 +439,7 @@ class FingerTreeLog(TreePages):
         return min(front, self._as_of(window, newest - reach, self.first_after))
 
     def _as_of(self, window: Any, time: int, after: Callable[[int], int]) -> int:
-        """Return the front of the window that ends at a time.
-
-        ``after`` maps a time to the position of the oldest later event.
-        """
+        """Return the front of the window that ends at a time; ``after`` is ``first_after``."""
         view = Positions(lambda: after(time), after, partial(self._total_until, window, time))
         cut: int = window.policy.cut(view, time)
         return max(self.kept_from, cut)

@@ -296,10 +296,7 @@ class PagedNodeCache(NodeCache):
                 self.retired.add([(level, link.number, link.name)], whole)
 
     def _let_go(self, link: Link) -> None:
-        """Release the nodes of a subtree, and retire the pages below its changed nodes.
-
-        The page of a changed node was already retired when it changed.
-        """
+        """Release the nodes of a subtree, and retire the pages below its changed nodes."""
         node = link.node
         if node is None:
             return

@@ -406,8 +406,7 @@ class TreePages(EventLog):
         return self.paged.pager.read(named.level, named.number, named.name)
 
     def is_past(self, level: int, number: int) -> bool:
-        del level  # every page has a unique number
-        return number < self.paged.serial
+        return number < self.paged.serial  # every page has a unique number
 
     def difference(self, named: Named, group: Group) -> str | None:
         if isinstance(named, Retired):

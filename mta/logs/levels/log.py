@@ -310,7 +310,6 @@ class LevelPages(EventLog):
 
     def ordered_from(self, named: Named) -> int:
         """Return the index in a page from which on times must not decrease."""
-        del named
         return 0
 
     def rebuilder(self) -> Rebuild | None:
@@ -373,7 +372,6 @@ class LeafReader:
 
     def settled(self, front: int) -> int:
         """Return the back, because events arrive in order here."""
-        del front
         return self.back
 
     # --- leaves and inner groups ----------------------------------------------------------------
@@ -617,7 +615,6 @@ class LevelLog(LevelPages, LeafReader):
 
     def needed_from(self, window: Any, front: int) -> int:
         """Return the position from which on a window with this front needs events."""
-        del window
         return front
 
     # --- reading --------------------------------------------------------------------------------

@@ -316,11 +316,7 @@ class Levels:
     def _fill(
         self, tail: Tail, joining: Group, unneeded: int, written: dict[tuple[int, int], Group]
     ) -> Group:
-        """Write the groups that a tail and new elements fill; return the elements above.
-
-        Does not change the tail. Adds to ``written`` the groups written first, which the front
-        reaches soon.
-        """
+        """Write the groups that a tail (unchanged) and new elements fill; return those above."""
         level, size, first = tail.level, tail.capacity, tail.number
         above = self._new_group(level + 1, max(0, (tail.count + joining.count - 1) // size))
         above.names += [NO_NAME] * above.count
@@ -422,10 +418,6 @@ class Levels:
         tail.count += 1
 
     # --- reading ----------------------------------------------------------------------------
-
-    def child(self, level: int, first: int, group: Group, index: int) -> Group:
-        """Return the group below element ``index`` of a group starting at ``first``. One read."""
-        return self.pager.read(level - 1, first + index, group.names[index])
 
     def fold_range(
         self, start: int, stop: int, within: Callable[[int, int, int, int], Partial]

@@ -101,7 +101,7 @@ class SegmentedWindow(LevelPages, Aggregator):
     def _below(self, segment: Segment, index: int) -> Segment:
         """Return the group below an element of a segment. One page read."""
         level, first, group, _, _ = segment
-        below = self.levels.child(level, first, group, index)
+        below = self.levels.pager.read(level - 1, first + index, group.names[index])
         begin = (first + index) * self.levels.arity_of(level - 1)
         return Segment(level - 1, begin, below, 0, below.count)
 

@@ -96,7 +96,7 @@ class Pair:
             self.list.insert(time, letter)
 
     def remove_at(self, position: int) -> None:
-        self.fingers.remove_at(position)
+        self.fingers.remove(*self.fingers.entry_at(position))
         self.list.drop(position, position + 1)
 
     def insert_sorted(self, times: list[int], letters: str) -> None:

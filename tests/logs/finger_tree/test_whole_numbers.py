@@ -28,7 +28,6 @@ def tree_of(kind: type[Tree]) -> Any:
 
 CALLS: list[Callable[[Any, Any], object]] = [
     lambda tree, wrong: tree.evict_oldest(wrong),
-    lambda tree, wrong: tree.remove_at(wrong),
     lambda tree, wrong: tree.evict(wrong),
     lambda tree, wrong: tree.insert(wrong, "x"),
 ]
