@@ -78,6 +78,8 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
     never_null: bool = False
     #: Returns the number of values in a partial, or in each row of partials, if these store it.
     values_in: Callable[[Any], Any] | None = None
+    #: Whether results are values of the last input column and have its type.
+    follows_column: bool = False
     #: Whether results are computed from ranges of events; see ``mta.monoids.ranges``.
     folds_ranges: bool = False
     #: ``combine``, ``lift`` and ``lower`` use Python numbers or the user's objects, never numpy.
@@ -216,11 +218,6 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
     def bare(self) -> AbstractMonoid:
         """The monoid that aggregates values; for a wrapper that skips nulls, the wrapped monoid."""
         return self
-
-    @property
-    def follows_column(self) -> bool:
-        """Whether results are values of the last input column and have its type."""
-        return False
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
         """Whether two partials represent the same events, up to rounding; see ``equality``.

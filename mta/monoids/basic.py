@@ -230,7 +230,7 @@ class _Extremum(Choice[Out]):
     _ufunc: np.ufunc
 
     def __init__(self, dtype: Any = None) -> None:
-        kind, self._follows = layout_of(dtype), dtype is None
+        kind, self.follows_column = layout_of(dtype), dtype is None
         smallest = self._ufunc is np.minimum
         worst, choose = limit_of(kind, upper=smallest), smaller if smallest else larger
         super().__init__(
@@ -430,6 +430,7 @@ class MaxCount(_ExtremeCount):
 class _ArgExtreme(_Extreme[Out]):
     def __init__(self, dtype: Any = None, by: Any = None) -> None:
         kind, value, self._given = layout_of(dtype), layout_of(by), (by, dtype)
+        self.follows_column = dtype is None
         show = lowering_of(kind, signed=True)
         functions = Plain(self._one, lambda pair: (*pair, True), itemgetter(1))
         name = named(type(self).__name__, kind)
@@ -448,10 +449,6 @@ class _ArgExtreme(_Extreme[Out]):
             kernel=Kernel("arg_max" if self._largest else "arg_min", 0),
             plain=_plain(kind, functions) if is_plain(value) else None,
         )
-
-    @property
-    def follows_column(self) -> bool:
-        return self._given[1] is None
 
     def _one(self, left: Partial, right: Partial) -> Partial:
         """Like ``_choose``, on Python numbers."""
@@ -510,8 +507,8 @@ class _End(Choice[Out]):
 
     def __init__(self, dtype: Any = None, skip_nulls: bool = True) -> None:
         #: Whether to skip nulls in windows that accept them; if not, results may be null.
-        self.skip_nulls = skip_nulls
-        kind, self._follows, self._after = layout_of(dtype), dtype is None, (skip_nulls,)
+        self.skip_nulls, self._after = skip_nulls, (skip_nulls,)
+        kind, self.follows_column = layout_of(dtype), dtype is None
         zero, show = zero_of(kind), lowering_of(kind, signed=True)
         super().__init__(
             named(type(self).__name__, kind),

@@ -213,19 +213,13 @@ class Choice(ColumnarMonoid[Out]):
 
     #: Creates the same monoid for text and other objects.
     _of_text: Callable[..., AbstractMonoid]
-    #: Whether values have the type of the column.
-    _follows: bool
     #: The arguments of the constructor before and after the type.
     _before: tuple[Any, ...] = ()
     _after: tuple[Any, ...] = ()
 
-    @property
-    def follows_column(self) -> bool:
-        return self._follows
-
     def of_types(self, *types: Any) -> AbstractMonoid:
         (kind,) = types
-        if not self._follows or kind is None:
+        if not self.follows_column or kind is None:
             return self
         if kind is str:
             return self._of_text(*self._before, *self._after)

@@ -73,13 +73,10 @@ class Mode(ValueMonoid[Any]):
 
     def __init__(self, dtype: Any = None) -> None:
         super().__init__("Mode", dtype)
+        self.follows_column = dtype is None
         if isinstance(self.inputs, Array):
             self.outputs = outputs_of(self.inputs)
             self.empty = empty_of(self.inputs, 0)
-
-    @property
-    def follows_column(self) -> bool:
-        return self._follows
 
     def answer(self, summary: SortedRuns) -> Any:
         values, counts = self.counts(summary)

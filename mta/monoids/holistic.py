@@ -18,9 +18,8 @@ Nothing is rounded. If NaN is accepted, it is greater than all numbers.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -118,7 +117,9 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
     def __init__(
         self, name: str, dtype: Any, empty: Any = None, result_type: str | None = None
     ) -> None:
-        inputs = schema_of(dtype)
+        self._follows, inputs = dtype is None, dtype
+        if not isinstance(dtype, Schema):
+            inputs = Objects() if dtype in (None, str) else Array(dtype)
         name = named(name, inputs) if isinstance(inputs, Array) else name
         super().__init__(name, _ROW_BYTES, inputs, empty, result_type)
         #: Numbers are stored in arrays, which one call sorts.
@@ -129,10 +130,6 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
         is_double = isinstance(self.inputs, Array) and self.inputs.kind == "<f8"
         is_usual = is_double and type(self).is_valid is Monoid.is_valid
         return frozenset({float}) if is_usual else super().taken_as_they_come
-
-    @abstractmethod
-    def answer(self, summary: SortedRuns) -> Out:
-        """Return the result for the values."""
 
     def new(self) -> SortedRuns:
         return SortedRuns()
@@ -211,7 +208,7 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
             run = codec.unpack(data)
             if type(run) is not list or not run:
                 raise ValueError("it is not a list of values")
-            if any(map(_decreases, run, run[1:])):
+            if any(_order(other) < _order(one) for one, other in pairwise(run)):
                 raise ValueError("its values are not sorted")
             return SortedRuns([run])
         run = np.frombuffer(data, self.inputs.dtype)
@@ -261,12 +258,6 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
 class ValueMonoid(Holistic[Out]):
     """A holistic monoid of values of any type; defaults to the type of its column."""
 
-    def __init__(
-        self, name: str, dtype: Any, empty: Any = None, result_type: str | None = None
-    ) -> None:
-        self._follows = dtype is None
-        super().__init__(name, dtype, empty, result_type)
-
     def of_types(self, *types: Any) -> AbstractMonoid:
         if not self._follows:
             return self
@@ -275,14 +266,3 @@ class ValueMonoid(Holistic[Out]):
     def with_type(self, dtype: Any) -> AbstractMonoid:
         """Return this monoid for values of a type."""
         return type(self)(dtype)  # type: ignore[call-arg]
-
-
-def schema_of(dtype: Any) -> Schema:
-    """Return the schema of a type: objects for str and None."""
-    if isinstance(dtype, Schema):
-        return dtype
-    return Objects() if dtype in (None, str) else Array(dtype)
-
-
-def _decreases(one: Any, other: Any) -> bool:
-    return bool(_order(other) < _order(one))

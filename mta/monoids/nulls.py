@@ -119,31 +119,24 @@ class SkipNulls(Parts[Any]):
         self.inputs = whole if filtered or self._width is not None else self._own[0]
         self.outputs = nullable(monoid.outputs) if self.least else monoid.outputs
         self.empty = None if self.least else monoid.empty
-        self.result_type = monoid.result_type
+        self.result_type, self.follows_column = monoid.result_type, monoid.follows_column
         #: Whether a null row may be chosen.
         self._chooses_nulls = not getattr(monoid, "skip_nulls", True)
         rule = "respecting nulls" if self._chooses_nulls else "" if filtered else "skipping nulls"
         self.name = " ".join(filter(None, [monoid.name, "filtered" if filtered else "", rule]))
         #: The aggregation of which rows have values, if the result needs it.
         self._flags = _flags_of(monoid)
+        #: Whether the number of values must be in the partial, even if another part has it.
+        self.needs_samples = self._flags is not None
         #: Whether rows are one column from which only nulls are left out.
         self._is_plain_column = isinstance(self.inputs, Nullable) and self._flags is None
         parts = [Samples(), monoid, *([] if self._flags is None else [self._flags])]
-        super().__init__([(part, _nothing) for part in parts])
+        super().__init__([(part, same_value) for part in parts])
         self.lift = self._lift  # the base class lifts the parts separately
 
     @property
     def bare(self) -> AbstractMonoid:
         return self.monoid
-
-    @property
-    def needs_samples(self) -> bool:
-        """Whether the number of values must be in the partial, even if another part has it."""
-        return self._flags is not None
-
-    @property
-    def follows_column(self) -> bool:
-        return self.monoid.follows_column
 
     @property
     def has_own_rule(self) -> bool:
@@ -363,7 +356,3 @@ def with_row(schema: Schema, rows: Rows, at: np.ndarray, row: Row) -> Rows:
     found = schema.take(rows, np.arange(len(at)))
     schema.put_at(found, places, schema.take(schema.one(row), np.zeros(len(places), np.intp)))
     return found
-
-
-def _nothing(rows: Any) -> Any:
-    raise AssertionError("the parts are lifted together")

@@ -31,7 +31,7 @@ class _Place(Choice[Any]):
         self.skip_nulls = skip_nulls
         #: Whether the type has a null value: NaT.
         self._has_none = kind.dtype.kind in "mM"
-        self._follows, self._before, self._after = dtype is None, (n,), (skip_nulls,)
+        self.follows_column, self._before, self._after = dtype is None, (n,), (skip_nulls,)
         self._kind, is_decimal = kind, isinstance(kind, Decimals)
         nothing = np.zeros(width, kind.dtype)
         nothing.flags.writeable = False

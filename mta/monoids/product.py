@@ -118,7 +118,8 @@ class Product(Parts[dict[str, Any]]):
 
     def __init__(self, aggregations: Aggregations) -> None:
         self.aggregations = pairs_of(aggregations)
-        self._schemas: dict[tuple[str, str], Schema] = {}
+        #: The stored columns of events in order, by name and kind.
+        self.stored: dict[tuple[str, str], Schema] = {}
         parts: list[tuple[AbstractMonoid, Pick]] = []
         judges: dict[Hashable, tuple[AbstractMonoid, Pick]] = {}
         described = []
@@ -135,8 +136,14 @@ class Product(Parts[dict[str, Any]]):
         #: The parts that validate events; one of several with the same rule.
         self._judges = tuple(judges.values())
         self.aliases = tuple(aggregations)
+        #: The distinct columns that are read from events, in order of first use.
+        self.columns = tuple(dict.fromkeys(name for name, _ in self.stored))
+        #: The index of each part's column in a row, for parts of one column.
+        self.places = tuple(pick.at for pick in self.picks if isinstance(pick, Place))
+        #: Whether results need counts of values besides what is folded.
+        self.skips_nulls = bool(self._counted)
         self.name = f"Product({', '.join(described)})"
-        self.inputs = Record(list(self._schemas.values()))
+        self.inputs = Record(list(self.stored.values()))
         self.outputs = Record([reader.outputs for reader in readers])
         self.empty = {a: m.empty for a, m in zip(self.aliases, readers, strict=True)}
         lowers, counts = list(map(_lower_of, readers)), list[Callable[[Any], Any]]()
@@ -150,7 +157,7 @@ class Product(Parts[dict[str, Any]]):
             shown.append(f"alias{i}: {call_text(lower, f'f{i}', *arguments)}")
         text = f"{{{','.join(shown)}}}"
         self.lower = written("partial", text, f=lowers, alias=self.aliases, count=counts)
-        self._columns = tuple((name, schema) for (name, _), schema in self._schemas.items())
+        self._columns = tuple((name, schema) for (name, _), schema in self.stored.items())
         #: Reads the columns of an event if all are doubles and only NaN is rejected; returns None
         #: for an event with other values.
         self.picks_doubles: Callable[[Any], Row | None] | None = None
@@ -200,7 +207,7 @@ class Product(Parts[dict[str, Any]]):
     @property
     def joins_values(self) -> bool:
         """Whether every part joins values, and no two parts read the same column."""
-        return len(self._schemas) == len(self.monoids) and all(
+        return len(self.stored) == len(self.monoids) and all(
             monoid.joins_values for monoid in self.monoids
         )
 
@@ -217,35 +224,15 @@ class Product(Parts[dict[str, Any]]):
             values[pick(range(len(values)))] = monoid.values_of(rows)
         return tuple(values)
 
-    @property
-    def skips_nulls(self) -> bool:
-        """Whether results need counts of values besides what is folded."""
-        return bool(self._counted)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The distinct columns that are read from events, in order of first use."""
-        return tuple(dict.fromkeys(name for name, _ in self._schemas))
-
-    @property
-    def stored(self) -> dict[tuple[str, str], Schema]:
-        """The stored columns of events in order, by name and kind."""
-        return dict(self._schemas)
-
     def named(self, rows: Rows) -> NamedRows:
         """Return input rows as a dictionary; of a column stored as several types, the exact one."""
         found = NamedRows()
-        found.rows, found.stored = rows, list(self._schemas)
-        for ((name, _), schema), column in zip(self._schemas.items(), rows, strict=True):
+        found.rows, found.stored = rows, list(self.stored)
+        for (name, schema), column in zip(self._columns, rows, strict=True):
             kind = schema.inner if isinstance(schema, Nullable) else schema
             if name not in found or not (isinstance(kind, Array) and kind.dtype.kind == "f"):
                 found[name] = as_given(column, schema)
         return found
-
-    @property
-    def places(self) -> tuple[int, ...]:
-        """The index of each part's column in a row, for parts of one column."""
-        return tuple([pick.at for pick in self.picks if isinstance(pick, Place)])
 
     def _pick(self, alias: str, columns: Columns, monoid: AbstractMonoid) -> Pick:
         """Register a monoid's inputs as stored columns; return what selects them from a row."""
@@ -259,9 +246,9 @@ class Product(Parts[dict[str, Any]]):
             )
         keys = [(name, repr(schema)) for name, schema in zip(names, schemas, strict=True)]
         for key, schema in zip(keys, schemas, strict=True):
-            if key not in self._schemas or getattr(schema, "exact", False):
-                self._schemas[key] = schema
-        places = list(map(list(self._schemas).index, keys))
+            if key not in self.stored or getattr(schema, "exact", False):
+                self.stored[key] = schema
+        places = list(map(list(self.stored).index, keys))
         if isinstance(inputs, Record):
             return lambda row: tuple([row[place] for place in places])
         return Place(places[0])
@@ -275,10 +262,10 @@ class Product(Parts[dict[str, Any]]):
             ) from None
 
     def rows(self, values: Any, count: int | None = None) -> tuple[Rows, int]:
-        if isinstance(values, NamedRows) and values.stored == list(self._schemas) and values:
+        if isinstance(values, NamedRows) and values.stored == list(self.stored) and values:
             return values.rows, len(next(iter(values.values())))
         columns = []
-        for (name, _), schema in self._schemas.items():
+        for name, schema in self._columns:
             try:
                 given = values[name]
             except (KeyError, TypeError, IndexError):
@@ -345,7 +332,7 @@ class Observed(Parts[Out]):
             own, *picks = [_of_pair(pick) for pick in (own, *picks)]
         rest = iter(picks)
         parts = [
-            (monoid, _second if columns is EVENT_TIMES else next(rest))
+            (monoid, itemgetter(1) if columns is EVENT_TIMES else next(rest))
             for columns, monoid in observers
         ]
         super().__init__([(main, own), *parts])
@@ -399,10 +386,6 @@ def _lower_of(monoid: AbstractMonoid) -> Callable[[Partial], Any]:
 
 def _of_pair(pick: Pick) -> Pick:
     return lambda pair: pick(pair[0])
-
-
-def _second(pair: Any) -> Any:
-    return pair[1]
 
 
 def _length(values: Any, count: int | None) -> int:
