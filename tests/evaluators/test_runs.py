@@ -28,6 +28,7 @@ from stores import MemoryStore
 from stores.errors import StoreUnavailable
 from stores.testing.counting import CountingStore
 from tests.support.kernels import numpy_alone
+from tests.support.sampling import some
 
 LEAF, ARITY = 32, 16
 
@@ -61,7 +62,7 @@ def counting(policy: AbstractPolicy, monoid: AbstractMonoid | None = None) -> tu
     return Window(monoid or Max(), policy, store=store, name="w", **options), store
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", some(range(20), by_default=6))
 def test_bulks_leave_a_whole_window_behind(seed: int, bulks: None) -> None:
     rng = random.Random(seed)
     size, now = rng.choice([3, 40, 300, 900]), 0
@@ -109,9 +110,9 @@ def test_results_do_not_depend_on_pieces(
     for piece in (7, 1000):
         monkeypatch.setattr(cursor, "_PIECE", piece)
         window = Window(monoid, policy, store=None, leaf_arity=LEAF)
-        for some in (slice(50), slice(50, None)):
-            given = {"x": values[some]} if isinstance(monoid, Product) else values[some]
-            part = window.extend(given, times[some])
+        for rows in (slice(50), slice(50, None)):
+            given = {"x": values[rows]} if isinstance(monoid, Product) else values[rows]
+            part = window.extend(given, times[rows])
             found.append(list(part.values()) if isinstance(part, dict) else [part])
     for piecewise, whole in zip(found[:2], found[2:], strict=True):
         np.testing.assert_allclose(piecewise, whole, rtol=1e-9)
@@ -146,6 +147,7 @@ def test_what_comes_and_leaves_in_one_bulk_is_written_only_where_a_snapshot_was_
     assert 100 <= counts[1] <= 100 * (1 + 1 / ARITY) + 1
 
 
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("kind", [CountWindow, TimeWindow])
 @pytest.mark.parametrize("size", [LEAF, 5 * LEAF, 40 * LEAF, 300 * LEAF])
 @pytest.mark.parametrize("before", [0, 3 * LEAF + 5])
@@ -292,6 +294,7 @@ def test_a_bulk_reads_a_page_about_once(policy: AbstractPolicy, taken: bool, gro
     assert store.counts.get.pages <= 1.1 * 500 * (1 + 3 / ARITY)
 
 
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("store", [None, "memory://"])
 @pytest.mark.parametrize("size", [LEAF // 2, 5 * LEAF, 40 * LEAF])
 @pytest.mark.parametrize("kind", [CountWindow, TimeWindow])

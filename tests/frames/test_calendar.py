@@ -125,7 +125,7 @@ def naive(window: CalendarWindow, times: np.ndarray, values: np.ndarray) -> list
 @pytest.mark.parametrize("window", WINDOWS[::5], ids=repr)
 @pytest.mark.parametrize("batch", [1, 7, 1000])
 def test_every_kind_of_window_agrees_with_a_list(window: CalendarWindow, batch: int) -> None:
-    times = times_of(window, 200)
+    times = times_of(window, 100)
     values = np.random.default_rng(7).normal(size=len(times))
     expected = naive(window, times, values)
     moments = times.astype("M8[us]")

@@ -20,6 +20,7 @@ from mta.kernels.native import (
     sort_within,
     spread,
 )
+from tests.support.sampling import some
 
 #: Values near each other, far apart, and so far that lanes of them do not fit 64 bits.
 SPANS = [(0, 3), (-50, 50), (-(2**40), 2**40), (-(2**61), 2**61), (-(2**63), 2**63 - 1)]
@@ -37,7 +38,7 @@ def numbers(rng: random.Random, count: int) -> list[int]:
     return [rng.choice([least, most, rng.randint(least, most)]) for _ in range(count)]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", some(range(60), by_default=20))
 def test_bounds_and_spread(seed: int) -> None:
     rng, counts, bounds = drawn(seed)
     assert bounds.tolist() == [0, *accumulate(counts)]
@@ -61,7 +62,7 @@ def test_group(most: int) -> None:
     assert group(np.array([0, 0, most - 1]), most).tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", some(range(60), by_default=20))
 def test_sort_within(seed: int) -> None:
     rng, counts, _ = drawn(seed)
     codes = [code for code, count in enumerate(counts) for _ in range(count)]
@@ -73,7 +74,7 @@ def test_sort_within(seed: int) -> None:
     assert sort_within(ordered, np.array(codes, "i8")) is None
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", some(range(60), by_default=20))
 def test_order_by(seed: int) -> None:
     rng = random.Random(seed)
     count = rng.choice([0, 1, 2, 50, 500])
@@ -82,7 +83,7 @@ def test_order_by(seed: int) -> None:
     assert order_by(np.array(codes, "i8"), np.array(values, "i8")).tolist() == expected
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", some(range(120), by_default=30))
 def test_running_max(seed: int) -> None:
     rng, _, bounds = drawn(seed)
     values = numbers(rng, int(bounds[-1]))
@@ -92,7 +93,7 @@ def test_running_max(seed: int) -> None:
     assert given.tolist() == values
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", some(range(120), by_default=30))
 def test_first_later(seed: int) -> None:
     rng, counts, bounds = drawn(seed)
     times: list[int] = []

@@ -178,7 +178,7 @@ def test_windows_for_long(life: Callable[[int], None]) -> None:
         lived(life, seed + at)
 
 
-@pytest.mark.parametrize("seed", range(28))
+@pytest.mark.parametrize("seed", some(range(28), by_default=10))
 def test_keyed_windows(seed: int) -> None:
     rng = random.Random(seed)
     make, policy, lateness = rng.choice(MONOIDS), policy_of(rng), rng.choice([None, 5.0])

@@ -11,6 +11,7 @@ import pytest
 from mta import KeyedWindows, Max, Sum, TimeWindow
 from mta.errors import LateEvent, SnapshotMismatch
 from stores import MemoryStore
+from tests.support.sampling import some
 
 SIZES: dict[str, Any] = {"promote_at": 16, "leaf_arity": 4, "arity": 2, "page_bytes": 300}
 SIZE = 20
@@ -19,6 +20,7 @@ SIZE = 20
 # --- windows that shrink --------------------------------------------------------------------------
 
 
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("lateness", [None, 6])
 @pytest.mark.parametrize("policy", [TimeWindow(SIZE), {"a": TimeWindow(7), "b": TimeWindow(SIZE)}])
 @pytest.mark.parametrize("stored", [False, True])
@@ -68,7 +70,7 @@ def test_a_window_goes_and_comes_back_with_its_events(
 
 @pytest.mark.sparse(1)
 @pytest.mark.parametrize("promote_at", [2, 1000])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", some(range(8), by_default=3))
 def test_another_lateness_gives_exact_results_or_late_events(seed: int, promote_at: int) -> None:
     """Whatever is taken in has the result of all events; what the snapshot has is taken in."""
     rng, store, policy = np.random.default_rng(seed), MemoryStore(), TimeWindow(SIZE)

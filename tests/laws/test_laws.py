@@ -119,7 +119,7 @@ READY: dict[str, tuple[Callable[[], AbstractMonoid], list[Any]]] = {
         [{"x": x} for x in VALUES],
     ),
     "joined": (lambda: Monoid("", lambda a, b: a + b, name="joined"), WORDS),
-    **{name: (case.make, case.events[:20]) for name, case in CASES.items()},
+    **{name: (case.make, case.events[:12]) for name, case in CASES.items()},
     **{
         f"{make().name} of any numbers": (make, FINITE)
         for make in (
@@ -138,7 +138,7 @@ READY: dict[str, tuple[Callable[[], AbstractMonoid], list[Any]]] = {
 ORDERED = {name for name, case in CASES.items() if case.events is TIMED} | {"Increase"}
 
 
-@pytest.mark.parametrize("rounds", some([25, 400], by_default=1))
+@pytest.mark.parametrize("rounds", some([10, 400], by_default=1))
 @pytest.mark.parametrize("name", READY)
 def test_every_ready_made_monoid_keeps_the_laws(name: str, rounds: int) -> None:
     make, examples = READY[name]

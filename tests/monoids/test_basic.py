@@ -371,7 +371,7 @@ ROWS = st.lists(st.tuples(NUMBERS, st.integers(0, 9).map(float)), min_size=2, ma
 
 @pytest.mark.parametrize("name", EVERY)
 @given(events=ROWS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_laws_on_any_events(name: str, events: list[tuple[float, float]]) -> None:
     """Those that choose or count keep them to the last bit."""
     values: list[Any] = events if name in PAIRED else [value for value, _ in events]

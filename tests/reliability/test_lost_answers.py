@@ -13,6 +13,7 @@ from mta.logs.base import Aggregator
 from stores import FaultyStore, HeadCache, MemoryStore, PageStore, WriteBuffer
 from tests.support import oracle
 from tests.support.patience import LONG
+from tests.support.sampling import some
 
 SIZE = 90
 
@@ -37,7 +38,7 @@ def tree_of(seed: int) -> type[Aggregator]:
     return oracle.TREES[seed % len(oracle.TREES)]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", some(range(20), by_default=8))
 def test_background_writes_repeated_and_reordered(seed: int) -> None:
     memory = MemoryStore()
     faulty = FaultyStore(memory, seed=seed)
@@ -50,7 +51,7 @@ def test_background_writes_repeated_and_reordered(seed: int) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", some(range(8), by_default=4))
 def test_answers_lost_now_and_then(seed: int) -> None:
     """The buffer sends again what it cannot know to have arrived."""
     memory = MemoryStore()

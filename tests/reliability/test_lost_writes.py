@@ -41,7 +41,7 @@ def written(
     window.extend(oracle.events(back, back + random.randint(0, 60)))
 
 
-@pytest.mark.parametrize("seed", some(range(35), by_default=20))
+@pytest.mark.parametrize("seed", some(range(35), by_default=10))
 def test_what_was_flushed_is_there_whatever_else_is_lost(seed: int) -> None:
     random, name, tree = Random(seed), f"lost{seed}", oracle.TREES[seed % len(oracle.TREES)]
     faulty = FaultyStore(MemoryStore(name), seed=seed)
@@ -58,7 +58,7 @@ def test_what_was_flushed_is_there_whatever_else_is_lost(seed: int) -> None:
     oracle.assert_whole(window, SIZE)
 
 
-@pytest.mark.parametrize("seed", some(range(45), by_default=20))
+@pytest.mark.parametrize("seed", some(range(45), by_default=10))
 def test_a_store_that_lies_about_its_flush_is_found_out(seed: int) -> None:
     """Each snapshot, the newest first: the very window, or a MissingPage."""
     random, tree = Random(seed), oracle.TREES[seed // 2 % len(oracle.TREES)]

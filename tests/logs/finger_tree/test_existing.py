@@ -414,6 +414,7 @@ def test_a_policy_that_raises_changes_nothing(operation: str) -> None:
         assert window.range_by_position(time, time + 1) == float(time)
 
 
+@pytest.mark.sparse(1)
 @pytest.mark.parametrize("existing", ["append", "replace", "combine"])
 @pytest.mark.parametrize("shared", [False, True], ids=["one", "shared"])
 def test_a_failing_store_loses_nothing(existing: Any, shared: bool) -> None:

@@ -25,6 +25,7 @@ from mta.logs.finger_tree.fingers import after_time
 from mta.monoids.base import AbstractMonoid
 from tests.support.counted import hash_of, rolling_hash
 from tests.support.machines import run_machine
+from tests.support.sampling import some
 from tests.support.trees import joined
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -233,12 +234,13 @@ class FingerMachine(TreeMachine):
 def test_a_tree_is_a_list(machine: type[TreeMachine], arities: tuple[int, int | None]) -> None:
     """Each machine has rows of either form, and so has each arity."""
     columnar = (ARITIES.index(arities) % 2 == 0) == (machine is TreeMachine)
-    run_machine(machine, 6, steps=25, arities=arities, columnar=columnar)
+    run_machine(machine, 4, steps=25, arities=arities, columnar=columnar)
 
 
 # --- seeded: larger trees -----------------------------------------------------------------------
 
 
+@pytest.mark.sparse(1)
 @BY_ARITY
 @COLUMNAR
 def test_a_large_tree_grows_and_shrinks(arities: tuple[int, int | None], columnar: bool) -> None:
@@ -287,7 +289,7 @@ def _ask(pair: Pair, draw: random.Random) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", some(range(100), by_default=30))
 def test_long_runs(seed: int) -> None:
     draw = random.Random(seed)
     pair = Pair(FingerTree, draw.choice(ARITIES), draw.random() < 0.3)
@@ -345,6 +347,7 @@ def test_ranges_of_an_empty_tree() -> None:
     pair.check()
 
 
+@pytest.mark.sparse(1)
 @BY_ARITY
 @pytest.mark.parametrize("size", [1, 10, 150])
 def test_every_range_by_position(arities: tuple[int, int | None], size: int) -> None:

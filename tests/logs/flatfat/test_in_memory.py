@@ -343,6 +343,7 @@ class CheckedMachine(ReactiveMachine):
             self.query()
 
 
+@pytest.mark.sparse(1)
 @FIFO
 @pytest.mark.parametrize("columnar", [False, True])
 @pytest.mark.parametrize("checked", [False, True])
