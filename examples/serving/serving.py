@@ -97,9 +97,9 @@ def expected(paid: list[tuple[int, int]], at: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, length in LENGTHS.items():
         cents = [cents for moment, cents in paid if at - length < moment <= at]
-        found[f"payments_{name}"], found[f"sum_{name}"] = len(cents), sum(cents)
-        if cents:
-            found[f"largest_{name}"] = max(cents)
+        found[f"payments_{name}"] = len(cents)
+        found[f"sum_{name}"] = sum(cents) if cents else None
+        found[f"largest_{name}"] = max(cents, default=None)
     return found
 
 

@@ -69,7 +69,7 @@ def arrow_response(columns: Mapping[str, Any]) -> Response:
         import pyarrow as pa
     except ModuleNotFoundError:
         raise Problem("NotAcceptable", f"This server has no Arrow: accept {JSON}.") from None
-    arrays = {name: _arrow(pa, np.asarray(values)) for name, values in columns.items()}
+    arrays = {name: _arrow(pa, np.asanyarray(values)) for name, values in columns.items()}
     table, sink = pa.table(arrays), pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)

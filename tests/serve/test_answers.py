@@ -10,7 +10,19 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from mta import CountWindow, KeyedWindows, Max, Mean, Product, SessionWindow, TimeWindow, Window
+from mta import (
+    Count,
+    CountWindow,
+    KeyedWindows,
+    Max,
+    Mean,
+    Product,
+    SessionWindow,
+    Sum,
+    TimeWindow,
+    Window,
+)
+from mta.serve.answers import ARROW
 from tests.serve.conftest import KEYS, LAST, Published
 from tests.support.patience import LONG, in_time
 from tests.support.published import agrees
@@ -80,16 +92,33 @@ def test_events_are_those_of_the_list(published: Published, served: Served) -> N
 
 def test_arrow_has_what_json_has(served: Served) -> None:
     ipc = pytest.importorskip("pyarrow.ipc")
-    form = "application/vnd.apache.arrow.stream"
     body = {"keys": KEYS, "at": LAST}
-    answer = served.post(body, accept=form)
-    assert answer.headers["content-type"] == form
+    answer = served.post(body, accept=ARROW)
+    assert answer.headers["content-type"] == ARROW
     table = ipc.open_stream(BytesIO(answer.body)).read_all()
     assert table.to_pydict() == served.post(body).json["columns"]
-    one = ipc.open_stream(BytesIO(served.get(path(KEYS[0]), accept=form).body)).read_all()
+    one = ipc.open_stream(BytesIO(served.get(path(KEYS[0]), accept=ARROW).body)).read_all()
     assert one.to_pylist() == [served.get(path(KEYS[0])).json["values"]]
-    events = served.get(f"/v1/events/{quote(KEYS[2], safe='')}", accept=form).body
+    events = served.get(f"/v1/events/{quote(KEYS[2], safe='')}", accept=ARROW).body
     assert ipc.open_stream(BytesIO(events)).read_all().column_names == ["time", "v"]
+
+
+def test_nulls_are_null_in_every_form(folder: str) -> None:
+    ipc = pytest.importorskip("pyarrow.ipc")
+    totals = Product({"rows": Count(), "total": ("v", Sum("int64")), "mean": ("v", Mean())})
+    windows = KeyedWindows(totals, CountWindow(3), folder, name="w", nulls="skip")
+    windows.publish("nulls")
+    windows.extend(["a", "b"], {"v": np.ma.MaskedArray([7, 7], [False, True])})
+    windows.checkpoint()
+    expected = {"rows": [1, 1, 0], "total": [7, None, None], "mean": [7.0, None, None]}
+    with Served(folder, "nulls") as service:
+        assert service.post({"keys": ["a", "b", "nobody"]}).json["columns"] == expected
+        table = service.post({"keys": ["a", "b", "nobody"]}, accept=ARROW).body
+        assert ipc.open_stream(BytesIO(table)).read_all().to_pydict() == expected
+        for row, key in enumerate(["a", "b", "nobody"]):
+            values = {name: column[row] for name, column in expected.items()}
+            assert service.get(f"/v1/windows/{key}").json["values"] == values
+        assert service.get("/v1/events/b").json["columns"] == {"v": [None]}
 
 
 def test_another_form_is_not_acceptable(served: Served) -> None:
