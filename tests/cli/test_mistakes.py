@@ -172,6 +172,7 @@ def test_whoever_leaves_the_password_to_the_note_is_reported(tmp_path, monkeypat
     assert ("give the store's full address with --store" in capsys.readouterr().err) == (not store)
 
 
+@pytest.mark.soak
 def test_ctrl_c_while_spark_starts_leaves_no_java_behind(source, tmp_path):
     command = [sys.executable, "-m", "spark_integration.cli", "run", str(source), "--time", "ts"]
     options = ["--value", "watts", "--output", str(tmp_path / "out")]

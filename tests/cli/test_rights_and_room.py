@@ -67,6 +67,7 @@ def command(small_disk: Path | None, printed: Path) -> Iterator[Console]:
         yield console
 
 
+@pytest.mark.soak
 def test_a_full_disk_ends_the_run_and_the_next_one_continues(
     command: Console, small_disk: Path | None, tmp_path: Path
 ) -> None:

@@ -128,6 +128,7 @@ spark.stop()
 """
 
 
+@pytest.mark.soak
 @pytest.mark.proves("PySpark", "Spark Connect")
 @pytest.mark.refuses("PySpark", "query functions of declarative pipelines", "newest")
 def test_batches_and_streams(tmp_path: Path) -> None:

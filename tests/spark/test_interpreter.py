@@ -61,6 +61,7 @@ def counted(spark: SparkSession, store: str) -> Any:
     )  # fmt: skip
 
 
+@pytest.mark.soak
 def test_a_job_without_activation_is_reported_what_to_set(bare: Path, tmp_path: Path) -> None:
     """In place of some hundred lines from the workers."""
     (tmp_path / "job.py").write_text(JOB)

@@ -190,6 +190,7 @@ def test_from_disk_to_redis_and_back(
     assert found == oracle(events, expired, folds)
 
 
+@pytest.mark.soak
 def test_a_folder_of_results_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     """Spark's sink of files, which passes over the numbers of batches that it has had."""
     job = Job(spark, tmp_path)
@@ -216,6 +217,7 @@ def test_a_folder_of_results_goes_on(spark: SparkSession, tmp_path: Path) -> Non
     assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
 
 
+@pytest.mark.soak
 @pytest.mark.proves("stores", "`mta migrate` from this store", "file", "spark://state")
 @pytest.mark.proves("stores", "`mta migrate` to this store", "file", "spark://state")
 def test_pages_go_into_sparks_own_state_and_come_out(spark: SparkSession, tmp_path: Path) -> None:

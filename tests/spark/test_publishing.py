@@ -94,6 +94,7 @@ def cards(spark: SparkSession, tmp_path: Path) -> Cards:
     return Cards(spark, tmp_path)
 
 
+@pytest.mark.soak
 def test_readers_see_each_committed_batch_whole_while_the_query_runs_fails_and_restarts(
     cards: Cards, monkeypatch: pytest.MonkeyPatch
 ) -> None:

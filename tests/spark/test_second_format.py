@@ -33,6 +33,7 @@ def second_format(spark: SparkSession) -> Iterator[None]:
         spark.conf.unset(name) if value is None else spark.conf.set(name, value)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("store", some(["file", "spark://state"], by_default=1))
 @pytest.mark.proves("PySpark", "checkpoints of format 2")
 @pytest.mark.refuses("PySpark", "`mta migrate` of checkpoints of format 2", "newest")

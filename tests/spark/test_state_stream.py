@@ -51,6 +51,7 @@ def job(spark: SparkSession, tmp_path: Path) -> Job:
     return job
 
 
+@pytest.mark.soak
 @pytest.mark.proves("stores", "pages", "spark://state")
 def test_sparks_own_map_conforms(job: Job, tmp_path: Path, events: pa.Table) -> None:
     """The conformance suite inside a task; a first batch has an empty map, a second one has not."""
@@ -64,6 +65,7 @@ def test_sparks_own_map_conforms(job: Job, tmp_path: Path, events: pa.Table) -> 
     assert len(outcomes) > 25
 
 
+@pytest.mark.soak
 def test_a_failed_task_leaves_no_page_and_a_replay_the_same_ones(
     job: Job, tmp_path: Path, events: pa.Table
 ) -> None:

@@ -16,7 +16,6 @@ import pytest
 #: Files whose tests start Javas of their own, and wait for them.
 OWN_JAVA = (
     "tests/spark/test_kafka.py",
-    "tests/spark/test_connect.py",
     "tests/spark/test_fresh.py",
     "tests/cli/test_rights_and_room.py",
 )
