@@ -434,8 +434,10 @@ class SingleEvents:
             window = self._only
             if window is None or self.owner.busy:
                 return self.query("")
-        count, shown = len(self._rows), window.shown
-        if window.seen != count:
+        count = len(self._rows)
+        if window.seen == count:
+            shown = window.shown
+        else:
             if window.entering is not None:
                 self._enter(window, window.entering)
             at, leaving, right = window.at, window.leaving, window.right
@@ -444,8 +446,8 @@ class SingleEvents:
                 while leaving[at] <= until:  # usually one event leaves per arrival
                     at += 1
                 window.at = at
-            elif at < count - window.spare:
-                at = count - window.spare
+            elif (gone := count - window.spare) > at:
+                at = gone
             shown = window.folds[at]
             if right is not None:
                 shown = self._combine(shown, right)
