@@ -322,7 +322,8 @@ class SingleEvents:
             return None
         if self.timed and not self._last <= micros < self._bound:
             return None
-        combine, window, owner, new = self._combine, self._first, self.owner, row
+        combine, window = self._combine, self._first
+        owner, new = self.owner, row
         owner.busy = True
         try:
             if self._lift is not None:
