@@ -194,10 +194,12 @@ class FiBA(FingerTreeLog, Aggregator):
     # --- single events --------------------------------------------------------------------------
 
     def prefetched(self, most: int) -> Prefetched | None:
-        """Return the data that single events need, from the cursor.
+        """Return the data that single events in order need.
 
-        Takes 1 combine per event amortized, O(arity * log n) at a new leaf and after a late event,
-        and at most one page read per level.
+        If no event may be late, the data are in the first leaf of the tree. Otherwise a cursor has
+        them, as the first leaf is retained for late events. This takes 1 combine per event
+        amortized, O(arity * log n) at a new leaf and after a late event, and at most one page read
+        per level.
         """
         if self.setting.on_duplicate != "append":
             return None
@@ -205,6 +207,8 @@ class FiBA(FingerTreeLog, Aggregator):
         if isinstance(cursor, EarlyCursor):
             can_come = room and len(cursor)
             return cursor.frame_ahead(most, room, timed=True) if can_come else None
+        if not self.setting.reach:
+            return self.tree.prefetched(most) if self.front == self.kept_from else None
         if not room or len(self) < 2:
             return None
         cursor = self._placed()
@@ -212,9 +216,16 @@ class FiBA(FingerTreeLog, Aggregator):
         return cursor.ahead(most, self.newest(len(self))).beside(self.monoid.identity, room)
 
     def sync(self, new: Events, came: int, gone: int, right: Partial) -> None:
-        late = self.take_in(new)
-        self.front += gone  # late events may still need events that have left
-        self._cursor.sync(came, gone, right, late)
+        if self.setting.reach or self._cursor.ends_early:
+            late = self.take_in(new)
+            self.front += gone  # late events may still need events that have left
+            self._cursor.sync(came, gone, right, late)
+            return
+        assert new.times is not None
+        self.tree.append_folded(new.times, new.rows, new.size, right)
+        if gone:
+            self._note_left(self.tree.evict_oldest(gone), self.kept_from + gone)
+            self.front = self.kept_from
 
     # --- runs -----------------------------------------------------------------------------------
 

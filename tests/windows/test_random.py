@@ -92,7 +92,7 @@ def test_looking_leaves_nothing_behind(
     live_twice(sort, order, kind, seed, steps)
 
 
-@pytest.mark.parametrize("seed", some(range(6), by_default=1))
+@pytest.mark.parametrize("seed", some([4, 0, 1, 2, 3, 5], by_default=1))
 @pytest.mark.parametrize(
     ("aggregator", "lateness"),
     [(kind, None) for kind in [*IN_ORDER, SteadyMTA, FiBA]] + [(FiBA, 3), (FiBA, 1000)],
