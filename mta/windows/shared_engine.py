@@ -298,10 +298,8 @@ class SharedEngine(Engine[Out]):
     ) -> None:
         """Insert events of a batch chunk by chunk; write the results of each window to ``outs``."""
         started, first, newest = self.structure().taken, start, self.intake.last_time
-        if micros is not None and start < stop and newest is not None and micros[start] < newest:
-            place = by_time(self.structure(), FingerTreeLog).place_of(int(micros[start]))
-            for cursor in self.cursors.values():
-                cursor.recede(place)  # results are as of these events
+        if micros is not None and start < stop and newest is not None and micros[start] <= newest:
+            self._recede_before(int(micros[start]), newest)
         try:
             while first < stop:
                 self._trim()
@@ -323,6 +321,16 @@ class SharedEngine(Engine[Out]):
                 self.intake.advance(last)
                 if self.intake.last_time != last:  # the newest event may have been retracted
                     self._fall_behind()
+
+    def _recede_before(self, time: int, newest: int) -> None:
+        """Move windows back to an event that is late or replaces another: results are as of it."""
+        structure = self.structure()
+        if not isinstance(structure, FingerTreeLog):
+            return
+        place = structure.first_changed(time)
+        if time < newest or place < structure.back:
+            for cursor in self.cursors.values():
+                cursor.recede(place)
 
     def _fall_behind(self, ahead: bool = False) -> None:
         """Have the next access update all windows, or only those ``ahead`` of the stored events."""

@@ -185,6 +185,11 @@ class FingerTreeLog(TreePages):
             return None
         return self._position_of(time)
 
+    def first_changed(self, time: int) -> int:
+        """Return the position of the first event that a new one moves, replaces or joins."""
+        met = self._met_by(time)
+        return self.place_of(time) if met is None else met
+
     def _position_of(self, time: int) -> int | None:
         """Return the position of the newest event with this time, if any. One page per level."""
         position = self.first_after(time) - 1

@@ -148,3 +148,22 @@ def test_an_event_older_than_one_that_no_window_kept_has_left_as_well() -> None:
     assert windows.add("all", CountWindow(10)).events == 2
     assert windows.query("all") == "cf" and windows.stats().inserted == 6
     windows.check()
+
+
+@pytest.mark.parametrize("existing", ["replace", "combine"])
+@pytest.mark.parametrize("time", range(9))
+def test_an_event_that_replaces_another_has_the_result_as_of_it_after_a_query(
+    existing: Any, time: int
+) -> None:
+    policies = {name: POLICIES[name] for name in ("three", "short", "long")}
+    window = SharedWindows(
+        joined(), policies, allowed_lateness=500, on_duplicate=existing, arity=2, leaf_arity=2
+    )
+    events = [(at, "abcdefghi"[at]) for at in range(9)]
+    window.extend([value for _, value in events], [at for at, _ in events])
+    window.query()
+    found = window.extend(["X"], [time])
+    events[time] = time, "X" if existing == "replace" else events[time][1] + "X"
+    for name, policy in policies.items():
+        assert found[name].tolist() == [text(held(events[: time + 1], policy, time))]
+        assert window.query(name) == text(held(events, policy, 8))
