@@ -136,11 +136,10 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
     pairs = pairs_of(aggregations)
     table, read = open_frame(frame), _read_by(pairs, policies)
     table.require([*names, *read, *times_of])
+    table, columns = values.columns(table, read, pairs)
     asked = table if at is None else _asked(at, table, [*names, *times_of])
     called = {(alias, name): result_name(alias, name) for name in policies for alias in pairs}
     _require_free([*called.values()], asked)
-    table, columns = values.columns(table, read, pairs)
-    asked = table if at is None else asked
     typed = {alias: _typed(alias, *pair, columns) for alias, pair in pairs.items()}
     keys, asked_keys = _keys(table, asked, names)
     times = _times(table, on, time_unit)
