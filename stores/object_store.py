@@ -6,7 +6,7 @@ the object store, which keeps several copies, has acknowledged every page. ``pac
 packs and requests. Thread safety: any number of threads.
 
 The library, obstore, has its own threads. A forked child does not have them, so each of its calls
-would hang. Therefore a child whose parent has used the library loads a copy of it (``_library``).
+would hang. Therefore a child whose parent has used the library loads a copy of it (``_Library``).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import obstore
 import obstore.store
 
 from .address import Credentials, Option, StoreAddress, credentials_of, seconds, size, switch
-from .base import T, at_fork, start_over_in_children
+from .base import T, start_over_in_children
 from .disk_cache import CACHE_BYTES, DiskCache, default_folder
 from .errors import (
     InvalidStoreURL,
@@ -387,39 +387,42 @@ def _certificate(path: str, url: str) -> bytes:
 # --- the library ----------------------------------------------------------------------------------
 
 _EXTENSION = "obstore._obstore"
-#: The process that loaded the library, and the library.
-_loaded: tuple[int, ModuleType] | None = None
-_loading = threading.Lock()
 _of_parents: list[object] = []
 
 
-def _new_lock_in_child() -> None:
-    global _loading
-    _loading = threading.Lock()
-
-
-at_fork(after_in_child=_new_lock_in_child)
-
-
-def _connect(address: StoreAddress, settings: Mapping[str, Any]) -> tuple[ModuleType, Any]:
-    library = _library()
-    kind = {"s3": "S3Store", "gs": "GCSStore", "az": "AzureStore"}[address.scheme]
-    return library, getattr(library.store, kind)(address.host, **settings)
-
-
-def _library() -> ModuleType:
-    """Return the library, with threads of this process.
+class _Library:
+    """The library, with threads of this process.
 
     In a child of a process that has used the library, this loads a copy of its file: loading the
     same file would return the same library, without its threads.
     """
-    global _loaded
-    with _loading:
-        if _loaded is None:
-            _loaded = os.getpid(), obstore
-        elif _loaded[0] != os.getpid():
-            _loaded = os.getpid(), _copy_of_library()
-        return _loaded[1]
+
+    def __init__(self) -> None:
+        self._module: ModuleType | None = obstore
+        self._is_used = False
+        self.start_over()
+        start_over_in_children(self)
+
+    def start_over(self) -> None:
+        self._lock = threading.Lock()
+        if self._is_used:
+            self._module = None
+
+    def module(self) -> ModuleType:
+        with self._lock:
+            self._is_used = True
+            if self._module is None:
+                self._module = _copy_of_library()
+            return self._module
+
+
+_library = _Library()
+
+
+def _connect(address: StoreAddress, settings: Mapping[str, Any]) -> tuple[ModuleType, Any]:
+    library = _library.module()
+    kind = {"s3": "S3Store", "gs": "GCSStore", "az": "AzureStore"}[address.scheme]
+    return library, getattr(library.store, kind)(address.host, **settings)
 
 
 def _copy_of_library() -> ModuleType:
