@@ -35,7 +35,7 @@ class InvalidTime(WindowStoreError, ValueError):
 
 
 class LateEvent(WindowStoreError, ValueError):
-    """An event is older than the last one: sort the events, or choose on_late="drop"."""
+    """An event is too old: sort the events, set allowed_lateness, or choose on_late="drop"."""
 
 
 class AheadEvent(WindowStoreError, ValueError):

@@ -442,7 +442,9 @@ class Bucket:
         floor, last = int(floors[key]), int(newest[key])
         allowed = f"by more than {lateness / 1e6} s " if lateness else ""
         old, shown = f"{allowed}older than their key's last one", ""
-        remedy = "sort the events by time" if lateness is None else "set a larger allowed_lateness"
+        remedy = "set a larger allowed_lateness"
+        if lateness is None:
+            remedy = "sort the events by time, set allowed_lateness"
         if last != NO_TIME and floor == last - (lateness or 0):
             shown = f", last {clock(last)}"
         elif floor == self.expired:

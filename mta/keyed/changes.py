@@ -13,8 +13,6 @@ aggregations *carries over* the whole snapshot once:
 - A column that was not stored has no values in older events. From now on it is stored with *marks*
   (``mta.monoids.product``), and aggregations that read the column start empty.
 - A window that no previous window contained may miss events that have left.
-- Pages of standalone windows by count have no times. If a policy needs times, the keys of these
-  windows start again.
 
 ``coverage`` reports what a window misses, and when it is complete.
 
@@ -333,11 +331,7 @@ def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
         snapshot = table.snapshot_of(place)
         left, leaves = source.events(snapshot, int(table.left[place]), last)
         leaves = [Leaf(0, source.of_window(f, columns), f.times, f.count) for f in leaves]
-        if leaves and kind.timed and leaves[0].times is None:
-            if any(policy.needs_times for policy in kind.policies.values()):
-                source.losses.give_up(last)
-                left, leaves = left + sum(leaf.count for leaf in leaves), []
-        elif _fits(bucket, last, leaves):
+        if _fits(bucket, last, leaves):
             tables.append(kind.trimmed(table_of(schema, keys, left, leaves, kind.timed)))
             continue
         tables.append(_standalone(bucket, keys, left, last, leaves))

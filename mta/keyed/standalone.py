@@ -106,9 +106,11 @@ def open_window(
     and the place of pages of an earlier window, which are deleted later.
     """
     settings, sizes = kind.settings, (kind.settings.leaf_arity, kind.settings.arity)
+    policies, lateness = list(kind.policies.values()), settings.allowed_lateness
+    if kind.timed and not any(policy.needs_times for policy in policies):
+        lateness = lateness or 0  # then only trees by time store times
     if kind.vectorized and sizes == (None, None):
-        late = settings.allowed_lateness is not None
-        leaf_arity, arity = small_groups(kind.monoid, *kind.policies.values(), by_time=late)
+        leaf_arity, arity = small_groups(kind.monoid, *policies, by_time=lateness is not None)
         sizes = grown(leaf_arity, events), arity
     change = f"{kind.changes}-" if kind.changes else ""
     given: dict[str, Any] = {
@@ -117,8 +119,8 @@ def open_window(
         "leaf_arity": sizes[0], "arity": sizes[1], "on_late": settings.on_late,
         "nulls": "accept", "retain": settings.retain,
     }  # fmt: skip
-    if settings.allowed_lateness is not None:
-        given["allowed_lateness"] = timedelta(microseconds=settings.allowed_lateness)
+    if lateness is not None:
+        given["allowed_lateness"] = timedelta(microseconds=lateness)
         given["on_duplicate"] = settings.on_duplicate
         if settings.retain_for is not None:
             given["retain_for"] = timedelta(microseconds=settings.retain_for)
@@ -235,7 +237,7 @@ class StandaloneWindows:
     def _shrunk(self, work: Work, place: int, window: AnyWindow, left: int) -> Table | None:
         """Return the events of a key that has become small enough to be vectorized; else None."""
         kind, engine = self.kind, window.engine
-        if not kind.vectorized or engine.timed != kind.timed:
+        if not kind.vectorized:
             return None
         if isinstance(window, SharedWindows):
             window.engine.evict()

@@ -234,7 +234,7 @@ class Intake:
     @property
     def _remedy(self) -> str:
         if self.allowed_lateness is None:
-            return 'sort the events by time, or choose on_late="drop"'
+            return 'sort the events by time, set allowed_lateness, or choose on_late="drop"'
         return 'set a larger allowed_lateness, or choose on_late="drop"'
 
     def advance(self, micros: int | None) -> None:

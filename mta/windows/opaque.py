@@ -115,7 +115,9 @@ class _UnknownMonoid(Monoid):
         inputs, partials = _columns_of(snapshot)
         self.inputs, self.partials = _Untouched(inputs), _Untouched(partials)
         if values is not None:  # the columns after these are for policies
-            self.inputs = Record([*values, _Untouched(inputs - len(values))])
+            known = Record(values)
+            after = inputs - len(known.dump(known.new(0)))  # a nullable column has two payloads
+            self.inputs = Record([*values, _Untouched(after)])
         self.fingerprint = snapshot.monoid[1]
 
     def fold(self, partials: Rows, count: int) -> Partial:

@@ -104,7 +104,7 @@ class Event:
 
     time: int
     number: int
-    values: dict[str, float]
+    values: dict[str, float | None]
     stored: set[str]
 
 
@@ -145,6 +145,8 @@ class Life:
         self.store = MemoryStore()
         self.lateness: int | None = rng.choice([None, 0, 0, 5, 30])
         self.promotes = rng.random() < 0.6
+        self.nulls: str = rng.choice(["raise", "raise", "skip"])
+        self.min_samples: int | None = None
         self.lines: dict[int, Line] = {}
         #: The previous latenesses, each up to a moment; the one that applied until now.
         self.less: list[tuple[int, int]] = []
@@ -166,12 +168,19 @@ class Life:
             "promote_at": self.rng.choice([2, 6]) if self.promotes else 1000,
             "page_bytes": self.rng.choice([1, 16384]),
             "leaf_arity": self.rng.choice([2, 4]), "arity": 2,
-            "on_late": "drop", "on_missing": "drop", **late,
+            "on_late": "drop", "on_missing": "drop",
+            "nulls": self.nulls, "min_samples": self.min_samples, **late,
         }  # fmt: skip
+
+    @property
+    def least(self) -> int:
+        """The number of values below which a result is null."""
+        return self.min_samples or int(self.nulls == "skip")
 
     def choose(self) -> None:
         """Some windows and aggregations, under aliases that may be new."""
         rng = self.rng
+        self.min_samples = rng.choice([None, 2, 4]) if self.nulls == "skip" else None
         self.chosen = {
             name + rng.choice(["", "", "_renamed"]): name
             for name in rng.sample(list(AGGREGATIONS), rng.choice([1, 2, 4]))
@@ -215,9 +224,6 @@ class Life:
             starts += [front(policy, times, place, cutoff) for policy in policies]
         return min(starts)
 
-    def is_standalone(self, key: int) -> bool:
-        return len(self.windows._known(key).standalone) > 0
-
     def change(self) -> None:
         """Go on from a snapshot under others."""
         rng, old = self.rng, dict(self.named)
@@ -226,7 +232,6 @@ class Life:
             line.lost |= first > 0
             line.kept = line.kept[first:]
             line.unsure |= line.retracted > 0 and any(map(by_count, old.values()))
-        standalone = {key for key in self.lines if self.is_standalone(key)}
         snapshot, columns = self.windows.checkpoint(), set(self.product.columns)
         before = {each.window for each in self.windows.coverage().incomplete}
         known = self.known()
@@ -235,16 +240,6 @@ class Life:
             self.restore(snapshot)  # of the same windows and aggregations
             return
         self.choose()
-        timed = any(policy.needs_times for policy in self.named.values())
-        given_up = set()
-        if self.lateness is None and timed and not any(p.needs_times for p in old.values()):
-            given_up = {
-                k for k in standalone if self.lines[k].clock is not None and self.lines[k].kept
-            }
-            for key in given_up:
-                self.lines[key].kept, self.lines[key].lost = [], True
-        if given_up:
-            known = 0
         self.partial = set(self.product.columns) - (columns - self.partial)
         for line in self.lines.values():
             line.since = 0
@@ -252,7 +247,7 @@ class Life:
                 event.stored &= columns
         self.restore(snapshot)
         self.changed = self.number
-        self.check_claims(old, before, known, bool(given_up))
+        self.check_claims(old, before, known)
         if rng.random() < 0.5:
             self.windows = self.windows.restore_like(self.windows.checkpoint())
 
@@ -316,13 +311,7 @@ class Life:
         found = [line.clock - late]
         return max(found + [min(line.clock, until) - less for less, until in self.less])
 
-    def check_claims(
-        self,
-        old: dict[str, AbstractPolicy],
-        before: set[str],
-        known: int,
-        given_up: bool,
-    ) -> None:
+    def check_claims(self, old: dict[str, AbstractPolicy], before: set[str], known: int) -> None:
         """No more is claimed to be incomplete than what has left can make so."""
         lost = [line for line in self.lines.values() if line.clock is not None and line.lost]
         moments = [min([line.clock or 0, *(e.time for e in line.kept[:1])]) for line in lost]
@@ -338,7 +327,7 @@ class Life:
             if type(policy) is TimeWindow:
                 wider = [n for n, p in old.items() if type(p) is TimeWindow
                          and p.size >= policy.size and n not in before]  # fmt: skip
-                assert given_up or not wider, (self.seed, each)
+                assert not wider, (self.seed, each)
                 assert each.complete_from is not None
                 last = max(moments) + policy.size // SECOND
                 assert unsure or each.complete_from <= np.datetime64(last, "s"), (
@@ -392,7 +381,11 @@ class Life:
             rows.append((key, moment))
         if self.lateness is not None:
             rows.sort(key=lambda row: row[1])  # late across batches alone
-        values = {c: [float(rng.randrange(50)) for _ in rows] for c in "abcd"}
+        share = 0.3 if self.nulls == "skip" else 0.0
+        values: dict[str, list[Any]] = {
+            c: [None if rng.random() < share else float(rng.randrange(50)) for _ in rows]
+            for c in "abcd"
+        }
         self.noted()
         cutoffs = {key: self.cutoff(line) for key, line in self.lines.items()}
         events, late = [], []
@@ -481,8 +474,12 @@ class Life:
         for start in range(first, first + short + 1):
             there = [e for e in events[start : place + 1] if anyway or e.stored.issuperset(names)]
             found = [tuple(e.values[n] for n in names) for e in there]
+            found = [f for f in found if None not in f]
             values = [f[0] if len(f) == 1 else f for f in found]
-            results.append(plain(values) if found else make().empty)
+            if len(found) < self.least and not make().never_null:
+                results.append(None)
+            else:
+                results.append(plain(values) if found else make().empty)
         return results
 
     def retract(self) -> None:
@@ -614,19 +611,23 @@ def test_a_larger_lateness_does_not_bring_back_what_had_left() -> None:
     assert windows.extend(["a"], ones(1), [101])["n"].tolist() == [11.0]
 
 
-def test_a_key_that_has_to_begin_empty_makes_every_window_incomplete() -> None:
-    """Its pages have no times, which one of the new windows needs."""
-    store = MemoryStore()
-    windows = sums({"w0": CountWindow(20)}, store, timed=True, promote_at=4)
-    windows.extend(["a"] * 10, ones(10), range(10))
-    wanted = {"w0": CountWindow(3), "w1": TimeWindow(7)}
-    windows = sums(wanted, store, windows.checkpoint(), timed=True, promote_at=4)
-    found = {
-        each.window: (each.complete_from, each.complete_after_events)
-        for each in windows.coverage().incomplete
-    }
-    assert found == {"w0": (None, 3), "w1": (np.datetime64(16, "s"), None)}
-    assert windows.extend(["a"], ones(1), [10])["n_w0"].tolist() == [1.0]
+@pytest.mark.parametrize("named", [False, True])
+def test_standalone_windows_by_count_store_the_times_of_their_events(named: bool) -> None:
+    """So another frame may need them, and every moment can be asked for."""
+    store, count = MemoryStore(), CountWindow(20)
+    before = {"w": count} if named else count
+    windows = sums(before, store, timed=True, promote_at=4)
+    windows.extend(["a"] * 30, ones(30), range(30))
+    assert windows.stats().standalone == 1
+    for moment, newest in ((99, 20.0), (29, 20.0), (25, 16.0)):
+        found = windows.query("a", at=moment, partial=moment < 29)
+        assert (found["w"] if named else found)["n"] == newest
+    after = {"w0": CountWindow(3), "w1": TimeWindow(7)}
+    windows = sums(after, store, windows.checkpoint(), timed=True, promote_at=4)
+    (only,) = windows.coverage().incomplete  # only of moments that have passed
+    assert (only.window, only.complete_from) == ("w1", np.datetime64(10 + 7, "s"))
+    found = windows.extend(["a"], ones(1), [30])
+    assert (found["n_w0"].tolist(), found["n_w1"].tolist()) == ([3.0], [7.0])
 
 
 @pytest.mark.parametrize(("promote_at", "known"), [(1000, 10), (4, 10)])

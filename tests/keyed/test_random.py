@@ -93,7 +93,8 @@ def test_results_are_those_of_plain_lists(seed: int) -> None:
     monoid = rng.choice([make() for make in MONOIDS if make().name.partition(" ")[0] in PLAIN])
     named = policy if isinstance(policy, dict) else {"": policy}
     key_of = KINDS[rng.choice(list(KINDS))]
-    late: dict[str, Any] = {"allowed_lateness": 10**6} if rng.random() < 0.5 else {"timed": True}
+    lateness = rng.choice([None, None, 40, 10**6])
+    late: dict[str, Any] = {"timed": True} if lateness is None else {"allowed_lateness": lateness}
     store = MemoryStore()
     sizes: dict[str, Any] = rng.choice(SIZES)
     windows = KeyedWindows(monoid, policy, store, **sizes, **late)
@@ -103,7 +104,7 @@ def test_results_are_those_of_plain_lists(seed: int) -> None:
         batch = []
         for _ in range(rng.choice([1, 7, 30])):
             now += rng.choice([0, 1, 5])
-            moment = now - (rng.choice([0, 3, 40]) if "lateness" in late else 0)
+            moment = now - (0 if lateness is None else rng.choice([0, 3, 40]))
             batch.append((rng.randrange(6), moment, float(rng.randrange(50))))
         for key, moment, value in batch:
             events.setdefault(key, []).append((moment, number, value))
