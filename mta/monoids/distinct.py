@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from decimal import Decimal
 from heapq import heappop, heappush, nsmallest
+from itertools import filterfalse
 from typing import Any
 
 import numpy as np
@@ -83,10 +85,12 @@ class Mode(ValueMonoid[Any]):
         return self.shown(values[int(np.argmax(counts))])
 
     def lower_ranges(self, folds: RangeFolds) -> Rows:
-        values, codes, folds = self.codes(folds)
+        values, codes, within = self.codes(folds)
+        if values is None:
+            return super().lower_ranges(folds)
         most = _MostFrequentCode(len(values))
         shown = [self.shown(value) for value in values]
-        steps = slide(folds, codes.tolist(), most.add, most.take)
+        steps = slide(within, codes.tolist(), most.add, most.take)
         return [shown[most.code] if most.count else self.empty for _ in steps]
 
 
@@ -164,7 +168,9 @@ class MostFrequent(ValueMonoid[list[tuple[Any, int]]]):
         return [(self.shown(values[at]), int(counts[at])) for at in order]
 
     def lower_ranges(self, folds: RangeFolds) -> Rows:
-        values, codes, folds = self.codes(folds)
+        values, codes, within = self.codes(folds)
+        if values is None:
+            return super().lower_ranges(folds)
         counts: Counter[int] = Counter()
 
         def take(code: int) -> None:
@@ -176,7 +182,7 @@ class MostFrequent(ValueMonoid[list[tuple[Any, int]]]):
             counts[code] += 1
 
         found = []
-        for _ in slide(folds, codes.tolist(), add, take):
+        for _ in slide(within, codes.tolist(), add, take):
             best = nsmallest(self.k, counts.items(), key=lambda pair: (-pair[1], pair[0]))
             found.append([(self.shown(values[code]), count) for code, count in best])
         return found
@@ -185,7 +191,8 @@ class MostFrequent(ValueMonoid[list[tuple[Any, int]]]):
 class SumDistinct(ValueMonoid[Any]):
     """The sum of the distinct values of the window; infinities are rejected, like NaN.
 
-    The sum of integers or decimals is exact; the sum of doubles is rounded once.
+    The sum of integers or decimals is exact; the sum of doubles is rounded once. With
+    ``nulls="accept"``, NaN and infinities are added as in floating-point arithmetic.
 
     Args:
         dtype: A numpy type such as "int64", or ``Decimals(places)``. Defaults to the column's type
@@ -216,11 +223,15 @@ class SumDistinct(ValueMonoid[Any]):
         return None if self._whole else any_of([~np.isfinite(rows)])
 
     def answer(self, summary: SortedRuns) -> Any:
-        return self._result_of(sum(map(self._exact, self.counts(summary)[0].tolist())))
+        values = self.counts(summary)[0].tolist()
+        return self._result_of(sum(map(self._exact, values)), filterfalse(math.isfinite, values))
 
     def lower_ranges(self, folds: RangeFolds) -> Rows:
         values, codes, folds = self.codes(folds)
         exact, counts, total = [self._exact(value) for value in values.tolist()], Counter[int](), 0
+        odd = {
+            code: value for code, value in enumerate(values.tolist()) if not math.isfinite(value)
+        }
 
         def add(code: int) -> None:
             nonlocal total
@@ -234,20 +245,31 @@ class SumDistinct(ValueMonoid[Any]):
             if not counts[code]:
                 total -= exact[code]
 
-        return [self._result_of(total) for _ in slide(folds, codes.tolist(), add, take)]
+        return [
+            self._result_of(total, [value for code, value in odd.items() if counts[code]])
+            for _ in slide(folds, codes.tolist(), add, take)
+        ]
 
     def _exact(self, value: Any) -> int:
-        """Convert a value to an integer; a double to a multiple of the smallest double."""
+        """Convert a value to an integer; a double to a multiple of the smallest double.
+
+        NaN and infinities count as 0 here.
+        """
         if self._whole:
             return int(value)
+        if not math.isfinite(value):
+            return 0
         numerator, denominator = float(value).as_integer_ratio()
         return numerator << (_SMALLEST - denominator.bit_length() + 1)
 
-    def _result_of(self, total: int) -> Any:
+    def _result_of(self, total: int, odd: Iterable[float] = ()) -> Any:
+        """Convert a sum of ``_exact`` values to a result; ``odd`` values are not finite."""
         if isinstance(self.inputs, Decimals):
             return DIGITS.scaleb(Decimal(total), -self.inputs.places)
         if self._whole:
             return total
+        if values := list(odd):
+            return sum(values)
         try:
             return total / (1 << _SMALLEST)
         except OverflowError:
@@ -273,8 +295,8 @@ class Entropy(ValueMonoid[float]):
         return self._of_counts(self.counts(summary)[1])
 
     def lower_ranges(self, folds: RangeFolds) -> Rows:
-        values, codes, folds = self.codes(folds)
-        counts = np.zeros(len(values), np.int64)
+        _, codes, folds = self.codes(folds)
+        counts = np.zeros(int(codes.max(initial=0)) + 1, np.int64)
 
         def add(code: int) -> None:
             counts[code] += 1

@@ -13,13 +13,17 @@ is. This applies to ``rolling``, to vectorized ``KeyedWindows`` and Spark, and t
 not much shorter than the window.
 
 Values are numbers or, with ``dtype=str``, text or other objects of a type that Python orders.
-Nothing is rounded. If NaN is accepted, it is greater than all numbers.
+Nothing is rounded. If NaN is accepted, it is one value, which is greater than all numbers. Among
+objects, numbers of all types are ordered by size, before other objects; 2, 2.0 and Decimal(2) are
+one value, which is returned in the type that comes first in ``_NUMBERS``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from itertools import chain, pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -41,6 +45,8 @@ _RUNS, _MOST_RUNS = 8, 32
 _SERVED = 64
 #: The approximate size of a partial in a page; it determines the sizes of groups.
 _ROW_BYTES = 512
+#: The types of numbers, in the order in which equal numbers are returned.
+_NUMBERS = {int: 0, float: 1, Decimal: 2, bool: 3}
 
 
 class SortedRuns:
@@ -64,7 +70,7 @@ class SortedRuns:
         one, two = self.merged(), other.merged()
         if isinstance(one, np.ndarray):
             return np.array_equal(one, two, equal_nan=one.dtype.kind in "fmM")
-        return bool(one == two)
+        return list(map(_order, one)) == list(map(_order, two))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -99,13 +105,34 @@ class SortedRuns:
 def merged(runs: Sequence[Run]) -> Run:
     """Merge runs into one."""
     if not runs or isinstance(runs[0], list):
-        return sorted(chain.from_iterable(runs), key=_order)
+        return _sorted(list(chain.from_iterable(runs)))
     return np.sort(np.concatenate(runs))
 
 
-def _order(value: Any) -> Any:
-    """Return the sort key of an object: first its type, as types may not be comparable."""
-    return type(value).__name__, value
+def _sorted(values: list[Any]) -> list[Any]:
+    """Return objects in the order of ``_order``."""
+    is_text = set(map(type, values)) <= {str}
+    return sorted(values) if is_text else sorted(values, key=_order)
+
+
+def _order(value: Any) -> tuple[Any, ...]:
+    """Return the sort key of an object; those of equal values have the same ``_value``.
+
+    Numbers come first, then objects by the names of their types, as types may not be comparable.
+    The rest of a number's key orders equal ones, so that results do not depend on how runs merge.
+    """
+    kind = type(value)
+    if kind not in _NUMBERS:
+        return kind.__name__, value
+    if value != value:
+        return "", True, 0, _NUMBERS[kind]
+    form = repr(value) if kind is Decimal or not value else ""
+    return "", False, value, _NUMBERS[kind], form
+
+
+def _value(order: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the part of a sort key that equal values share."""
+    return order[:3]
 
 
 class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
@@ -219,25 +246,26 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
     def column(self, values: Any, in_order: bool = False) -> Run:
         """Convert values to an array of numbers, or a list of objects."""
         if not isinstance(self.inputs, Array):
-            return sorted(values, key=_order) if in_order else list(values)
+            return _sorted(list(values)) if in_order else list(values)
         column = np.asarray(values, self.inputs.dtype)
         return np.sort(column) if in_order else column
 
     def codes(self, folds: RangeFolds) -> tuple[Run, np.ndarray, RangeFolds]:
         """Return the distinct values of all ranges, sorted, and the index of each row's value.
 
-        The returned ranges leave out rows without a value.
+        The returned ranges leave out rows without a value. The values are None if some of them are
+        equal numbers of different types: which of these to return then depends on the range.
         """
         folds = folds.without(self.identity)
         values = self.column(folds.lifted)
         if isinstance(values, np.ndarray):
             distinct, codes = np.unique(values, return_inverse=True)
             return distinct, codes, folds
-        marks = list(map(_order, values))
-        known = sorted(set(marks))
-        places = {mark: at for at, mark in enumerate(known)}
-        codes = np.fromiter(map(places.__getitem__, marks), np.int64, len(marks))
-        return [value for _, value in known], codes, folds
+        orders = list(map(_order, values))
+        known = dict(sorted(zip(orders, values, strict=True), key=itemgetter(0)))
+        places = {mark: at for at, mark in enumerate(dict.fromkeys(map(_value, known)))}
+        codes = np.fromiter((places[_value(order)] for order in orders), np.int64, len(orders))
+        return list(known.values()) if len(known) == len(places) else None, codes, folds
 
     def shown(self, value: Any) -> Any:
         """Convert a value to what users see."""
@@ -250,7 +278,7 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
         values = summary.merged()
         if isinstance(values, np.ndarray):
             return np.unique(values, return_counts=True)
-        marks = list(map(_order, values))
+        marks = [_value(_order(value)) for value in values]
         starts = [at for at, mark in enumerate(marks) if not at or marks[at - 1] != mark]
         return [values[at] for at in starts], np.diff([*starts, len(values)])
 

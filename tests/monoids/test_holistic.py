@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import random
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,12 @@ import pytest
 
 from mta import (
     CountWindow,
+    Entropy,
     ExactDistinctCount,
+    KeyedWindows,
     Median,
     Mode,
+    MostFrequent,
     Product,
     Quantile,
     Rank,
@@ -255,3 +260,75 @@ def test_a_long_batch_is_answered_from_its_events() -> None:
     pieces = np.concatenate([again.extend(stream[at : at + 200]) for at in range(0, 2000, 200)])
     assert found.tolist() == pieces.tolist()
     assert window.checkpoint() == again.checkpoint()
+
+
+#: Numbers that Python compares across types, some of them equal; one NaN; and text.
+MIXED = [2, 2.0, True, 1, 1.0, 2.5, -6, 0.0, -0.0, math.nan, "b", "2", ""]
+
+
+def distinct(values: list[Any]) -> list[tuple[Any, int]]:
+    """The values of a window and their counts: numbers by size, NaN, then text."""
+    nans = [value for value in values if value != value]
+    counts = Counter(value for value in values if value == value)
+    numbers = sorted(value for value in counts if not isinstance(value, str))
+    every = [*numbers, *nans[:1], *sorted(value for value in counts if isinstance(value, str))]
+    return [(value, counts[value] if value == value else len(nans)) for value in every]
+
+
+def number(value: Any) -> Any:
+    """A value that equals itself."""
+    return "NaN" if value != value else value
+
+
+def plain_entropy(values: list[Any]) -> float:
+    shares = [count / len(values) for _, count in distinct(values)]
+    return -sum(share * math.log2(share) for share in shares)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_equal_numbers_of_different_types_are_one_value(seed: int) -> None:
+    size, stream = 5, random.Random(seed).choices(MIXED, k=60)
+    parts = {"n": ExactDistinctCount(), "top": MostFrequent(3), "mode": Mode(), "bits": Entropy()}
+    both: Any = Product({name: ("v", monoid) for name, monoid in parts.items()})
+    single = Window(both, CountWindow(size), nulls="accept", arity=2, leaf_arity=2)
+    batch = Window(both, CountWindow(size), nulls="accept", arity=2, leaf_arity=2)
+    keyed = KeyedWindows(both, CountWindow(size), nulls="accept")
+    found = batch.extend({"v": stream})
+    of_keys = keyed.extend(["k"] * len(stream), {"v": stream})
+    for at, value in enumerate(stream):
+        single.insert({"v": value})
+        result = single.query()
+        for name in parts:  # of equal numbers, the same one is returned, whatever the cut
+            assert repr(found[name][at]) == repr(of_keys[name][at]), name
+            np.testing.assert_equal(result[name], found[name][at])
+        wanted = distinct(stream[max(0, at + 1 - size) : at + 1])
+        most = sorted(wanted, key=lambda pair: -pair[1])[:3]
+        assert result["n"] == len(wanted)
+        assert [(number(each), count) for each, count in result["top"]] == [
+            (number(each), count) for each, count in most
+        ]
+        assert number(result["mode"]) == number(most[0][0])
+        window = stream[max(0, at + 1 - size) : at + 1]
+        assert result["bits"] == pytest.approx(plain_entropy(window))
+    single.check()
+    batch.check()
+
+
+@pytest.mark.parametrize("name", ["count_distinct", "mode", "most_frequent(2)", "entropy"])
+def test_arrays_of_integers_and_of_doubles_have_equal_values(name: str) -> None:
+    window = Window(Product({"it": ("v", name)}), CountWindow(9))
+    for part in (np.array([2, 3]), np.array([2.0]), [np.float64(3), np.int8(2)]):
+        window.extend({"v": part})
+    wanted = {"count_distinct": 2, "mode": 2, "most_frequent(2)": [(2, 3), (3, 2)]}
+    assert window.query()["it"] == wanted.get(name, pytest.approx(0.970951))
+
+
+def test_an_accepted_nan_or_infinity_is_added_to_the_distinct_values() -> None:
+    stream = [1.0, 1.0, math.inf, 2.0, -math.inf, math.nan, 4.0, 5.0, 5.0, 6.0, 7.0, 4.0]
+    single = Window(SumDistinct(), CountWindow(4), nulls="accept", arity=2)
+    batch = Window(SumDistinct(), CountWindow(4), nulls="accept", arity=2).extend(stream)
+    for at, value in enumerate(stream):
+        single.insert(value)
+        window = [value for value, _ in distinct(stream[max(0, at - 3) : at + 1])]
+        np.testing.assert_equal([single.query(), batch[at]], [sum(window)] * 2)
+    single.check()
