@@ -14,7 +14,7 @@ numbers, for each position in the partials. NaN equals NaN, and NaT equals NaT.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 from math import inf, isfinite
 from typing import Any, Self
 
@@ -72,11 +72,11 @@ class Scale:
 
     def spread(self, parts: Sequence[Any]) -> list[Self]:
         """Split this scale into the scales of the parts of a partial."""
-        sizes = [sum(1 for _ in _numbers(part)) for part in parts]
-        if sum(sizes) != len(self.total):
-            return [self._as_one()] * len(sizes)
+        shapes = [list(map(_shape, _numbers(part))) for part in parts]
+        if list(chain.from_iterable(shapes)) != list(map(_shape, self.total)):
+            return [self._as_one()] * len(shapes)  # partials whose size varies
         numbers = iter(self.total)
-        return [type(self)(list(islice(numbers, size)), self.count) for size in sizes]
+        return [type(self)(list(islice(numbers, len(each))), self.count) for each in shapes]
 
     def whole(self) -> float:
         """The sum of all magnitudes."""

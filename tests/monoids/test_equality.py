@@ -25,6 +25,7 @@ from mta import (
     SampleStdDev,
     SharedWindows,
     Sum,
+    TimeWindow,
     Window,
 )
 from mta.errors import InvariantViolation
@@ -231,6 +232,18 @@ def test_partials_that_grow_and_differ_in_form() -> None:
     assert not same({"a": 1.0}, {"b": 1.0}) and not same([1.0], 1.0) and not same(1.0, [1.0])
     assert not same(np.ones(2), np.ones(3)) and not same(1.0, "a") and not same("a", 1.0)
     assert same(np.array(["NaT"], "M8[s]"), np.array(["NaT"], "M8[s]"))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lists_of_any_length_beside_arrays_are_sound(seed: int) -> None:
+    """The numbers of such a partial may be as many as those of its scale, and of other shapes."""
+    random = Random(seed)
+    lists = {"u": ("a", "collect_set"), "s": ("a", "bottom_k(2)"), "q": ("b", "quantile(0.9)")}
+    window = Window(Product(lists), TimeWindow(12), arity=2, leaf_arity=3)
+    count = random.randint(3, 30)
+    columns = {name: [float(random.randint(-4, 4)) for _ in range(count)] for name in "ab"}
+    window.extend(columns, list(range(count)))
+    window.check()
 
 
 def test_a_merged_deviation_of_ones_own() -> None:
