@@ -107,8 +107,9 @@ class Result(NamedTuple):
 
     values: np.ndarray
     """A masked array if numbers or times are null; other nulls are None."""
-    form: Literal["value", "sum", "list", "own"]
-    """What results are: values of a column, sums or lists of these, or of the monoid's type."""
+    form: Literal["value", "sum", "list", "counts", "own"]
+    """What results are: values of a column, sums or lists of these, lists of values and their
+    counts, or of the monoid's type."""
     like: Column | None
     """The last column that the aggregation reads."""
     sql: str | None = None
@@ -141,6 +142,15 @@ class Frame(ABC):
     @abstractmethod
     def column(self, name: str) -> Column:
         """Return a column in the form that aggregations read."""
+
+    def zone(self, name: str) -> str | None:
+        """Return the time zone of a column of datetimes: "" without one; None for other columns."""
+        column = self.raw(name)
+        dtype = column.dtype if hasattr(column, "dtype") else column.type
+        kind = getattr(dtype, "pyarrow_dtype", dtype)
+        if not str(kind).lower().startswith(("datetime", "timestamp")):
+            return None
+        return str(getattr(kind, "tz", None) or getattr(kind, "time_zone", None) or "")
 
     def rows(self, mask: np.ndarray) -> Self:
         """Return the rows that a mask selects."""
@@ -187,6 +197,15 @@ def flattened(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if flat and isinstance(flat[0], (np.datetime64, np.timedelta64)):
         return np.array(flat), ends
     return objects(flat), ends
+
+
+def counted(values: np.ndarray, like: Column) -> tuple[np.ndarray, list[int], np.ndarray]:
+    """Return the values and the counts of lists of (value, count), and the bounds of each list."""
+    pairs, ends = flattened(values)
+    own = [value for value, _ in pairs]
+    is_moment = isinstance(like.type, str) and like.type[0] in "mM"
+    column = np.array(own, like.type) if is_moment else objects(own)
+    return column, [count for _, count in pairs], ends
 
 
 # --- types of results (``AbstractMonoid.result_type``) --------------------------------------------

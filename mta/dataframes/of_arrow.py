@@ -18,6 +18,7 @@ from mta.dataframes.base import (
     Maker,
     Moments,
     Result,
+    counted,
     flattened,
     marked,
     plain_value,
@@ -60,7 +61,7 @@ def read(column: Any, name: str) -> Column:
 
     def restored(values: np.ndarray) -> Any:
         if values.dtype.kind in "mM":
-            raw = pa.array(values.view("i8"))
+            raw = pa.array(values.view("i8"), mask=np.isnat(values))
             return (raw.cast(pa.int32()) if kind.bit_width == 32 else raw).view(kind)
         if values.dtype == object:
             return pa.array(values.tolist(), kind)
@@ -102,6 +103,11 @@ def _to_arrow(result: Result) -> Any:
     if form == "list" and like is not None:
         flat, ends = flattened(values)
         return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), like.restored(flat))
+    if form == "counts" and like is not None:
+        column, counts, ends = counted(values, like)
+        fields = [like.restored(column), pa.array(counts, pa.int64())]
+        pairs = pa.StructArray.from_arrays(fields, ["value", "count"])
+        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pairs)
     if form == "sum" and like is not None and isinstance(like.type, Decimals):
         scale = like.type.places
         wide = pa.decimal128 if scale <= SUM_DIGITS else pa.decimal256

@@ -19,6 +19,7 @@ from mta.dataframes.base import (
     Maker,
     Moments,
     Result,
+    counted,
     flattened,
     marked,
     plain_value,
@@ -47,7 +48,7 @@ class PolarsFrame(Frame):
 def _restored(kind: pl.DataType, values: np.ndarray) -> Any:
     """Return results as a column of the type that was read."""
     if values.dtype.kind in "mM":
-        raw = pl.Series(values.view("i8"))
+        raw = pl.Series(values.view("i8")).scatter(np.flatnonzero(np.isnat(values)), None)
         return (raw.cast(pl.Int32) if kind == pl.Date else raw).cast(kind)
     if values.dtype == object:
         return pl.Series(values.tolist(), dtype=kind, strict=False)
@@ -95,16 +96,24 @@ def _plain_series(name: str, result: Result) -> pl.Series:
         return like.restored(values).alias(name)  # type: ignore[no-any-return]
     if form == "list" and like is not None:
         flat, ends = flattened(values)
-        every = like.restored(flat)
-        lists = [every[start:stop] for start, stop in pairwise(ends.tolist())]
-        # With a dtype, polars would convert all values to Python datetimes, and lose nanoseconds.
-        return pl.Series(name, lists, dtype=None if lists else pl.List(every.dtype))
+        return _lists(name, like.restored(flat), ends)
+    if form == "counts" and like is not None:
+        column, counts, ends = counted(values, like)
+        fields = {"value": like.restored(column), "count": pl.Series(counts, dtype=pl.Int64)}
+        return _lists(name, pl.DataFrame(fields).to_struct(), ends)
     if form == "sum" and like is not None and isinstance(like.type, Decimals):
         return pl.Series(name, values.tolist(), dtype=pl.Decimal(SUM_DIGITS, like.type.places))
     if sql is not None:
         plain = [plain_value(value, sql) for value in values]
         return pl.Series(name, plain, dtype=read_type(sql, _MAKER))
     return pl.Series(name, values.tolist() if values.dtype == object else values)
+
+
+def _lists(name: str, every: pl.Series, ends: np.ndarray) -> pl.Series:
+    """Return a series of lists, from the values of all lists and the bounds of each."""
+    lists = [every[start:stop] for start, stop in pairwise(ends.tolist())]
+    # With a dtype, polars would convert all values to Python datetimes, and lose nanoseconds.
+    return pl.Series(name, lists, dtype=None if lists else pl.List(every.dtype))
 
 
 _MAKER = Maker(

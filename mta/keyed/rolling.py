@@ -39,12 +39,14 @@ from mta.keyed.table import Table
 from mta.keyed.windows import KeyedWindows
 from mta.monoids.base import AbstractMonoid, empties
 from mta.monoids.basic import ArgMax, ArgMin, CheckedSum, Max, Min
+from mta.monoids.distinct import MostFrequent
 from mta.monoids.nulls import CountValues, SkipNulls
 from mta.monoids.product import (
     Aggregations,
     Pairs,
     Product,
     column_names,
+    names_of,
     own_columns,
     pairs_of,
     result_name,
@@ -125,7 +127,7 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
     [9.0, 5.0, 9.0]
     """
     names = [] if by is None else _key_names(by)
-    times_of = [] if on is None else _names([on], "on=", 'on="time"')
+    times_of = [] if on is None else names_of([on], "on=", 'on="time"')
     require_unit(time_unit)
     values = Values(nulls, nan)
     if min_samples is not None:
@@ -142,6 +144,8 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
     _require_free([*called.values()], asked)
     typed = {alias: _typed(alias, *pair, columns) for alias, pair in pairs.items()}
     keys, asked_keys = _keys(table, asked, names)
+    if on is not None and asked is not table:
+        _require_zones(on, table, asked)
     times = _times(table, on, time_unit)
     late = {} if times is None else {"allowed_lateness": 0}
     settings: dict[str, Any] = {"nulls": values.judged, **late}
@@ -187,7 +191,7 @@ def _discarded(windows: KeyedWindows, product: Product, given: dict[str, Any]) -
 
 def _key_names(by: Any) -> list[str]:
     """Return the names of the key columns. Raises TypeError and ValueError."""
-    names = _names(by, "by=", 'by="meter"')
+    names = names_of(by, "by=", 'by="meter"')
     if not names:
         raise ValueError(
             "by= is empty: name the columns of the key, or leave it out for one window"
@@ -218,6 +222,17 @@ def _asked(at: Any, table: Frame, needed: Sequence[str]) -> Frame:
     except InvalidValue as error:
         raise InvalidValue(f"at=, the table of questions: {error}") from None
     return asked
+
+
+def _require_zones(on: str, table: Frame, asked: Frame) -> None:
+    """Raise InvalidTime if only one table has datetimes with a time zone."""
+    zones = table.zone(on), asked.zone(on)
+    if None not in zones and bool(zones[0]) != bool(zones[1]):
+        has, lacks = ("frame", "at=") if zones[0] else ("at=", "frame")
+        raise InvalidTime(
+            f"column {on!r} has the time zone {zones[0] or zones[1]} in {has}, and none in "
+            f"{lacks}: set the zone of its times there, or convert both to UTC and drop the zone"
+        )
 
 
 @dataclass(frozen=True)
@@ -278,27 +293,9 @@ def _hint(frame: Any) -> str:
     return ": name the index, frame.rename_axis('time'), and give on='time'" if times else ""
 
 
-def _names(given: Any, what: str, example: str) -> list[str]:
-    """Return the columns that an argument names. Raises TypeError if it has no names."""
-    if isinstance(given, str):
-        return [given]
-    names = given if isinstance(given, (list, tuple)) else [given]
-    for name in names:
-        if not isinstance(name, str):
-            shown, *_ = str(name).splitlines()
-            raise TypeError(
-                f"{what} takes names of columns, such as {example}, not {type(name).__name__} "
-                f"{shown:.40}: add what is computed as a column first, and name it"
-            )
-    return list(names)
-
-
 def _read_by(pairs: Pairs, policies: Mapping[str, AbstractPolicy]) -> list[str]:
-    """Return the names of the columns to read. Raises TypeError for objects that are not names."""
-    read: list[str] = []
-    for alias, (columns, monoid) in pairs.items():
-        if columns is not None:
-            read += _names(columns, f"aggregation {alias!r}", f'("kw", {monoid.name}())')
+    """Return the names of the columns to read."""
+    read = [name for columns, _ in pairs.values() for name in column_names(columns)]
     for policy in policies.values():
         for _, columns, _ in policy.observers:
             read += column_names(columns)
@@ -398,6 +395,8 @@ def _result(
         return Result(values, "sum", like)
     if isinstance(monoid, (Collect, CollectDistinct)):
         return Result(values, "list", like)
+    if isinstance(monoid, MostFrequent):
+        return Result(values, "counts", like)
     if not len(values) and isinstance(typed.outputs, Objects) and type(typed.empty) in _NUMBERS:
         values = np.zeros(0, type(typed.empty))
     sql = typed.result_type

@@ -30,6 +30,7 @@ from mta import (
     Min,
     SampleStdDev,
     Sum,
+    TimeWindow,
     rolling,
 )  # fmt: skip
 from mta.errors import InvalidValue
@@ -262,3 +263,49 @@ def test_a_place_beyond_the_window_is_null_in_pandas(name: str, dtype: str, want
     places = [None, 1, 0] if name == "lag(1)" else [None, 0, 1]
     assert found.dtype == wanted
     assert [None if pd.isna(value) else value for value in found] == places
+
+
+#: By the name of an aggregation, those whose results are values of their column.
+OF_VALUES: dict[str, Any] = {
+    **{name: ("v", name) for name in ("max", "min", "first", "last", "mode")},
+    "lag": ("v", "lag(1)"), "second": ("v", "nth_value(2)"),
+    "list": ("v", "collect_list"), "top": ("v", "most_frequent(2)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "kind"), TYPES)
+def test_a_result_of_no_value_is_null_in_every_type(name: str, kind: str) -> None:
+    """The windows are empty, have one value, are empty again, and have the third value."""
+    if kind.startswith("pandas") and name == "time64[ns]" and kind != "pandas of Arrow":
+        return
+    column = VALUES[name].take(pa.array([0, 1, 2, None]))
+    given = FRAMES[kind](pa.table({"t": pa.array([0, 1, 9, 10]), "v": column}))
+    frame = TimeWindow(5, closed="left")
+    found = rolling(given, on="t", window=frame, aggregations=OF_VALUES, nulls="skip")
+    values = listed(given, "v")
+    own = type_of(rolling(given, window=9, aggregations=OF_VALUES, nulls="skip"), "last")
+    for alias in ("max", "min", "first", "last", "mode"):
+        assert nulls_of(found, alias) == [True, False, True, False], alias
+        assert [listed(found, alias)[at] for at in (1, 3)] == [values[0], values[2]], alias
+        assert type_of(found, alias) == own, alias
+    for alias in ("lag", "second"):
+        assert nulls_of(found, alias) == [True] * 4, alias
+        assert type_of(found, alias) == own, alias
+    assert [list(each) for each in listed(found, "list")] == [[], values[:1], [], values[2:3]]
+    assert [len(each) for each in listed(found, "top")] == [0, 1, 0, 1]
+    if "Arrow" in kind:
+        arrow = pa.array(found["top"])
+        assert arrow.type == pa.list_(pa.struct({"value": column_type(own), "count": pa.int64()}))
+        assert arrow.flatten().field(0).equals(column.take([0, 2]).cast(column_type(own)))
+
+
+def column_type(own: Any) -> Any:
+    """The Arrow type of a column."""
+    return own.pyarrow_dtype if isinstance(own, pd.ArrowDtype) else own
+
+
+def nulls_of(frame: Any, name: str) -> list[bool]:
+    column = frame.column(name) if hasattr(frame, "column") else frame[name]
+    if isinstance(column, (pa.Array, pa.ChunkedArray)):
+        return column.is_null().to_pylist()
+    return (column.is_null() if isinstance(column, pl.Series) else pd.isna(column)).to_list()
