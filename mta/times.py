@@ -90,6 +90,16 @@ def is_duration(value: Any) -> bool:
     return isinstance(value, Duration) or _is_offset(value)
 
 
+#: What follows the calendar instead of a duration.
+_CALENDARS = {
+    "a time window": "for a window of months or years, use a CalendarWindow; ",
+    "a period": (
+        'for results of each month so far, use CalendarWindow.to_date("month") with '
+        'EveryPeriod("1 day", zone=...); '
+    ),
+}
+
+
 def to_duration(size: float | Duration, what: str = "a time window", least: int = 1) -> int:
     """Return a duration in microseconds, from text, any timedelta, or a number of seconds.
 
@@ -103,7 +113,8 @@ def to_duration(size: float | Duration, what: str = "a time window", least: int 
         try:
             micros = parse_duration(size)
         except ValueError as error:
-            raise ValueError(f"cannot read {size!r} as a duration: {error}") from None
+            hint = _CALENDARS.get(what, "") if CALENDAR in str(error) else ""
+            raise ValueError(f"cannot read {size!r} as a duration: {hint}{error}") from None
     elif isinstance(size, np.timedelta64):
         micros = _whole_micros(size, what)
     elif isinstance(size, timedelta):

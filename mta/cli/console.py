@@ -145,7 +145,7 @@ at_least_one = whole("a whole number of at least 1", 1)
 def seconds(text: str) -> float:
     """Parse an option that is a duration, in seconds."""
     try:
-        return to_duration(text) / 1e6
+        return to_duration(text, "a duration") / 1e6
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from None
 

@@ -236,20 +236,13 @@ class Product(Parts[dict[str, Any]]):
 
     def _pick(self, alias: str, columns: Columns, monoid: AbstractMonoid) -> Pick:
         """Register a monoid's inputs as stored columns; return what selects them from a row."""
-        names, inputs = column_names(columns), monoid.inputs
-        schemas = inputs.schemas if isinstance(inputs, Record) else [inputs]
-        if len(names) != len(schemas):
-            wanted = f"{len(schemas)}; write (column, monoid)" if schemas else "none; give it alone"
-            raise ValueError(
-                f"aggregation {alias!r} names {len(names)} column(s), "
-                f"but {monoid.name} reads {wanted}"
-            )
+        names, schemas = column_names(columns), _schemas_of(monoid)
         keys = [(name, repr(schema)) for name, schema in zip(names, schemas, strict=True)]
         for key, schema in zip(keys, schemas, strict=True):
             if key not in self.stored or getattr(schema, "exact", False):
                 self.stored[key] = schema
         places = list(map(list(self.stored).index, keys))
-        if isinstance(inputs, Record):
+        if isinstance(monoid.inputs, Record):
             return lambda row: tuple([row[place] for place in places])
         return Place(places[0])
 
@@ -432,38 +425,65 @@ def reader_of(
 def pairs_of(aggregations: Aggregations) -> Pairs:
     """Convert aggregations to pairs of columns and monoid.
 
-    Raises ValueError for no aggregation or an unknown name, TypeError for anything but a monoid.
+    Raises ValueError for no aggregation, an unknown name or another number of columns than the
+    aggregation reads, and TypeError for anything but a mapping to names of columns and monoids.
     """
+    if not isinstance(aggregations, Mapping):
+        raise TypeError(
+            f"aggregations is {aggregations!r}: give a mapping of the names of results to pairs of "
+            'column and aggregation, such as {"peak": ("watts", "max")}'
+        )
     if not aggregations:
         raise ValueError(
             'aggregations is empty: name at least one, such as {"peak": ("watts", Max())}'
         )
-    found: Pairs = {}
-    for alias, given in aggregations.items():
-        is_tuple = isinstance(given, tuple) and len(given) in (2, 3)
-        items: Any = given if is_tuple else (None, given)
-        columns, monoid, *filters = items
-        if isinstance(monoid, str):
-            try:
-                columns, monoid = named_pair(columns, monoid)
-            except ValueError as error:
-                raise ValueError(f"aggregation {alias!r}: {error}") from error
-        if isinstance(monoid, type) and issubclass(monoid, AbstractMonoid):
-            name = monoid.__name__
-            raise TypeError(f"aggregation {alias!r}: {name} is a class: write {name}()")
-        if not isinstance(monoid, AbstractMonoid):
-            raise TypeError(
-                f"aggregation {alias!r} is {given!r}: give a pair of column and monoid, such as "
-                '("watts", "max") or ("watts", Max()), or one that reads no column, such as Count()'
-            )
-        if type(monoid) is Count and (
-            names := column_names(columns) or column_names(monoid.column)
-        ):
-            columns, monoid = names, CountValues()
-        if filters:
-            columns, monoid = _filtered(alias, columns, monoid, filters[0])
-        found[alias] = columns, monoid
-    return found
+    return {alias: _pair_of(alias, given) for alias, given in aggregations.items()}
+
+
+def _pair_of(alias: str, given: Any) -> tuple[Columns, AbstractMonoid]:
+    """Return the columns and the monoid of one aggregation. Raises as ``pairs_of`` does."""
+    is_tuple = isinstance(given, tuple) and len(given) in (2, 3)
+    items: Any = given if is_tuple else (None, given)
+    columns, monoid, *filters = items
+    if isinstance(monoid, str):
+        try:
+            columns, monoid = named_pair(columns, monoid)
+        except ValueError as error:
+            raise ValueError(f"aggregation {alias!r}: {error}") from error
+    if isinstance(monoid, type) and issubclass(monoid, AbstractMonoid):
+        name = monoid.__name__
+        raise TypeError(f"aggregation {alias!r}: {name} is a class: write {name}()")
+    if not isinstance(monoid, AbstractMonoid):
+        raise TypeError(
+            f"aggregation {alias!r} is {given!r}: give a pair of column and aggregation, such as "
+            '("watts", "max") or ("watts", Max()), or one that reads no column, such as Count()'
+        )
+    if columns is not None and not isinstance(columns, EventTimes):
+        names_of(columns, f"aggregation {alias!r}", f'("kw", {monoid.name}())')
+    if type(monoid) is Count and (names := column_names(columns) or column_names(monoid.column)):
+        columns, monoid = names, CountValues()
+    if filters:
+        columns, monoid = _filtered(alias, columns, monoid, filters[0])
+    _require_columns(alias, columns, monoid)
+    return columns, monoid
+
+
+def _require_columns(alias: str, columns: Columns, monoid: AbstractMonoid) -> None:
+    """Raise ValueError unless as many columns are named as the aggregation reads."""
+    count, schemas = len(column_names(columns)), _schemas_of(monoid)
+    if count != len(schemas):
+        wanted = (
+            f"{len(schemas)}; write (column, aggregation)" if schemas else "none; give it alone"
+        )
+        raise ValueError(
+            f"aggregation {alias!r} names {count} column(s), but {monoid.name} reads {wanted}"
+        )
+
+
+def _schemas_of(monoid: AbstractMonoid) -> Sequence[Schema]:
+    """Return the layouts of the columns that a monoid reads."""
+    inputs = monoid.inputs
+    return inputs.schemas if isinstance(inputs, Record) else [inputs]
 
 
 def _filtered(
@@ -498,6 +518,21 @@ def own_columns(columns: Columns, monoid: AbstractMonoid) -> list[str]:
     """Return the columns of values that an aggregation reads: all but its filter."""
     names = column_names(columns)
     return names[:-1] if isinstance(monoid, SkipNulls) and monoid.filtered else names
+
+
+def names_of(given: Any, what: str, example: str) -> list[str]:
+    """Return the columns that an argument names. Raises TypeError if it has no names."""
+    if isinstance(given, str):
+        return [given]
+    names = given if isinstance(given, (list, tuple)) else [given]
+    for name in names:
+        if not isinstance(name, str):
+            shown, *_ = str(name).splitlines()
+            raise TypeError(
+                f"{what} takes names of columns, such as {example}, not {type(name).__name__} "
+                f"{shown:.40}: add what is computed as a column first, and name it"
+            )
+    return list(names)
 
 
 def column_names(columns: Columns) -> list[str]:

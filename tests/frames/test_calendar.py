@@ -12,6 +12,7 @@ import pytest
 from mta import (
     CalendarWindow,
     CountWindow,
+    EveryPeriod,
     KeyedWindows,
     Max,
     SharedWindows,
@@ -212,3 +213,30 @@ def test_other_units_and_zones_are_named() -> None:
         CalendarWindow.to_date("hour")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no time zone 'Mars/Olympus' is known here"):
         CalendarWindow("1 day", zone="Mars/Olympus")
+
+
+@pytest.mark.parametrize(
+    ("moment", "start"),
+    [
+        ("2024-11-03T05:59", "2024-11-02T05:59"),
+        ("2024-11-03T06:30", "2024-11-02T06:00"),  # the second pass of the repeated hour
+        ("2024-11-03T07:30", "2024-11-02T06:30"),
+        ("2024-11-04T06:30", "2024-11-03T05:30"),  # 25 hours, from the first pass on
+        ("2024-11-04T07:00", "2024-11-03T07:00"),
+        ("2024-03-11T06:30", "2024-03-10T07:00"),  # the clock skipped half past two
+    ],
+)
+def test_a_day_whose_clock_changes(moment: str, start: str) -> None:
+    given, wanted = (np.array([text], "M8[us]").view("i8") for text in (moment, start))
+    assert (
+        CalendarWindow("1 day", zone="America/New_York").starts(given).tolist() == wanted.tolist()
+    )
+
+
+def test_a_duration_of_months_names_what_follows_the_calendar() -> None:
+    with pytest.raises(
+        ValueError, match="use a CalendarWindow; months, quarters and years have no"
+    ):
+        TimeWindow("1 month")
+    with pytest.raises(ValueError, match=r'CalendarWindow.to_date\("month"\) with EveryPeriod'):
+        EveryPeriod("1 month")

@@ -156,6 +156,19 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "no keys": ({"by": []}, ValueError, "by= is empty: name the columns of the key"),
     "no windows": ({"window": {}}, ValueError, "window= needs a frame, or a mapping"),
     "no aggregations": ({"aggregations": {}}, ValueError, "aggregations is empty"),
+    "an aggregation without a column": (
+        {"aggregations": {"m": "max"}}, ValueError,
+        r"aggregation 'm' names 0 column\(s\), but Max reads 1; write \(column, aggregation\)",
+    ),
+    "an aggregation without its second column": (
+        {"aggregations": {"m": ("v", "corr")}}, ValueError, "names 1 .* but Correlation reads 2",
+    ),
+    "a name for aggregations": (
+        {"aggregations": "max"}, TypeError, "aggregations is 'max': give a mapping of the names",
+    ),
+    "an aggregation for aggregations": (
+        {"aggregations": Max()}, TypeError, "aggregations is Max: give a mapping of the names",
+    ),
     "a column twice": ({"aggregations": {"v": ("v", Max())}}, ValueError, "two columns 'v'"),
     "names that meet": (
         {"window": {"b_c": 2, "c": 3}, "aggregations": {"a": Count(), "a_b": Count()}},
@@ -195,6 +208,25 @@ def test_bad_input_is_named(name: str, kind: str) -> None:
     }  # fmt: skip
     with pytest.raises(error, match=message):
         rolling(FRAMES[kind](frame(20).assign(neg=-1.0)), **settings)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "Arrow", "pandas of Arrow"])
+@pytest.mark.parametrize("zoned", ["frame", "at="])
+def test_questions_and_events_both_have_a_time_zone_or_none(kind: str, zoned: str) -> None:
+    times = pa.array([0, 3_600_000_000], pa.timestamp("us"))
+    make = {"pandas of Arrow": lambda table: table.to_pandas(types_mapper=pd.ArrowDtype)}.get(
+        kind, lambda table: FRAMES[kind](table.to_pandas())
+    )
+    naive, aware = (
+        make(pa.table({"t": times.cast(pa.timestamp("us", zone)), "v": [1.0, 2.0]}))
+        for zone in (None, "Asia/Tokyo")
+    )
+    settings: dict[str, Any] = {"on": "t", "window": "1 day", "aggregations": {"m": ("v", "max")}}
+    events, questions = (aware, naive) if zoned == "frame" else (naive, aware)
+    with pytest.raises(InvalidTime, match=f"has the time zone Asia/Tokyo in {zoned}, and none in"):
+        rolling(events, at=questions, **settings)
+    for same in (naive, aware):
+        assert np.asarray(rolling(same, at=same, **settings)["m"]).tolist() == [1.0, 2.0]
 
 
 def test_nulls_are_named() -> None:

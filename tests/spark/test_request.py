@@ -67,7 +67,7 @@ def ask(df: DataFrame, **changes: Any) -> DataFrame:
         ({"aggregations": {}}, "name at least one"),
         ({"aggregations": {"peak": Max()}}, "names 0 column"),
         ({"aggregations": {"s": ("watts", Max(), "note")}}, "filter 'note' is string, not boolean"),
-        ({"aggregations": {"peak": ("watts", max)}}, "give a pair of column and monoid"),
+        ({"aggregations": {"peak": ("watts", max)}}, "give a pair of column and aggregation"),
         ({"aggregations": {"peak": ("volts", Max())}}, "aggregations names column 'volts'"),
         ({"aggregations": {"peak": ("note", Sum())}}, "Sum cannot read column 'note'"),
         ({"aggregations": {"peak": ("note", Max("f8"))}}, "Max cannot read column 'note'"),
