@@ -228,10 +228,10 @@ def _require_zones(on: str, table: Frame, asked: Frame) -> None:
     """Raise InvalidTime if only one table has datetimes with a time zone."""
     zones = table.zone(on), asked.zone(on)
     if None not in zones and bool(zones[0]) != bool(zones[1]):
-        has, lacks = ("frame", "at=") if zones[0] else ("at=", "frame")
+        zoned, naive = ("frame", "at=") if zones[0] else ("at=", "frame")
         raise InvalidTime(
-            f"column {on!r} has the time zone {zones[0] or zones[1]} in {has}, and none in "
-            f"{lacks}: set the zone of its times there, or convert both to UTC and drop the zone"
+            f"column {on!r} has the time zone {zones[0] or zones[1]} in {zoned}, and none in "
+            f"{naive}: set the zone of its times there, or convert both to UTC and drop the zone"
         )
 
 
