@@ -13,7 +13,7 @@
 from stores.testing.counting import CountingStore
 from stores.testing.faults import Constant, FaultyStore, Jittered, LatencyStore, OneSlow
 
-from .base import Capabilities, PageStore, WrapperStore
+from .base import Capabilities, PageStore, RecordPut, WrapperStore
 from .errors import (
     InvalidKey,
     InvalidStoreURL,
@@ -47,6 +47,7 @@ __all__ = [
     "OneSlow",
     "PageStore",
     "PageTooLarge",
+    "RecordPut",
     "StoreAccessDenied",
     "StoreClosed",
     "StoreDamaged",

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 from weakref import WeakSet
 
-from .errors import InvalidKey, PageTooLarge, StoreClosed
+from .errors import InvalidKey, PageTooLarge, StoreClosed, UnsupportedOperation
 
 T = TypeVar("T")
 
@@ -44,6 +44,26 @@ class Capabilities:
     """A key may be put again with another page, which every later read returns."""
     read_ahead: int = 0
     """How many bytes of pages one caller may ``prefetch`` beyond the pages it has read."""
+
+
+@dataclass(frozen=True)
+class RecordPut:
+    """A record to put if other records are as expected."""
+
+    key: str
+    data: bytes
+    expected: Mapping[str, bytes | bool]
+    """By key, what must be stored: these bytes, anything (True) or nothing (False)."""
+
+    def __post_init__(self) -> None:
+        groups = {key.partition("/")[0] for key in (self.key, *self.expected)}
+        if len(groups) > 1:
+            raise InvalidKey(f"the records of one put have one group, not {sorted(groups)}")
+
+
+def holds(found: bytes | None, expected: bytes | bool) -> bool:
+    """Return whether what is stored for a key is as a put expects."""
+    return (found is not None) == expected if isinstance(expected, bool) else found == expected
 
 
 class PageStore(ABC):
@@ -97,6 +117,31 @@ class PageStore(ABC):
     @abstractmethod
     def keys(self, prefix: str = "") -> Iterator[str]:
         """Yield every stored key that starts with ``prefix``, in no order, for maintenance."""
+
+    def get_records(self, keys: Sequence[str]) -> list[bytes | None]:
+        """Return the records in the order of the keys, None for missing ones; never cached.
+
+        Records are the few small values that change, or that must not be put twice. They have their
+        own methods, so that no buffer, cache or compression comes between. One store call.
+        """
+        return self.get_many(keys)
+
+    def put_records(self, puts: Sequence[RecordPut]) -> list[bool]:
+        """Put each record whose expectations hold, in no order; return which were put. One call.
+
+        Each put is atomic, and durable when this returns, as far as the store promises after
+        ``flush``. In an object store, only the expectation for the record's own key is atomic; the
+        others are checked after the put, so that a record may be stored although the put returns
+        False. After a lost connection, a put may also return False although the record was put.
+        Raises UnsupportedOperation for stores without conditional puts.
+        """
+        raise UnsupportedOperation(
+            f"{self.url} has no conditional puts: use file://, redis://, s3://, gs:// or az://"
+        )
+
+    def delete_records(self, keys: Iterable[str]) -> None:
+        """Remove the records; one store call. A missing record is not an error."""
+        self.delete_many(keys)
 
     def peek(self, key: str) -> bytes | None:
         """Return the page if it is in memory, None if finding it needs a store call.
@@ -208,6 +253,18 @@ class WrapperStore(PageStore):
     def keys(self, prefix: str = "") -> Iterator[str]:
         self.before_call()
         return self.store.keys(prefix)
+
+    def get_records(self, keys: Sequence[str]) -> list[bytes | None]:
+        self.before_call()
+        return self.store.get_records(keys)
+
+    def put_records(self, puts: Sequence[RecordPut]) -> list[bool]:
+        self.before_call()
+        return self.store.put_records(puts)
+
+    def delete_records(self, keys: Iterable[str]) -> None:
+        self.before_call()
+        self.store.delete_records(keys)
 
     def peek(self, key: str) -> bytes | None:
         return self.store.peek(key)

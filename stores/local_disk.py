@@ -29,7 +29,16 @@ from uuid import uuid4
 import lmdb
 
 from .address import Option, StoreAddress, size
-from .base import Capabilities, PageStore, T, at_fork, check_keys, check_pages
+from .base import (
+    Capabilities,
+    PageStore,
+    RecordPut,
+    T,
+    at_fork,
+    check_keys,
+    check_pages,
+    holds,
+)
 from .errors import (
     InvalidStoreURL,
     StoreAccessDenied,
@@ -129,6 +138,21 @@ class LocalDiskStore(PageStore):
             # Space that a transaction frees is usable from the second transaction after it.
             self._run(_change_nothing, write=True)
             self._run(put, write=True)
+
+    def put_records(self, puts: Sequence[RecordPut]) -> list[bool]:
+        """Put the records in one synced write transaction."""
+        check_pages({put.key: put.data for put in puts}, self.capabilities)
+
+        def put_all(transaction: Any) -> list[bool]:
+            done = []
+            for put in puts:
+                expected = put.expected.items()
+                done.append(all(holds(transaction.get(key.encode()), e) for key, e in expected))
+                if done[-1]:
+                    transaction.put(put.key.encode(), put.data)
+            return done
+
+        return self._run(put_all, write=True)
 
     def delete_many(self, keys: Iterable[str]) -> None:
         """Remove the pages in one synced write transaction: all of them, or none after an error."""

@@ -3,21 +3,31 @@
 Each ``memory://`` is a separate store. All parts of the process that open ``memory://name`` share
 one store, which keeps its pages after ``close`` until the process ends.
 
-Thread safety: every step is one operation of a ``dict``, which is atomic, so there is no lock that
-could stay locked after a fork. A forked child has a copy of the pages.
+Thread safety: every step on pages is one operation of a ``dict``, which is atomic. Only the puts of
+records have a lock. A forked child has a copy of the pages, and another lock.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from .address import Option, StoreAddress
-from .base import Capabilities, PageStore, check_keys, check_pages
+from .base import Capabilities, PageStore, RecordPut, at_fork, check_keys, check_pages, holds
 from .errors import InvalidStoreURL
 
 OPTIONS: dict[str, Option] = {}
 
 _named: dict[str, dict[str, bytes]] = {}
+_recording = threading.Lock()
+
+
+def _after_fork_in_child() -> None:
+    global _recording
+    _recording = threading.Lock()
+
+
+at_fork(after_in_child=_after_fork_in_child)
 
 
 class MemoryStore(PageStore):
@@ -51,6 +61,18 @@ class MemoryStore(PageStore):
         self._check_open()
         check_pages(pages, self.capabilities)
         self._pages.update(pages)
+
+    def put_records(self, puts: Sequence[RecordPut]) -> list[bool]:
+        self._check_open()
+        check_pages({put.key: put.data for put in puts}, self.capabilities)
+        done = []
+        with _recording:
+            for put in puts:
+                pages = self._pages
+                done.append(all(holds(pages.get(key), e) for key, e in put.expected.items()))
+                if done[-1]:
+                    pages[put.key] = put.data
+        return done
 
     def delete_many(self, keys: Iterable[str]) -> None:
         self._check_open()

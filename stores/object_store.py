@@ -107,6 +107,32 @@ class Bucket:
     def get(self, name: str) -> bytes:
         return self._run(lambda obs, store: bytes(obs.get(store, name).bytes()), reads=True)
 
+    def get_tagged(self, name: str) -> tuple[bytes, str] | None:
+        """Return an object and its tag, which changes with each put; None for a missing object."""
+
+        def get(obs: Any, store: Any) -> tuple[bytes, str]:
+            found = obs.get(store, name)
+            return bytes(found.bytes()), found.meta["e_tag"]
+
+        try:
+            return self._run(get, reads=True)
+        except FileNotFoundError:
+            return None
+
+    def put_tagged(self, name: str, data: bytes, tag: str | None) -> bool:
+        """Put an object in place of the one with a tag, or of none; return whether it was put."""
+        mode: Any = "create" if tag is None else {"e_tag": tag}
+
+        def put(obs: Any, store: Any) -> bool:
+            conflicts = (obs.exceptions.AlreadyExistsError, obs.exceptions.PreconditionError)
+            try:
+                obs.put(store, name, data, mode=mode, use_multipart=False)
+            except (*conflicts, FileNotFoundError):
+                return False
+            return True
+
+        return self._run(put)
+
     def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         starts, lengths = [start for start, _ in ranges], [length for _, length in ranges]
         return self._run(

@@ -89,6 +89,12 @@ class Objects(Protocol):
     def get(self, name: str) -> bytes:
         """Return an object; one request."""
 
+    def get_tagged(self, name: str) -> tuple[bytes, str] | None:
+        """Return an object and its tag, which changes with each put; None for a missing object."""
+
+    def put_tagged(self, name: str, data: bytes, tag: str | None) -> bool:
+        """Put an object in place of the one with a tag, or of none; return whether it was put."""
+
     def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Return ranges, each a start and a length; one request for close ranges."""
 

@@ -15,13 +15,18 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from .base import (
     Capabilities,
     PageStore,
+    RecordPut,
+    T,
     check_keys,
     check_pages,
+    holds,
     in_batches,
     start_over_in_children,
 )
@@ -32,7 +37,10 @@ from .pack_folder import PACK_BYTES, Objects, PackFolder
 PACK_CACHE = 16 << 20
 """The default for the bytes of packs in memory."""
 
+#: How many requests for records are made together.
+_REQUESTS = 8
 _log = logging.getLogger(__name__)
+A = TypeVar("A")
 _FOLDER = re.compile(r"[^/:]{0,100}")
 
 
@@ -105,6 +113,51 @@ class PackStore(PageStore):
             folder.delete(group)
         if self._cache is not None:
             self._cache.delete_many(keys)
+
+    def get_records(self, keys: Sequence[str]) -> list[bytes | None]:
+        """Return the records, which are separate objects; one request for each."""
+        self._check_open()
+        check_keys(keys, self.capabilities)
+        found = self._each(lambda key: self._objects.get_tagged(_record(key)), list(keys))
+        return [None if record is None else record[0] for record in found]
+
+    def put_records(self, puts: Sequence[RecordPut]) -> list[bool]:
+        """Put each record as an object; a request for each, and one for each expected record."""
+        self._check_open()
+        check_pages({put.key: put.data for put in puts}, self.capabilities)
+        return self._each(self._put_record, puts)
+
+    def _put_record(self, put: RecordPut) -> bool:
+        others = {key: wish for key, wish in put.expected.items() if key != put.key}
+        name, wish = _record(put.key), put.expected.get(put.key)
+        if wish is None:
+            self._objects.put(name, put.data)
+        elif wish is False:
+            if not self._objects.put_tagged(name, put.data, None):
+                return False
+        else:
+            found = self._objects.get_tagged(name)
+            if found is None or not holds(found[0], wish):
+                return False
+            if not self._objects.put_tagged(name, put.data, found[1]):
+                return False
+        records = self.get_records([*others])
+        return all(map(holds, records, others.values()))
+
+    def delete_records(self, keys: Iterable[str]) -> None:
+        """Remove the records; one request for each thousand."""
+        self._check_open()
+        names = [_record(key) for key in keys]
+        if names:
+            self._objects.delete(names)
+
+    @staticmethod
+    def _each(call: Callable[[A], T], items: Sequence[A]) -> list[T]:
+        """Return what a call returns for each item; several wait for the object store together."""
+        if len(items) < 2:
+            return [call(item) for item in items]
+        with ThreadPoolExecutor(min(len(items), _REQUESTS)) as pool:
+            return list(pool.map(call, items))
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         """Yield every stored key that starts with ``prefix``; lists the folders that may match."""
@@ -186,6 +239,15 @@ def folder_of(key: str) -> str:
     found = _FOLDER.match(key)
     assert found is not None
     return found[0]
+
+
+def _record(key: str) -> str:
+    """Return the name of the object of a record.
+
+    >>> _record("service:cards/head/0")
+    'records/service~3acards/head/0'
+    """
+    return "records/" + re.sub(r"[^A-Za-z0-9_./-]", lambda found: f"~{ord(found[0]):02x}", key)
 
 
 def _escaped(folder: str) -> str:

@@ -28,7 +28,7 @@ from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
 from .address import Credentials, Option, StoreAddress, count, switch
-from .base import Capabilities, check_keys
+from .base import Capabilities, RecordPut, check_keys, check_pages
 from .errors import (
     InvalidStoreURL,
     StoreAccessDenied,
@@ -67,6 +67,19 @@ _REFUSED = re.compile(
 _NO_DATABASE = re.compile("DB index is out of range|SELECT is not allowed")
 _PIPELINE = re.compile(r"^Command # .* of pipeline caused error: ", re.DOTALL)  # contains pages
 
+#: Puts a value under the first key if every other key has what its argument wishes: nothing ("-"),
+#: anything ("*"), or the bytes after "=".
+_PUT_IF = """
+for i = 2, #KEYS do
+  local found, wish = redis.call('GET', KEYS[i]), ARGV[i]
+  local kind = string.sub(wish, 1, 1)
+  if kind == '-' and found then return 0 end
+  if kind == '*' and not found then return 0 end
+  if kind == '=' and found ~= string.sub(wish, 2) then return 0 end
+end
+redis.call('SET', KEYS[1], ARGV[1])
+return 1
+"""
 _policies: dict[str, str] = {}
 """The ``maxmemory-policy`` of each server that this process has used, by address; "" if unknown."""
 _log = logging.getLogger(__name__)
@@ -227,6 +240,27 @@ class RedisStore(ServerStore):
             pipeline.set(self._name(key), page, ex=self._ttl)
         pipeline.execute()
 
+    def put_records(self, puts: Sequence[RecordPut]) -> list[bool]:
+        """Put each record by a script; one pipeline for all."""
+        check_pages({put.key: put.data for put in puts}, self.capabilities)
+
+        def put_all(client: Any) -> list[bool]:
+            if self._cluster:  # whose pipelines have no scripts
+                return [client.eval(*self._script(put)) == 1 for put in puts]
+            pipeline = client.pipeline(transaction=False)
+            for put in puts:
+                pipeline.eval(*self._script(put))
+            return [done == 1 for done in pipeline.execute()]
+
+        done = self._run(put_all)
+        if self._replicas or self._wait_for_disk:
+            self.flush()
+        return done
+
+    def _script(self, put: RecordPut) -> list[Any]:
+        names = [self._name(key) for key in (put.key, *put.expected)]
+        return [_PUT_IF, len(names), *names, put.data, *map(_wish, put.expected.values())]
+
     def _delete(self, client: Any, keys: list[str]) -> None:
         client.unlink(*map(self._name, keys))
 
@@ -308,6 +342,13 @@ class RedisStore(ServerStore):
                 f"{self.url} refused the command ({text}): check the server's settings"
             )
         return StoreUnavailable(f"{self.url} does not answer ({text}): retry when it is back")
+
+
+def _wish(expected: bytes | bool) -> bytes:
+    """Return what a put expects of a key, for the script."""
+    if isinstance(expected, bool):
+        return b"*" if expected else b"-"
+    return b"=" + expected
 
 
 def _reported_policy(client: Any) -> str:

@@ -29,7 +29,7 @@ from typing import Any
 from unittest import SkipTest, TestCase
 from uuid import uuid4
 
-from stores.base import PageStore
+from stores.base import PageStore, RecordPut
 from stores.errors import InvalidKey, PageTooLarge, StoreClosed, UnsupportedOperation
 
 PATIENCE = 30
@@ -47,6 +47,10 @@ class PageStoreConformance:
     """Whether an open store can be sent to another process."""
     lists = True
     """Whether the server can list its keys; otherwise ``keys`` raises ``UnsupportedOperation``."""
+    records = True
+    """Whether the store has conditional puts."""
+    atomic = True
+    """Whether the server checks a condition and puts a record in one step."""
     sees_deletes = True
     """Whether a page that another process deletes is gone here, even if just put by this one."""
     turns = 30
@@ -210,6 +214,50 @@ class PageStoreConformance:
                 return
             with raises(UnsupportedOperation):
                 list(store.keys(self.group))
+
+    def test_records_are_put_on_conditions(self) -> None:
+        need(self.records, "this store has no conditional puts")
+        head, log = f"{self.group}/head", f"{self.group}/log/1"
+        with self.open() as store, self.open() as other:
+            first = [RecordPut(head, b"1", {head: False})]
+            assert store.put_records(first) == [True]
+            if not self.reopens:
+                other = store
+            assert other.put_records(first) == [False]
+            assert other.put_records([RecordPut(head, b"2", {head: b"0"})]) == [False]
+            assert other.get_records([head, log]) == [b"1", None]
+            event = RecordPut(log, b"event", {log: False, head: b"1"})
+            another = RecordPut(f"{self.group}/log/0", b"", {head: b"1", log: False})
+            assert other.put_records([event])[0]
+            assert other.put_records([another, event]) == [False, False]
+            assert other.put_records([RecordPut(head, b"2\0\xff", {head: True})]) == [True]
+            assert store.get_records([log, head]) == [b"event", b"2\0\xff"]
+            assert store.put_records([RecordPut(head, b"3", {head: b"2\0\xff"})]) == [True]
+            stale = RecordPut(f"{self.group}/log/2", b"late", {head: b"2\0\xff"})
+            assert store.put_records([stale]) == [False]
+            assert store.put_records([RecordPut(head, b"4", {})]) == [True]
+            store.delete_records([log, head])
+            assert other.get_records([head, log]) == [None, None]
+            with raises(InvalidKey):
+                store.put_records([RecordPut("a/1", b"", {"b/1": True})])
+
+    def test_one_of_many_puts_of_a_record_wins(self) -> None:
+        need(self.records and self.atomic, "this store has no atomic conditional puts")
+        key = f"{self.group}/count"
+        with self.open() as store:
+            store.put_records([RecordPut(key, b"0", {})])
+
+            def add(number: int) -> None:
+                done = 0
+                while done < 5:
+                    (before,) = store.get_records([key])
+                    assert before is not None
+                    after = str(int(before) + 1).encode()
+                    done += store.put_records([RecordPut(key, after, {key: before})])[0]
+
+            with ThreadPoolExecutor(4) as pool:
+                list(pool.map(add, range(4)))
+            assert store.get_records([key]) == [b"20"]
 
     def test_keys_by_prefix(self) -> None:
         odd = ("*", "?", "[a]", "a b", "{t}", "\\", "%2F", "a/b/", "0/a", "0/b", "1/a")

@@ -38,6 +38,7 @@ from typing import Any, Protocol
 from stores.base import (
     Capabilities,
     PageStore,
+    RecordPut,
     WrapperStore,
     check_keys,
     check_pages,
@@ -213,6 +214,18 @@ class FaultyStore(WrapperStore):
                 self.store.delete_many(keys)
             else:
                 self._take((key, None) for key in keys)
+
+    def get_records(self, keys: Sequence[str]) -> list[bytes | None]:
+        with self._call("get"):
+            return self.store.get_records(keys)
+
+    def put_records(self, puts: Sequence[RecordPut]) -> list[bool]:
+        with self._call("put"):
+            return self.store.put_records(puts)
+
+    def delete_records(self, keys: Iterable[str]) -> None:
+        with self._call("delete"):
+            self.store.delete_records(keys)
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         with self._call("keys"), self._lock:

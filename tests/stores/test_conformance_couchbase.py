@@ -15,6 +15,7 @@ from tests.support.patience import LONG
 @pytest.mark.proves("stores", "pages", "couchbase")
 class TestCouchbase(PageStoreConformance):
     secrets = (PASSWORD, PASSWORD_IN_URL, "c0uch")
+    records = False
     forks = 2
 
     @pytest.fixture(autouse=True)
@@ -75,6 +76,7 @@ class TestGocaves(TestCouchbase):
     """A second implementation of the protocol, and a collection."""
 
     lists = False
+    records = False
 
     @pytest.fixture(autouse=True)
     def _server(self, gocaves: Gocaves) -> None:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from hashlib import md5
 
 from stores.packs import decode_index
 
@@ -35,6 +36,23 @@ class MemoryObjects:
     def get(self, name: str) -> bytes:
         self._begin("GET", [name])
         return self._data(name)
+
+    def get_tagged(self, name: str) -> tuple[bytes, str] | None:
+        self._begin("GET", [name])
+        with self._lock:
+            data = self.objects.get(name)
+        return None if data is None else (data, md5(data).hexdigest())
+
+    def put_tagged(self, name: str, data: bytes, tag: str | None) -> bool:
+        self._begin("PUT", [name])
+        with self._lock:
+            before = self.objects.get(name)
+            if (None if before is None else md5(before).hexdigest()) != tag:
+                return False
+            self._note(name)
+            self.objects[name] = bytes(data)
+        self.after("PUT", [name])
+        return True
 
     def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         data = self.get(name)
