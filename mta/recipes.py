@@ -26,6 +26,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from mta.columns.kinds import decimals_of, dtype_of
 from mta.columns.schemas import Decimals
 
 #: Types that constructors take.
@@ -107,9 +108,9 @@ def from_plain(value: Any, classes: Mapping[str, Callable[..., Any]], depth: int
         case [("us", int(micros))]:
             return timedelta(microseconds=micros)
         case [("decimals", int(places))]:
-            return Decimals(places)
-        case [("dtype", str(text))] if (dtype := np.dtype(text)).kind in "biufmM":
-            return dtype
+            return decimals_of(places)
+        case [("dtype", str(text))]:
+            return dtype_of(text)
     raise ValueError(f"a recipe has {value!r:.80}, which is not an argument")
 
 

@@ -286,7 +286,7 @@ class OpaqueKeys:
                         raise CorruptPage(what)
                 except CorruptPage as error:
                     what = str(error.__cause__ or error)
-                    lost.append((first, ends[at]))
+                    lost.append((first, max(ends[at], first + 1)))
                     found.damaged.append(_damage(key, level, run.number, what, lost[-1]))
                     continue
                 found.pages += 1

@@ -31,17 +31,15 @@ from typing import Any
 
 import numpy as np
 
+from mta.columns.kinds import schema_of_kind
 from mta.columns.reading import read_column
 from mta.columns.schemas import (
-    Array,
-    Decimals,
     Nullable,
     NullableColumn,
     Objects,
     Record,
     Rows,
     Schema,
-    Vector,
     nullable,
 )
 from mta.errors import SnapshotMismatch
@@ -134,23 +132,15 @@ def schemas_of(columns: Columns, like: AbstractMonoid | None = None) -> list[Sch
         known = {repr(schema): schema for schema in own}
     found: list[Schema] = []
     for name, kind in columns:
-        if kind in known:
-            found.append(known[kind])
-        elif kind.startswith("Nullable("):
-            found += map(nullable, schemas_of([(name, without_nulls(kind))], like))
-        elif array := re.fullmatch(r"Array\('([^']+)'\)", kind):
-            found.append(Array(array[1]))
-        elif vector := re.fullmatch(r"Vector\('([^']+)', (\d+)\)", kind):
-            found.append(Vector(vector[1], int(vector[2])))
-        elif places := re.fullmatch(r"Decimals\((\d+)\)", kind):
-            found.append(Decimals(int(places[1])))
-        elif kind == "Objects()":
-            found.append(Objects())
-        else:
+        schema = known.get(kind) or schema_of_kind(kind)
+        if schema is None and kind == f"Nullable({(plain := without_nulls(kind))})":
+            schema = nullable(known[plain]) if plain in known else None
+        if schema is None:
             raise SnapshotMismatch(
                 f"the snapshot stores {name!r} as {kind}, which only the aggregation that wrote it "
                 "can read: restore the snapshot with that aggregation"
             )
+        found.append(schema)
     return found
 
 
@@ -399,7 +389,10 @@ def require_suitable(found: KeyedSnapshot, wanted: KeyedSnapshot, monoid: Abstra
     """Raise SnapshotMismatch if ``found`` does not suit windows that would write ``wanted``."""
     why = None
     named = isinstance(monoid, Product) and all(name for name, _ in found.columns)
-    if found.monoid[1] != wanted.monoid[1] and found.columns != columns_of(monoid) and not named:
+    suits = named or found.columns == columns_of(monoid)
+    if found.monoid[1] == wanted.monoid[1]:  # there may be columns of marks and of policies too
+        suits = dict(columns_of(monoid)).keys() <= dict(found.columns).keys()
+    if not suits:
         why = "the monoid reads other values: give a Product of stored columns"
     if (found.lateness is None) != (wanted.lateness is None):
         why = "its events are in order of " + (

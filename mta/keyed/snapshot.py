@@ -41,6 +41,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import Any, NamedTuple
 
+from mta.columns.kinds import schema_of_kind
 from mta.columns.schemas import Schema
 from mta.keyed import leaves
 from mta.keyed.key_types import KINDS
@@ -202,6 +203,8 @@ def _validated(values: list[Any]) -> UnreadSnapshot:
         {name: Start(moment, known) for name, moment, known in of_starts},
     )  # fmt: skip
     _require_possible(snapshot)
+    if kind is None and (runs or memtable is not None or snapshot.counts.keys):
+        raise corrupt("it has keys, but not their type")
     return UnreadSnapshot(snapshot, memtable)
 
 
@@ -217,10 +220,12 @@ def _entries(what: str, given: list[Any], *fits: type | Callable[[Any], bool]) -
 
 
 def _require_possible(snapshot: KeyedSnapshot) -> None:
-    """Raise CorruptSnapshot for fields with impossible values."""
+    """Raise CorruptSnapshot or ValueError for fields with impossible values."""
     names = [name for name, _, _ in snapshot.policies]
     marks = [snapshot.monoid[1], *(mark for _, _, mark in snapshot.policies)]
     columns = [name for name, _ in snapshot.columns]
+    for _, kind in snapshot.columns:
+        schema_of_kind(kind)
     lateness, expired = snapshot.lateness, snapshot.expired
     possible = {
         "name": NAME.fullmatch(snapshot.window) and len(snapshot.window) <= NAME_LENGTH,

@@ -72,7 +72,7 @@ def test_settings_are_written_out() -> None:
     checked = {each.name: each.default for each in fields(Settings)} | {"aggregator": None}
     for kind in (Window, SharedWindows, SlicedWindow, KeyedWindows):
         own = settings(kind)
-        assert own and all(own[name] == checked[name] for name in own.keys() - {"keep", "timed"})
+        assert own and all(own[name] == checked[name] for name in own.keys() - {"timed"})
         left_out = {"timed"} if kind is SharedWindows else set()  # the snapshot says it
         assert settings(kind.restore).items() == {n: own[n] for n in own.keys() - left_out}.items()
     assert settings(TriggeredWindow.restore) == settings(Window)

@@ -45,6 +45,7 @@ from mta.keyed.snapshot import UnreadSnapshot, is_keyed_snapshot
 from mta.keyed.table import STANDALONE, Table
 from mta.pages import name_of
 from stores import MemoryStore
+from tests.support.forgeries import IMPOSSIBLE
 from tests.support.sampling import parts
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -367,7 +368,7 @@ SNAPSHOTS: dict[str, Any] = {
     "expired far off": _set(10, 1 << 63), "huge number": _set(8, 1 << 63),
     "more apart than keys": _set(9, [1, 2, 0, 0, 0]), "many changes": _set(14, [[], 10**6, []]),
     "negative known": _set(14, [[], 0, [["t", None, -1]]]),
-    "odd marks": _set(14, [[["\0v", "Array('?')"]], 0, []]),
+    "odd marks": _set(14, [[["\0v", "Array('|b1')"]], 0, []]),
     "timed": _set(6, 1), "lateness": _set(7, [["2"], [0]]), "no spans": _set(7, 2),
     "less lateness": _set(7, [[2, [1]], [0]]), "less than none": _set(7, [[2, [-1, 5]], [0]]),
     "for ever": _set(7, [[2, [1, 1 << 62]], [0]]), "no retention": _set(7, [[2], [None]]),
@@ -377,7 +378,8 @@ SNAPSHOTS: dict[str, Any] = {
     "high run": _set(11, [[1, 0, 7, [0, []]]]), "memtable": _set(12, [1]),
     "pending deletion": _set(13, [[1]]), "pending deletion of text": _set(13, [[1, ["snapshot"]]]),
     "changed": _set(14, 1), "columns": _set(14, [[["v", 1]], 0, []]),
-    "changes": _set(14, [[], -1, []]), "starts": _set(14, [[], 0, [["t", None]]]),
+    **{f"column of {kind:.30}": _set(14, [[["v", kind]], 0, []]) for kind in IMPOSSIBLE},
+    "no type of keys": _set(3, None), "changes": _set(14, [[], -1, []]), "starts": _set(14, [[], 0, [["t", None]]]),
     "start": _set(14, [[], 0, [["t", "x", 1]]]),
     "too short": lambda body: body.pop(), "too long": lambda body: body.append(None),
 }  # fmt: skip

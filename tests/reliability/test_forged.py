@@ -5,15 +5,21 @@ A snapshot or a page with one thing changed gives a named error or a window that
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 from collections.abc import Callable
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from functools import partial
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from mta import (
     AmortizedMTA,
+    CalendarWindow,
     Collect,
     CountWindow,
     EveryCount,
@@ -23,27 +29,38 @@ from mta import (
     LogMTA,
     Max,
     Product,
+    PublishedWindows,
     SharedWindows,
     Sum,
     TimeWindow,
     TriggeredWindow,
     Window,
+    open_published,
 )
 from mta import pages as window_pages
 from mta.audit import audit
+from mta.audit.keyed import OpaqueKeys
+from mta.audit.published import needed_by_published
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.keyed import leaves as keyed_pages
+from mta.keyed.key_types import text_of
+from mta.monoids.nulls import SkipNulls
 from mta.pages import name_of
+from mta.published import reader as published_reader
+from mta.published.pages import NotCached
+from mta.publishing.records import decode_written, encode_written
 from mta.windows.opaque import restore_opaque
 from stores import MemoryStore
 from tests.support import forgeries
 from tests.support.naive import pages_of
+from tests.support.published import Server
 from tests.support.sampling import some
 
 #: How many forgeries of each kind a run looks at, and make soak ten times as many; all with 0.
 SOME = int(os.environ.get("MTA_FORGERIES", 6))
 SMALL: dict[str, Any] = {"arity": 2, "leaf_arity": 2}
+COUNT = CountWindow(9)
 TIMES = [1, 2, 3, 5, 8, 13, 14, 15, 16, 21, 34, 35, 36, 37]
 VALUES = [float(number % 5) for number in range(len(TIMES))]
 #: A snapshot, its store, and what is done with one like it.
@@ -115,31 +132,64 @@ def triggered(trigger: Any) -> Made:
     return snapshot, store, use
 
 
-def keyed(monoid: Any, policy: Any, other: Any, kind: str, **settings: Any) -> Made:
-    store, settings = MemoryStore(), {**SMALL, "page_bytes": 100, "promote_at": 6, **settings}
-    names: list[Any] = {"text": ["a", "b", "c"], "int": [7, 8, 9]}[kind]
-    windows = KeyedWindows(monoid, policy, store, "k", **settings)
+#: Three keys of each kind of bytes.
+KEYS: dict[str, list[Any]] = {
+    "text": ["a", "b", "c"],
+    "int": [7, 8, 9],
+    "date": [date(2026, 3, day) for day in (1, 2, 3)],
+    "datetime with zone": [datetime(2026, 3, day, tzinfo=UTC) for day in (1, 2, 3)],
+    "time": [time(hour) for hour in (1, 2, 3)],
+    "decimal": [Decimal("1.5"), Decimal(-2), Decimal(3)],
+    "uuid": [UUID(int=number) for number in (1, 2, 3)],
+    "tuple": [("a", 1, date(2026, 3, 1)), ("b", 2, date(2026, 3, 2)), ("c", 3, date(2026, 3, 3))],
+}
+
+
+def fed_keys(windows: KeyedWindows, names: list[Any], column: str | None) -> bytes:
     for at in range(3 * len(TIMES)):
         of_key = names[0] if at % 4 else names[at % 3]
         value: Any = [float(at)]
-        windows.extend([of_key], {"v": value} if isinstance(monoid, Product) else value, [at + 1])
+        windows.extend([of_key], value if column is None else {column: value}, [at + 1])
         if at % 9 == 0:
-            snapshot = windows.checkpoint()
+            windows.checkpoint()
+    return windows.checkpoint()
+
+
+def keyed(
+    monoid: Any,
+    policy: Any,
+    other: Any,
+    kind: str,
+    allowed_lateness: int | None = None,
+    **settings: Any,
+) -> Made:
+    store, settings = MemoryStore(), {**SMALL, "page_bytes": 100, "promote_at": 6, **settings}
+    settings["allowed_lateness"] = allowed_lateness
+    names = KEYS[kind]
+    column = "v" if isinstance(monoid, Product) else None
+    windows = KeyedWindows(monoid, policy, store, "k", **settings)
+    fed_keys(windows, names, column)
     if isinstance(policy, TimeWindow):
         windows = KeyedWindows.restore(windows.checkpoint(), monoid, other, store, **settings)
         windows = KeyedWindows.restore(windows.checkpoint(), monoid, policy, store, **settings)
     snapshot = windows.checkpoint()
 
     def use(snapshot: bytes, store: MemoryStore) -> None:
+        opaque = OpaqueKeys(snapshot, store)
+        opaque.first(2, text_of)
+        opaque.find(names[0])
+        opaque.audit_tables()
+        set(opaque.live_keys())
         for wanted in (policy, other):
             store = copied(store)
             found = KeyedWindows.restore(snapshot, monoid, wanted, store, **settings)
             found.coverage()
             found.query(names)
+            list(found.keys())
             one: Any = [1.0, 2.0]
-            found.extend([names[0], names[1]], {"v": one} if isinstance(monoid, Product) else one,
-                         [50, 51])  # fmt: skip
-            if settings.get("lateness") is not None:
+            found.extend(names[:2], one if column is None else {column: one}, [50, 51])
+            if allowed_lateness is not None:
+                found.extend(names[:1], one[:1] if column is None else {column: one[:1]}, [49])
                 found.retract(names[0], 50)
             found.checkpoint()
             found.expire(before=52) if isinstance(wanted, TimeWindow) else None
@@ -149,6 +199,48 @@ def keyed(monoid: Any, policy: Any, other: Any, kind: str, **settings: Any) -> M
             found.check()
 
     return snapshot, store, use
+
+
+def without_waiting(found: PublishedWindows, key: Any) -> None:
+    """Query a key as an event loop does, one level of pages after the other."""
+    ask = partial(found.query_cached, key)
+    for _ in range(9):
+        try:
+            ask()
+            return
+        except NotCached as missing:
+            asyncio.run(found.fetch(missing.pages))
+            ask = partial(found.resume, missing)
+
+
+def published(windows: Callable[[MemoryStore], Any], *asked: Any) -> Made:
+    """The head of what is published; each page, and each snapshot under it, is in the store."""
+    store = MemoryStore()
+    made = windows(store)
+    made.publish("p")
+    if isinstance(made, KeyedWindows):
+        fed_keys(made, KEYS["tuple"], "v")
+    else:
+        fed(made, store)
+    (head,) = store.get_many(["publish:p/head"])
+    assert head is not None
+
+    def use(head: bytes, store: MemoryStore) -> None:
+        store.put_many({"publish:p/head": head})
+        needed_by_published(store, [*store.keys()])
+        read_by = Server()
+        read_by.put_many(pages_of(store))
+        for each in (store, read_by):
+            found = open_published(each, "p")
+            found.query(*asked)
+            found.query(*asked, at=60, partial=True)
+            found.events(*[keys[0] for keys in asked])
+            if asked:
+                found.query(asked[0][0])
+                without_waiting(found, asked[0][0])
+            found.status()
+
+    return head, store, use
 
 
 MADE: dict[str, Callable[[], Made]] = {
@@ -167,6 +259,31 @@ MADE: dict[str, Callable[[], Made]] = {
     "keyed late": lambda: keyed(
         Product({"n": ("v", Sum()), "l": ("v", Collect())}), TimeWindow(20), TimeWindow(30),
         "int", allowed_lateness=4,
+    ),
+    **{
+        f"keyed by {kind}": lambda kind=kind: keyed(
+            Product({"n": ("v", Sum("int64"))}), TimeWindow(20), CalendarWindow("1 day"), kind
+        )
+        for kind in KEYS
+    },
+    "keyed with nulls": lambda: keyed(
+        Product({"n": ("v", SkipNulls(Sum("int64")))}), TimeWindow(20), CalendarWindow("1 day"),
+        "text", promote_at=1000,
+    ),
+    "published keys": lambda: published(
+        lambda store: KeyedWindows(
+            Product({"n": ("v", Sum()), "q": ("v", Max())}), {"t": TimeWindow(20), "c": COUNT},
+            store, "k", page_bytes=100, promote_at=6, **SMALL,
+        ),
+        KEYS["tuple"],
+    ),
+    "published window": lambda: published(
+        lambda store: Window(Max(), CalendarWindow("1 day"), store, "w", **SMALL)
+    ),
+    "published windows": lambda: published(
+        lambda store: SharedWindows(
+            Max(), {"t": TimeWindow(20), "c": COUNT}, store, "s", allowed_lateness=5, **SMALL
+        )
     ),
     "keyed counts": lambda: keyed(
         Product({"n": ("v", Sum())}), {"c": CountWindow(9), "b": CountWindow(2) | TimeWindow(5)},
@@ -217,7 +334,7 @@ def test_forged_pages_are_named_or_work(
     def as_before(page: Any) -> bytes:
         return names.get(bytes(page)) or name_of(page)
 
-    for module in (keyed_pages, window_pages):
+    for module in (keyed_pages, window_pages, published_reader):
         monkeypatch.setattr(module, "name_of", as_before)
     errors = {}
     for key, page in cases:
@@ -229,6 +346,13 @@ def test_forged_pages_are_named_or_work(
         if error is not None:
             errors.setdefault(decide(error), page)
     assert not errors, "\n".join(errors)
+
+
+def test_forged_records_of_tasks_are_named_or_records() -> None:
+    """Any one thing changed in what a task writes for whoever publishes its batch."""
+    record = encode_written(3, bytes(range(16)))
+    for data in forgeries.snapshots(record):
+        assert forgeries.bare_error(lambda data=data: decode_written(data, 3)) is None, data
 
 
 def decide(error: BaseException) -> str:

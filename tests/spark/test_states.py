@@ -8,6 +8,7 @@ import xxhash
 
 from spark_integration.errors import CorruptState, StateMismatch
 from spark_integration.step.states import State
+from tests.support import forgeries
 
 FIXED = [("by", "device string")]
 STATE = State(64, FIXED, b"snapshot" * 20)
@@ -64,6 +65,15 @@ def test_every_truncation_and_every_flipped_bit_is_named() -> None:
 def test_foreign_content_under_a_good_digest_is_named(content: object) -> None:
     with pytest.raises(CorruptState):
         State.decode(signed(msgpack.packb(content)))
+
+
+def test_forged_states_are_named_or_states() -> None:
+    """Any one thing changed under a good digest; the snapshot inside is not decoded here."""
+    for body in forgeries.forged(msgpack.unpackb(STATE.encode()[8:])):
+        data = forgeries.packed(body)
+        if data is not None:
+            error = forgeries.bare_error(lambda data=data: State.decode(signed(data)))
+            assert error is None, data
 
 
 def test_bytes_that_are_no_msgpack_are_named() -> None:

@@ -26,6 +26,28 @@ VALUES: list[Any] = [
     "\0", "key", b"", b"x", bytes(16), b"x" * 16, [], [[]], [0], [0, 0], [None], {}, {1: 2},
     {"a": []}, [b""], ["", b""],
 ]  # fmt: skip
+#: Kinds of columns that no column has; some of them numpy would evaluate.
+IMPOSSIBLE = [
+    "Array('(,8')", "Array('<,8')", "Array('(f)')", "Array('{f8')", "Array('O')", "Array('<U7')",
+    "Array('f8,(99999999,)i8')", "Array('<f0')", "Array('<f99')", "Array('<M8[xy]')",
+    "Nullable(Array('(,8'))", "Vector('<f8', 0)", "Vector('<f8', 999999999999999999)",
+    "Vector('(,8', 3)", "Decimals(999999999)",
+]  # fmt: skip
+#: What may stand in place of any text: kinds of columns and keys, frames, names of classes.
+TEXTS = [
+    *IMPOSSIBLE, "Array('<f8')", "Array('<i8')", "Array('|b1')", "Array('<M8[us]')",
+    "Array('<M8[7us]')", "Array('<f16')", "Nullable(Array('<f8'))", "Nullable(Objects())",
+    "Nullable(Nullable(Array('|b1')))", "Nullable(" * 900, "Objects()", "Presence()",
+    "Vector('<f8', 3)", "Decimals(2)", f"Decimals({'9' * 5000})", "Times('ms')", "Times('(')",
+    "<f8", "<i8", "(,8", "<f8*3", "bits", "msgpack", "name",
+    "int", "text", "tuple", "date", "datetime", "time", "decimal", "uuid", "float",
+    "CountWindow(0)", "CountWindow(7)", "CountWindow(999999999999999999)",
+    "TimeWindow(999999999999999999 us)", "CalendarWindow(1 day, Nowhere/Else)",
+    "CalendarWindow(1 day, ../../etc/passwd)", "CalendarWindow(to date month, /etc/passwd)",
+    "CalendarWindow(99999 month, UTC)", "(" * 900, "(CountWindow(7) | CountWindow(0))",
+    "\0v\0", "\0v\0Array('(,8')", "\0\0\0", "Max", "Product", "Window", "keys", "window",
+    "windows", "fiba", "a/b", "../x", "é" * 50, "n" * 61,
+]  # fmt: skip
 _DIGEST = 16
 
 
@@ -43,15 +65,22 @@ def forged(value: Any) -> Iterator[Any]:
         yield value[::-1]
     elif isinstance(value, bytes):
         yield from _bytes(value)
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            rest = {name: other for name, other in value.items() if name != key}
+            yield rest
+            yield from ({**rest, other: part} for other in ("", "x", 7, *TEXTS) if other != key)
+            yield from ({**value, key: other} for other in forged(part))
     elif isinstance(value, str):
         yield from (value + "x", value[1:], value * 40)
+        yield from (text for text in TEXTS if text != value)
     elif type(value) is int:
         yield from (value + 1, value - 1, -value, 2 * value)
 
 
 def _bytes(value: bytes) -> Iterator[bytes]:
     yield from (value[:-1], value + b"\0", value[:-8], value + bytes(8), value[::-1], value * 2)
-    if len(value) > _DIGEST and xxhash.xxh3_128_digest(value[:-_DIGEST]) == value[-_DIGEST:]:
+    if is_sealed(value):
         yield from snapshots(value)
         return
     if is_leaf(value):
@@ -72,6 +101,11 @@ def _bytes(value: bytes) -> Iterator[bytes]:
                 yield with_fits
 
 
+def is_sealed(value: bytes) -> bool:
+    """Whether bytes end with the digest of the rest, as those of a snapshot and a record do."""
+    return len(value) > _DIGEST and xxhash.xxh3_128_digest(value[:-_DIGEST]) == value[-_DIGEST:]
+
+
 def packed(value: Any) -> bytes | None:
     """A value as msgpack; None where it cannot be."""
     try:
@@ -83,14 +117,17 @@ def packed(value: Any) -> bytes | None:
 
 def snapshots(snapshot: bytes) -> Iterator[bytes]:
     """A snapshot of any kind with one thing changed each, and a digest that fits."""
-    for body in forged(msgpack.unpackb(snapshot[:-_DIGEST])):
+    for body in forged(msgpack.unpackb(snapshot[:-_DIGEST], strict_map_key=False)):
         data = packed(body)
         if data:
             yield data + xxhash.xxh3_128_digest(data)
 
 
 def pages(page: bytes) -> Iterator[bytes]:
-    """A page with one thing changed each."""
+    """A page, or a record in its place, with one thing changed each."""
+    if is_sealed(page):
+        yield from snapshots(page)
+        return
     if not is_leaf(page):
         for body in forged(msgpack.unpackb(page)):
             data = packed(body)
