@@ -1,8 +1,9 @@
 """Pages in a folder on a local disk, in LMDB: ``file:///folder?map_size=1TiB``.
 
 Many processes of one machine can read and write at the same time. A write is one LMDB transaction
-that is synced before it returns. ``docs/operations.md`` describes what survives, the limits, and
-the rights that users need.
+that is synced before it returns. The first put creates the folder; all other calls create nothing,
+and find no pages where there is no store. ``docs/operations.md`` describes what survives, the
+limits, and the rights that users need.
 
 Other programs may write to a shared folder too, and create a link under a name that this program
 is about to write; with its rights, it would then write to the target of the link. So files beside
@@ -18,9 +19,11 @@ import errno
 import logging
 import os
 import socket
+import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice, takewhile
 from typing import Any
@@ -47,6 +50,7 @@ from .errors import (
     StoreUnavailable,
     WindowStoreError,
 )
+from .lmdb_file import missing_pages
 
 OPTIONS: dict[str, Option] = {"map_size": size}
 
@@ -164,7 +168,7 @@ class LocalDiskStore(PageStore):
             for name in names:
                 transaction.delete(name)
 
-        self._run(delete, write=True) if names else self._check_open()
+        self._run(delete, write=True, create=False) if names else self._check_open()
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         """Yield every stored key that starts with ``prefix``, sorted.
@@ -180,15 +184,36 @@ class LocalDiskStore(PageStore):
             names = self._run(partial(_names, start=after, prefix=start))
 
     def ping(self, *, write: bool = False) -> None:
-        """Ping as the base class does; for a missing folder, check that it can be created."""
+        """Ping as the base class does. A missing store is an error, or can be created (``write``).
+
+        Raises InvalidStoreURL where there is no store, or none can be.
+        """
         self._check_open()
-        above, missing = _way_to(self.folder)
-        if not missing:
-            super().ping(write=write)
-        elif not os.path.isdir(above):
-            raise _named(self.url, NotADirectoryError(errno.ENOTDIR, "Not a directory", above))
-        elif not os.access(above, os.W_OK | os.X_OK):
-            raise _named(self.url, PermissionError(errno.EACCES, "Permission denied", above))
+        try:
+            if self._exists():
+                super().ping(write=write)
+            elif write:
+                _try_to_create(self.folder)
+            else:
+                raise InvalidStoreURL(f"there is no store here: {self.url}; correct the path")
+        except WindowStoreError:
+            raise
+        except OSError as error:
+            raise _named(self.url, error) from error
+
+    def explain_missing(self) -> str:
+        """Return whether there is no store at all; no store call."""
+        with suppress(OSError):
+            if not self._exists():
+                return "there is no store at this path: correct it"
+        return ""
+
+    def _exists(self) -> bool:
+        """Return whether there is a store. Raises OSError."""
+        try:
+            return os.stat(os.path.join(self.folder, _DATA)).st_size > 0
+        except FileNotFoundError:
+            return False
 
     def close(self) -> None:
         self._closed = True
@@ -196,12 +221,23 @@ class LocalDiskStore(PageStore):
             self._environment = None
             self._release()
 
-    def _run(self, operation: Callable[[Any], T], write: bool = False, buffers: bool = False) -> T:
-        """Run the operation in a transaction; LMDB's errors become this project's errors."""
+    def _run(
+        self,
+        operation: Callable[[Any], T],
+        write: bool = False,
+        buffers: bool = False,
+        create: bool | None = None,
+    ) -> T:
+        """Run the operation in a transaction; LMDB's errors become this project's errors.
+
+        Without ``create``, by default for reads, an operation on a missing store finds no pages.
+        """
         while True:
             environment = self._environment
             if environment is None or environment.closed:
-                environment = self._open()
+                environment = self._open(write if create is None else create)
+                if environment is None:
+                    return operation(_NO_PAGES)
             lock = environment.writing if write else environment.reading
             try:
                 with lock, environment.database.begin(write=write, buffers=buffers) as transaction:
@@ -218,13 +254,17 @@ class LocalDiskStore(PageStore):
                 self._check_open()
                 raise _named(self.url, error) from error
 
-    def _open(self) -> Environment:
+    def _open(self, create: bool) -> Environment | None:
         with _opening:
             self._check_open()
             if self._environment is not None and not self._environment.closed:
                 return self._environment
             try:
+                if not create and not self._exists():
+                    return None
                 environment = _acquire(self.folder, self._map_size, self._sync)
+            except WindowStoreError:
+                raise
             except (lmdb.Error, OSError) as error:
                 raise _named(self.url, error) from error
             self._release()
@@ -247,6 +287,25 @@ def from_address(address: StoreAddress) -> LocalDiskStore:
     if options.get("map_size", MAP_SIZE) < 1 << 20:
         raise InvalidStoreURL(f"{address.public}: map_size must be at least 1MiB")
     return LocalDiskStore(address.path, **options)
+
+
+class _NoPages:
+    """A transaction and its cursor in a folder without a store."""
+
+    def get(self, name: bytes) -> None:
+        return None
+
+    def delete(self, name: bytes) -> bool:
+        return False
+
+    def cursor(self) -> _NoPages:
+        return self
+
+    def set_range(self, start: bytes) -> bool:
+        return False
+
+
+_NO_PAGES = _NoPages()
 
 
 def _names(transaction: Any, start: bytes, prefix: bytes) -> list[bytes]:
@@ -281,6 +340,15 @@ def _make_folder(folder: str) -> list[str]:
     return [os.path.dirname(made) for made in missing]
 
 
+def _try_to_create(folder: str) -> None:
+    """Raise OSError if the folder, or files in it, cannot be created; leave nothing behind."""
+    above, _ = _way_to(folder)
+    if not os.path.isdir(above):
+        raise NotADirectoryError(errno.ENOTDIR, "Not a directory", above)
+    # Rights alone do not tell: root has all of them, and the kernel still refuses some folders.
+    os.rmdir(tempfile.mkdtemp(prefix=".mta-", dir=above))
+
+
 def _sync_folder(folder: str) -> None:
     if not hasattr(os, "O_DIRECTORY"):
         return  # Windows cannot open folders, and syncs their entries itself
@@ -313,7 +381,7 @@ def _named(url: str, error: Exception) -> WindowStoreError:
             f"{url} is damaged ({error}): restore a copy, or start with an empty folder"
         )
     if isinstance(error, lmdb.MemoryError):
-        return StoreUnavailable(
+        return StoreFull(  # waiting does not help
             f"{url}: no address space for the map ({error}): raise the limit (ulimit -v), or open "
             "the folder with a smaller map_size"
         )
@@ -360,7 +428,9 @@ def _acquire(folder: str, map_size: int, sync: bool) -> Environment:
         data = os.path.join(folder, _DATA)
         environment = _environments.get(_identity(data)) if os.path.exists(data) else None
         if environment is None:
-            environment = Environment(_open_lmdb(folder, map_size, sync), _identity(data))
+            database = _open_lmdb(folder, map_size, sync)
+            _require_whole(folder, database)
+            environment = Environment(database, _identity(data))
             _environments[environment.key] = environment
         environment.users += 1
     return environment
@@ -386,6 +456,18 @@ def _release(environment: Environment) -> None:
 def _identity(path: str) -> tuple[int, int]:
     status = os.stat(path)
     return status.st_dev, status.st_ino
+
+
+def _require_whole(folder: str, database: Any) -> None:
+    """Close the environment and raise StoreDamaged if its file was truncated."""
+    missing = missing_pages(os.path.join(folder, _DATA), database)
+    if missing:
+        database.close()
+        raise StoreDamaged(
+            f"file://{folder} is damaged: the end of data.mdb is missing ({missing} pages or more "
+            "of LMDB), because it was truncated or copied incompletely: restore a copy, or start "
+            "with an empty folder"
+        )
 
 
 def _open_lmdb(folder: str, map_size: int, sync: bool) -> Any:

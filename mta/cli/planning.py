@@ -62,7 +62,7 @@ def show_plan(store: str, buckets: int | None, measure: bool, **asked: Any) -> N
 
 def _measured(store: str) -> Costs:
     if "://" in store and not store.startswith("spark:"):
-        ping_store(store)
+        ping_store(store, write=True)
         say(f"measures  in {without_credentials(store)}")
         return measure(store)
     if not store.startswith(_LOCAL):

@@ -391,6 +391,7 @@ class PageStoreConformance:
         with self.open() as store:
             page = {f"{self.group}/1": b"page"}
             store.put_many(page)
+            store.flush()  # the first put creates a store
             store.ping()
             store.ping(write=True)
             assert store.get_many([*page, "ping/ping"]) == [b"page", None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -27,9 +28,11 @@ from stores import (
     StoreFull,
     StoreUnavailable,
     open_store,
+    ping_store,
 )
 from stores.local_disk import LocalDiskStore
 from tests.support.patience import in_time
+from tests.support.sampling import some
 from tests.support.streams import JOINED, Stream
 
 PAGE = bytes(range(256)) * 128  # 32 KiB
@@ -180,10 +183,11 @@ def test_a_folder_without_rights(open_folder: Path) -> None:
             os.setgid(NOBODY)
             os.setuid(NOBODY)
         store = open_store(f"file://{open_folder}")
+        assert store.get_many(["g/1"]) == [None]
         with pytest.raises(StoreAccessDenied, match="rights"):
-            store.get_many(["g/1"])
+            store.ping(write=True)
         store.put_many({"g/1": PAGE})
-        with pytest.raises(StoreAccessDenied):
+        with pytest.raises(StoreAccessDenied, match="rights"):
             store.flush()
         assert store.get_many(["g/1"]) == [PAGE]
 
@@ -296,8 +300,85 @@ def test_a_path_that_is_no_folder(tmp_path: Path) -> None:
     for path in ("file", "file/below"):
         with pytest.raises(InvalidStoreURL, match="not a folder"):
             LocalDiskStore(tmp_path / path).put_many(pages(1))
-    with pytest.raises(InvalidStoreURL):
-        open_store("file:///proc/no/such").get_many(["g/1"])
+        with pytest.raises(InvalidStoreURL, match=r"not a folder|no store here"):
+            LocalDiskStore(tmp_path / path).ping()
+    for path in ("/proc/no/such", "/proc/nope"):  # root has every right there, and yet no folder
+        with pytest.raises(InvalidStoreURL):
+            LocalDiskStore(path).put_many(pages(1))
+        with pytest.raises(InvalidStoreURL):
+            ping_store(f"file://{path}", write=True)
+
+
+def test_calls_that_read_create_nothing(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
+    for folder in (tmp_path / "other", tmp_path / "missing" / "below"):
+        with LocalDiskStore(folder) as store:
+            assert store.get_many(["g/1", "g/2"]) == [None, None]
+            assert store.view_many(["g/1"], list) == [None]
+            assert list(store.keys()) == []
+            store.delete_many(["g/1"])
+            store.flush()
+            store.ping(write=True)
+            assert "no store" in store.explain_missing()
+            with pytest.raises(InvalidStoreURL, match="no store here"):
+                store.ping()
+            assert [*tmp_path.rglob("*")] == [tmp_path / "other", tmp_path / "other" / "notes.txt"]
+    with LocalDiskStore(tmp_path / "missing" / "below") as store:
+        assert store.get_many(["g/1"]) == [None]
+        store.put_many(pages(1))  # a store that found nothing finds what is written since
+        assert store.get_many(["g/000000"]) == [PAGE]
+        assert store.explain_missing() == ""
+        store.ping()
+
+
+@pytest.mark.parametrize("seed", some(range(20), by_default=2))
+def test_a_truncated_file_is_named(tmp_path: Path, seed: int) -> None:
+    """A read beyond its end would kill the process. A file that is short, but whole, is read."""
+    rng, whole = random.Random(seed), tmp_path / "whole"
+    held: dict[str, bytes] = {}
+    for _ in range(40):
+        with LocalDiskStore(whole, sync=False) as store:
+            changed = {f"g/{rng.randrange(900)}": rng.randbytes(rng.choice([9, 500, 9000]))
+                       for _ in range(rng.choice([1, 10, 200]))}  # fmt: skip
+            gone = rng.sample(sorted(held), rng.randrange(len(held) + 1))
+            store.put_many(changed)
+            store.delete_many(gone)
+            held = {key: page for key, page in (held | changed).items() if key not in gone}
+            assert store.get_many(list(held)) == list(held.values())
+    size = (whole / "data.mdb").stat().st_size
+    for number, cut in enumerate([1, 4096, *(rng.randrange(1, size) for _ in range(6))]):
+        part = tmp_path / f"{number}"
+        shutil.copytree(whole, part)
+        os.truncate(part / "data.mdb", size - cut)
+
+        def work(part: Path = part) -> None:
+            with LocalDiskStore(part) as store:
+                try:
+                    found = store.get_many(list(held))
+                except StoreDamaged as error:
+                    assert re.search("truncated.*restore a copy", str(error))
+                    with pytest.raises(StoreDamaged):
+                        store.put_many(pages(1))
+                else:
+                    assert found == list(held.values())  # only free pages are missing
+
+        in_child(work)
+
+
+def test_an_address_space_that_is_too_small_is_not_retried(tmp_path: Path) -> None:
+    """A limit stays as it is, so that a call must not try for 30 seconds."""
+
+    def work() -> None:
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (300 << 20), used + (300 << 20)))
+        store = open_store(f"file://{tmp_path}/pages")
+        with in_time(), pytest.raises(StoreFull, match="ulimit -v"):
+            store.put_many(pages(1))
+            store.flush()
+        os._exit(0)
+
+    in_child(work)
 
 
 def test_files_that_are_not_ours(tmp_path: Path) -> None:
