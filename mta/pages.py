@@ -326,6 +326,14 @@ def unseal(
         raise corrupt(str(error)) from error
 
 
+_ANY_SNAPSHOT = re.compile(rb"(?:[\x90-\x9f]|\xdc..)[\xa0-\xbf]mta-[a-z]", re.DOTALL)
+
+
+def is_snapshot(data: bytes) -> bool:
+    """Return whether bytes start like a snapshot of any kind, damaged or not."""
+    return _ANY_SNAPSHOT.match(data) is not None
+
+
 _TYPES = [str, str, list, list, int, int, bool, int, int, int, int, list, int, int, list]
 _MAY_BE_NIL = (9, 10)  # front_time, last_time
 

@@ -46,6 +46,7 @@ from mta.kernels import native
 from mta.keyed.coverage import latest
 from mta.keyed.key_types import text_of
 from mta.keyed.snapshot import is_keyed_snapshot
+from mta.pages import is_snapshot
 from mta.publishing.publisher import read_head
 from mta.publishing.publisher import unpublish as delete_published
 from mta.windows.display import human_bytes
@@ -57,6 +58,7 @@ COLUMNS = (
     "key", "events", "oldest", "newest", "front", "back", "levels", "pages", "snapshot", "late",
 )  # fmt: skip
 _EXAMPLES = 5
+_HEAD_BYTES = 64
 _BATCH = 256
 
 
@@ -68,7 +70,7 @@ def inspect(path: Path, store: str | None, limit: int, key: str | None) -> None:
             raise InvalidCommand(f"--key: {path} is a snapshot of one window, which has no keys")
         summary = walk.describe_snapshot(data)
         listing.add(summary.window, summary)
-        show(listing, store, None if store is None else store_totals(store))
+        show(listing, store, None if store is None else store_totals(_required(store)))
         return
     address = _required(store)
     with open_store(address) as pages:
@@ -83,7 +85,7 @@ def inspect(path: Path, store: str | None, limit: int, key: str | None) -> None:
 
 def check(path: Path, store: str | None, repair: bool) -> int:
     """Print the damage and a summary; return the exit code. Reads every page once or twice."""
-    address, data = _required(store), _read(path)
+    data, address = _read(path), _required(store)
     if repair and is_keyed_snapshot(data):
         raise InvalidCommand(
             "--repair: events of many keys are in no other page, so none can be rebuilt: restore "
@@ -224,7 +226,16 @@ def _read(path: Path) -> bytes:
             "checkpoint of Spark, are read by the command 'mta' with Spark"
         )
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+            if not is_snapshot(head):
+                raise InvalidCommand(
+                    f"{path} is not a snapshot: give a file with the bytes that checkpoint() "
+                    "returned, or the output folder of a run"
+                )
+            return head + file.read()
+    except FileNotFoundError:
+        raise InvalidCommand(f"there is no file or folder {path}: correct the path") from None
     except OSError as error:
         raise InvalidCommand(f"{path}: {error.strerror}") from error
 

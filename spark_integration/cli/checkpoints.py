@@ -284,6 +284,8 @@ def locate(folder: Path, store: str | None) -> tuple[Path, str]:
     """Return the checkpoint and the store's address of a folder; ping the store."""
     job = read_job(folder)
     checkpoint = folder if job is None else folder / "checkpoint"
+    if not folder.is_dir():
+        raise InvalidRequest(f"there is no folder {folder}: correct the path")
     if not (checkpoint / "state").is_dir():
         raise InvalidRequest(f"{folder} is neither an output folder of 'mta run' nor a checkpoint")
     if not has_commits(checkpoint):

@@ -133,7 +133,7 @@ def _of_a_run(name: str, of_runs_alone: str) -> Command:
 
     def command(path: Path | list[Path], store: str | None, **options: Any) -> int | None:
         paths = path if isinstance(path, list) else [path]
-        if len(paths) != 1 or paths[0].is_file() or options.get("windows"):
+        if len(paths) != 1 or not paths[0].is_dir() or options.get("windows"):
             options.pop(of_runs_alone, None)
             of_snapshots: Command = getattr(snapshots, name)
             return of_snapshots(path, store, **options)

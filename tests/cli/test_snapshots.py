@@ -1,6 +1,10 @@
 """``mta inspect``, ``check`` and ``gc`` on snapshots that a program saved by itself."""
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -143,5 +147,39 @@ def test_what_cannot_be_says_what_to_do(saved, tmp_path, capsys):
     for command in (("inspect", broken), ("check", broken, "--store", address)):
         assert mta(*command) == Exit.DAMAGED
         assert "the snapshot cannot be read" in capsys.readouterr().err
-    assert mta("gc", several, tmp_path / "none", "--store", address) == 2
-    assert "none: No such file" in capsys.readouterr().err
+    table = tmp_path / "some.csv"
+    table.write_text("device,ts,watts\n" * 9)
+    (tmp_path / "empty").write_bytes(b"")
+    for path, why in ((table, "is not a snapshot"), (tmp_path / "empty", "is not a snapshot"),
+                      (tmp_path / "none", "there is no file or folder")):  # fmt: skip
+        for command in (("inspect", path), ("check", path, "--store", address),
+                        ("gc", several, path, "--store", address)):  # fmt: skip
+            assert mta(*command) == Exit.USAGE
+            assert f"{path}" in (error := capsys.readouterr().err)
+            assert why in error
+
+
+def test_commands_that_read_create_no_store(saved, tmp_path, capsys):
+    _, several, _ = saved
+    (tmp_path / "docs").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    for folder in (tmp_path / "docs", tmp_path / "missing"):
+        for command in ("check", "inspect", "gc", "unpublish", "serve"):
+            what = "name" if command in ("unpublish", "serve") else several
+            assert mta(command, what, "--store", f"file://{folder}") == Exit.USAGE
+            assert "no store here" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_truncated_store_is_named(saved, capsys):
+    """Not killed by the signal for a read beyond the end of a file."""
+    address, several, _ = saved
+    data = Path(address.removeprefix("file://").partition("?")[0], "data.mdb")
+    os.truncate(data, data.stat().st_size - 3 * 4096)
+    for command in ("check", "gc", "inspect"):
+        done = subprocess.run(
+            [sys.executable, "-m", "mta", command, several, "--store", address],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == Exit.DAMAGED
+        assert "truncated" in done.stderr

@@ -379,7 +379,8 @@ SNAPSHOTS: dict[str, Any] = {
     "pending deletion": _set(13, [[1]]), "pending deletion of text": _set(13, [[1, ["snapshot"]]]),
     "changed": _set(14, 1), "columns": _set(14, [[["v", 1]], 0, []]),
     **{f"column of {kind:.30}": _set(14, [[["v", kind]], 0, []]) for kind in IMPOSSIBLE},
-    "no type of keys": _set(3, None), "changes": _set(14, [[], -1, []]), "starts": _set(14, [[], 0, [["t", None]]]),
+    "no type of keys": _set(3, None),
+    "changes": _set(14, [[], -1, []]), "starts": _set(14, [[], 0, [["t", None]]]),
     "start": _set(14, [[], 0, [["t", "x", 1]]]),
     "too short": lambda body: body.pop(), "too long": lambda body: body.append(None),
 }  # fmt: skip
