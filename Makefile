@@ -50,12 +50,14 @@ help:
 
 ## run windows over a generated stream of 4 million events, check and plot them
 ## DATA=path: over a CSV, JSON or Parquet file, or a folder of them; if need be, KEY=, TIME=,
-## VALUE= name the columns, WINDOW= the size, TIME_FORMAT= the form of times as in dd/MM/yyyy HH:mm
+## VALUE= name the columns, WINDOW= the size, TIME_FORMAT= the form of times as in dd/MM/yyyy HH:mm;
+## ARGS="--delimiter ';' --decimal ','" passes any option of mta demo
 demo: $(RUN)
 	@$(BIN)/mta demo --events $(EVENTS) --keys $(KEYS) $(if $(DATA),--data "$(DATA)") \
 		$(if $(KEY),--key "$(KEY)") $(if $(TIME),--time "$(TIME)") \
 		$(if $(TIME_FORMAT),--time-format "$(TIME_FORMAT)") \
-		$(if $(VALUE),--value "$(VALUE)") $(if $(WINDOW),--window "$(WINDOW)")
+		$(if $(VALUE),--value "$(VALUE)") $(if $(WINDOW),--window "$(WINDOW)") $(ARGS) || { code=$$?; \
+		echo "-- make passes options such as --delimiter in ARGS=\"--delimiter ';'\"" >&2; exit $$code; }
 
 # A process without tests takes some of another's; tests/support/order.py says with which they begin.
 ## run all tests, in a process for each core and two more, up to four; ARGS="tests/cli -k java"

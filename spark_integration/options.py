@@ -146,8 +146,8 @@ class Options:
             return None if given is None else to_duration(given, name, least=0)
         except (TypeError, ValueError) as error:
             raise InvalidRequest(
-                f"{name} is {given!r}: give a duration, such as '10 minutes', a timedelta or "
-                f"a number of seconds, or leave it out ({error})"
+                f"{name} is {given!r}: {error}; give a duration, such as '10 minutes', a "
+                "timedelta or a number of seconds, or leave it out"
             ) from error
 
     @cached_property
@@ -162,8 +162,8 @@ class Options:
             return EveryCount(every)  # type: ignore[arg-type]
         except (TypeError, ValueError) as error:
             raise InvalidRequest(
-                f"emit_every is {every!r}: give a period, such as '1 minute' or a timedelta, or "
-                f"a number of events, or leave it out ({error})"
+                f"emit_every is {every!r}: {error}; give a period, such as '1 minute' or a "
+                "timedelta, or a number of events, or leave it out"
             ) from error
 
     @property

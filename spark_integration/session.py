@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import shutil
 import signal
@@ -24,6 +25,8 @@ from pyspark.sql import SparkSession
 from spark_integration.java import ensure_java
 from spark_integration.sliding import recommended_conf
 from stores.local_disk import open_no_link
+
+_log = logging.getLogger(__name__)
 
 #: Over TCP, each small task of a Python worker waits 40 ms: Spark leaves Nagle's algorithm on, and
 #: Linux delays the acknowledgement. Spark 4.1 and later can use Unix sockets instead.
@@ -72,9 +75,14 @@ def local_session(
     )
     configuration = SparkConf().setMaster(f"local[{cores}]").setAppName(name)
     configuration.setAll(list(settings.items()))
-    with signalled(signal.SIGINT) as interrupted:  # otherwise Java would keep running
+    said = "stopping as soon as Spark has started"
+    with signalled(signal.SIGINT, notice=said) as interrupted:  # otherwise Java would keep running
         with _open_log(log) as sink:
             gateway = launch_gateway(configuration, {"stderr": sink})
+        if interrupted.is_set():
+            gateway.shutdown()
+            gateway.proc.stdin.close()  # which ends Java
+            raise KeyboardInterrupt
         session = SparkSession(SparkContext(conf=configuration, gateway=gateway))
     if interrupted.is_set():
         session.stop()
@@ -113,11 +121,16 @@ def available_cores() -> int:
 
 
 @contextmanager
-def signalled(*numbers: signal.Signals) -> Iterator[threading.Event]:
-    """Yield an event that these signals set (in the main thread), instead of raising an error."""
+def signalled(*numbers: signal.Signals, notice: str | None = None) -> Iterator[threading.Event]:
+    """Yield an event that these signals set (in the main thread), instead of raising an error.
+
+    The first signal logs a ``notice`` as a warning.
+    """
     event = threading.Event()
 
     def take(_number: int, _frame: FrameType | None) -> None:
+        if notice is not None and not event.is_set():
+            _log.warning(notice)
         event.set()
 
     before = {}

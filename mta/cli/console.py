@@ -242,7 +242,7 @@ MEANINGS = {
     Exit.DENIED: "access denied: credentials or rights",
     Exit.UNAVAILABLE: "the store does not answer: try again later",
     Exit.NO_SPACE: "no space on disk or in the store: make room, then try again",
-    Exit.INTERRUPTED: "interrupted by Ctrl-C",
+    Exit.INTERRUPTED: "interrupted by Ctrl-C before the end",
 }
 #: The names of errors, by their exit codes; the code of an error is that of its nearest base here.
 _CLASSES = {

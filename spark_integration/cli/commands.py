@@ -15,7 +15,7 @@ from typing import Any
 from mta.cli import serving, snapshots
 from mta.cli.commands import Command, CommandLine
 from mta.cli.console import at_least_one
-from spark_integration.cli.job import Job, add_options, read_job
+from spark_integration.cli.job import INPUT, Job, add_options, read_job
 from spark_integration.errors import InvalidRequest
 from stores import ping_store
 from stores.address import PASSWORD
@@ -83,13 +83,10 @@ def _add_demo(parser: ArgumentParser) -> None:
         help="how many keys to generate; default: 100")  # fmt: skip
     add("--output", type=Path, default=Path("demo-output"), metavar="DIR",
         help="the output folder; default: demo-output")  # fmt: skip
-    add("--key", metavar="COL", help="the key column of --data; default: guessed")
-    add("--time", metavar="COL", help="the time column of --data; default: guessed")
-    add("--time-format", metavar="PATTERN",
-        help="a Spark pattern such as dd/MM/yyyy HH:mm; default: guessed")  # fmt: skip
-    add("--value", nargs=1, metavar="COL", help="the value column of --data; default: guessed")
-    add("--window", nargs=1, metavar="SIZE",
-        help="such as '24 hours' or '1000 events'; default: 24 hours")  # fmt: skip
+    add_options(
+        parser.add_argument_group("for --data", "key, time and value are guessed from the names"),
+        INPUT,
+    )
 
 
 def _add_migrate(parser: ArgumentParser) -> None:

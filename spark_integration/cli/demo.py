@@ -29,7 +29,7 @@ from spark_integration.cli.checkpoints import inspect
 from spark_integration.cli.expressions import Aggregation, parse_aggregation, parse_window
 from spark_integration.cli.job import Job
 from spark_integration.cli.run import read_results, run
-from spark_integration.cli.sources import guess_job, key_column, open_source
+from spark_integration.cli.sources import guess_job, key_column, open_source, resolve_columns
 from spark_integration.cli.stream import read_input
 from spark_integration.errors import InvalidRequest
 from spark_integration.session import local_session
@@ -65,7 +65,10 @@ def demo(job: Job, data: Path | None, events: int, keys: int, folder: Path) -> N
     else:
         job = job.replace(input=(str(data),), on_late="drop", on_invalid="drop", nulls="drop_row")
     job = job.replace(output=str(folder / "run"), publish=NAME)
-    job = guess_job(job, open_source(job))
+    source = open_source(job)
+    job = guess_job(job, source)
+    if not job.value:
+        job = resolve_columns(job, source)  # raises the error of a run
     if not job.agg:
         job = job.replace(agg=tuple(text.format(job.value[0]) for text in AGGREGATIONS))
     say(f"\n== run: a window of {job.windows} for every key, one result row per event")

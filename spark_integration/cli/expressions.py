@@ -191,10 +191,10 @@ def parse_window(text: str) -> Any:
         return mta.CountWindow(events, **bounds)
     except (ValueError, TypeError) as error:
         raise InvalidRequest(
-            f"--window {text!r}: write '24 hours', '1000 events' or 'session 30 minutes', or for "
-            "calendar windows '3 months, zone Europe/Berlin' or 'month to date'; append ', closed "
-            "left', ', delay 1 hour' or ', exclude current' if the window ends before the row "
-            f"({error})"
+            f"--window {text!r}: {error}; write '24 hours', '1000 events' or 'session 30 minutes', "
+            "or for calendar windows '3 months, zone Europe/Berlin' or 'month to date'; append "
+            "', closed left', ', delay 1 hour' or ', exclude current' if the window ends before "
+            "the row"
         ) from error
 
 
@@ -241,8 +241,8 @@ def parse_every(text: str) -> int | str | mta.EveryPeriod:
         return trigger if behind else period.strip()
     except (ValueError, TypeError) as error:
         raise InvalidRequest(
-            f"--emit-every {text!r}: write '1 minute' for a result each minute, '100 events', or "
-            f"'1 day, offset 9h30m, zone America/New_York' ({error})"
+            f"--emit-every {text!r}: {error}; write '1 minute' for a result each minute, "
+            "'100 events', or '1 day, offset 9h30m, zone America/New_York'"
         ) from error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from argparse import ArgumentParser, BooleanOptionalAction
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
@@ -17,6 +17,11 @@ from stores.local_disk import replace_file
 
 #: The titles of the groups of options in the help, by the first option of each group.
 GROUPS = {"format": "columns", "agg": "windows", "output": "output", "follow": "running"}
+#: The options that describe the input, and the size of the window.
+INPUT = (
+    "format", "delimiter", "quote", "encoding", "decimal", "key", "key_from_file_name", "time",
+    "time_format", "time_unit", "value", "window",
+)  # fmt: skip
 #: The options that a checkpoint depends on.
 FIXED = (
     "key", "key_from_file_name", "time", "time_unit", "value", "carry", "agg", "window", "store",
@@ -52,6 +57,7 @@ class Job:
     encoding: str = _option(
         "utf-8", "the encoding of CSV and JSON, such as latin-1 or cp1252", "NAME"
     )
+    decimal: Literal[".", ","] = _option(".", "the decimal mark of numbers in CSV: . or ,", "MARK")
     key: str | None = _option(
         None, "one window for each value of this column; default: one window for all rows", "COL"
     )
@@ -232,11 +238,13 @@ class Job:
 _HINTS = get_type_hints(Job)
 
 
-def add_options(parser: ArgumentParser) -> None:
-    """Add the options of a job, without defaults, because the config file may have them."""
+def add_options(parser: ArgumentParser, names: Collection[str] | None = None) -> None:
+    """Add all or some options of a job, without defaults, as the config file may have them."""
     group: Any = parser
     for each in fields(Job)[1:]:
-        if each.name in GROUPS:
+        if names is not None and each.name not in names:
+            continue
+        if names is None and each.name in GROUPS:
             group = parser.add_argument_group(GROUPS[each.name])
         how: dict[str, Any] = {**each.metadata, "choices": _choices(each.name)}
         if isinstance(each.default, str):

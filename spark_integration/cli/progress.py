@@ -155,6 +155,8 @@ def follow_query(
         progress.seconds = progress.busy_seconds if by_work else now
         line.show(f"{progress.line()}; {_doing(query)}", now)
     if stop.is_set():
+        line.end()
+        say("stopping: Spark ends its current tasks")
         query.stop()
         progress.stopped = True
     progress.update(query)

@@ -13,7 +13,9 @@ import csv
 import gzip
 import io
 import json
+import math
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,10 +29,14 @@ import pyarrow.parquet as pq
 from spark_integration.errors import InvalidInput
 
 CHUNK_ROWS = 1 << 15
+#: The maximum number of CSV cells in memory, except that there is at least one row.
+CHUNK_CELLS = 1 << 22
 PARTS = pa.schema({"path": pa.string(), "first": pa.int64(), "end": pa.int64()})
 #: The minimum size, uncompressed, of a part of a Parquet file that one core reads.
 PART_BYTES = 128 << 20
 COMMON_DELIMITERS = ",;\t|"
+#: How many names of columns an error shows.
+SHOWN_NAMES = 30
 #: The endings of the names of files by format.
 SUFFIXES = {
     "csv": (".csv", ".csv.gz"),
@@ -48,6 +54,8 @@ class Layout:
     quote: str = '"'
     """Empty if quotes are ordinary characters."""
     encoding: str = "utf-8"
+    decimal: str = "."
+    """The decimal mark of numbers in CSV: a point or a comma."""
 
     @property
     def codec(self) -> str:
@@ -101,8 +109,10 @@ def _csv_chunks(
             if header is None:
                 return
             _check_header(path, header, layout)
+            size = max(1, min(size, CHUNK_CELLS // max(1, len(header))))
             names = _present(path, header, names)
-            places = [header.index(name) for name in names]
+            place = {name: at for at, name in reversed([*enumerate(header)])}
+            places = [place[name] for name in names]
             end, more = cells.line_num, True
             while more:
                 rows: list[list[str]] = []
@@ -168,7 +178,7 @@ def _json_rows(path: Path, text: TextIO) -> Iterator[tuple[int, dict[str, Any] |
 
 def _json_object(text: str) -> dict[str, Any] | str:
     try:
-        row = json.loads(text)
+        row = json.loads(text, parse_float=_json_float)
         if "\\u" in text:  # half of a surrogate pair is not valid text
             json.dumps(row, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
@@ -178,7 +188,7 @@ def _json_object(text: str) -> dict[str, Any] | str:
 
 def _json_array(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
     try:
-        rows = json.loads(text)
+        rows = json.loads(text, parse_float=_json_float)
         if "\\u" in text:
             json.dumps(rows, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
@@ -187,6 +197,12 @@ def _json_array(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any] | s
         ) from error
     for number, row in enumerate(rows, 1):
         yield number, row if isinstance(row, dict) else json.dumps(row)[:80]
+
+
+def _json_float(text: str) -> float | str:
+    """Return the number, or the text of a number that is too large for a double."""
+    number = float(text)
+    return number if math.isfinite(number) else text
 
 
 def _json_cell(value: Any) -> str | None:
@@ -239,14 +255,28 @@ def listed_paths(batches: Iterable[pa.RecordBatch]) -> Iterator[Path]:
 
 def _present(path: Path, there: Sequence[str], names: Sequence[str] | None) -> Sequence[str]:
     """Return ``names``, or all columns. Raises InvalidInput if a name is missing or repeated."""
-    for name in names or ():
-        if there.count(name) != 1:
+    if names is None:
+        return list(dict.fromkeys(there))
+    counts = Counter(there)
+    for name in names:
+        if counts[name] != 1:
             what = "several columns" if name in there else "no column"
             raise InvalidInput(
-                f"{path} has {what} {name!r}; its columns are {', '.join(there)}: every file of "
+                f"{path} has {what} {name!r}; its columns are {listed(there)}: every file of "
                 "the input must have each column that the command names exactly once"
             )
-    return list(dict.fromkeys(there)) if names is None else names
+    return names
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the names of columns for an error, quoted, so that blanks in them are seen.
+
+    >>> listed(["device", " ts"])
+    "'device', ' ts'"
+    """
+    shown = ", ".join(map(repr, names[:SHOWN_NAMES]))
+    more = len(names) - SHOWN_NAMES
+    return f"{shown} and {more:,} more" if more > 0 else shown
 
 
 def _open_text(path: Path, layout: Layout) -> TextIO:

@@ -114,7 +114,7 @@ class Selection:
         columns.append(_as(self.types[self.time], found[self.time], path, self.time, families))
         faults.add_nulls(columns[1], missing_reason(self.time))
         for name in self.values:
-            numbers, wrong = to_numbers(found[name], path, name, self.nan)
+            numbers, wrong = to_numbers(found[name], path, name, self.nan, self.layout.decimal)
             columns.append(numbers)
             if name in self.needed:
                 faults.add(wrong, _no_number(name))
@@ -179,27 +179,38 @@ def _without_ending(name: str) -> str:
     return name[: len(name) - len(ending)]
 
 
-def to_number(cell: Any) -> float:
+def to_number(cell: Any, decimal: str = ".") -> float:
     """Return a cell as a double, possibly NaN. Raises ValueError or TypeError for other cells.
 
-    >>> [to_number(cell) for cell in (" 7 ", "1e3", "-.5", "inf", 3)]
-    [7.0, 1000.0, -0.5, inf, 3.0]
+    Numbers that are too large for a double are refused; only the word "inf" is infinite.
+
+    >>> [to_number(cell) for cell in (" 7 ", "1e3", "-.5", "inf", 3)], to_number("20,97", ",")
+    ([7.0, 1000.0, -0.5, inf, 3.0], 20.97)
     """
-    if isinstance(cell, bool) or (isinstance(cell, str) and "_" in cell):
+    if isinstance(cell, bool):
         raise ValueError(cell)
-    return float(cell)
+    if not isinstance(cell, str):
+        return float(cell)
+    if "_" in cell or (decimal != "." and "." in cell):
+        raise ValueError(cell)
+    number = float(cell.replace(decimal, "."))
+    if math.isinf(number) and "inf" not in cell.lower():
+        raise ValueError(cell)
+    return number
 
 
-def is_number(cell: Any) -> bool:
+def is_number(cell: Any, decimal: str = ".") -> bool:
     """Return whether a cell that is not missing is a number."""
     try:
-        to_number(cell)
+        to_number(cell, decimal)
     except (TypeError, ValueError):
         return False
     return True
 
 
-def to_numbers(cells: Any, path: Path, name: str, nan: Nan) -> tuple[pa.Array, dict[int, str]]:
+def to_numbers(
+    cells: Any, path: Path, name: str, nan: Nan, decimal: str = "."
+) -> tuple[pa.Array, dict[int, str]]:
     """Return a column as doubles, with nulls for missing and wrong cells, and the wrong cells."""
     if isinstance(cells, pa.Array):
         family = _family(cells.type)
@@ -218,7 +229,7 @@ def to_numbers(cells: Any, path: Path, name: str, nan: Nan) -> tuple[pa.Array, d
     wrong = {}
     for at, cell in enumerate(cells):
         try:
-            number = None if cell is None else to_number(cell)
+            number = None if cell is None else to_number(cell, decimal)
         except ValueError:
             number = None
             if cell.strip():

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import BooleanType
+from pyspark.sql.types import BooleanType, StructType
 
 from mta.cli.console import own_command, plural, say
 from mta.monoids.product import result_name
@@ -54,6 +54,14 @@ UNCHANGED = (
     "publish", "emit", "on_late", "allowed_lateness", "max_ahead", "on_ahead", "emit_updates",
     "on_invalid", "nulls", "nan", "min_samples", "idle",
 )  # fmt: skip
+#: How results are written as CSV, and read again: by RFC 4180, with every blank and microsecond.
+CSV = {
+    "header": "true",
+    "escape": '"',
+    "ignoreLeadingWhiteSpace": "false",
+    "ignoreTrailingWhiteSpace": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+}
 #: The name of a column that says which rows pass a filter.
 MARK = "__passes"
 
@@ -65,7 +73,10 @@ except ImportError:  # Windows has none
 
 @spark_errors()
 def run(job: Job) -> Progress:
-    """Run the job to the end of its input (with ``follow``, until a signal), and report."""
+    """Run the job to the end of its input (with ``follow``, until a signal), and report.
+
+    Raises KeyboardInterrupt if a signal came before the end of the input.
+    """
     source = sources.open_source(job)
     job = sources.resolve_columns(job, source)
     aggregations = [parse_aggregation(text, job.value) for text in job.agg]
@@ -90,11 +101,14 @@ def run(job: Job) -> Progress:
             rows = _with_watermark(stream.read_input(spark, job, source, batching.files), job)
             progress = _new_progress(job, source)
             arguments["aggregations"] = with_conditions(rows, aggregations, job)
-            query = _start(sliding_aggregate(rows, **arguments), job)
+            results = sliding_aggregate(rows, **arguments)
+            query = _start(results, job)
             follow_query(query, progress, stop, by_work=job.follow)
             _report(spark, job, source, progress, started)
             if job.plot and (progress.rows or not (job.folder / PLOT).exists()):
-                plot_results(spark, job, over_windows(aggregations, job.window))
+                plot_results(spark, job, over_windows(aggregations, job.window), results.schema)
+        if progress.stopped and not job.follow:
+            raise KeyboardInterrupt  # the input was not read to its end
         _check_yield(job, source, progress)
         return progress
 
@@ -125,7 +139,7 @@ def _check_yield(job: Job, source: sources.Source, progress: Progress) -> None:
     if progress.rows and progress.invalid == progress.rows:
         raise InvalidInput(
             f"none of the {plural(progress.rows, 'row')} could be used: see the reasons "
-            "above, and the options --time-format, --delimiter and --encoding"
+            "above, and the options --time-format, --delimiter, --decimal and --encoding"
         )
 
 
@@ -180,10 +194,14 @@ def _with_watermark(rows: DataFrame, job: Job) -> DataFrame:
     return rows.withWatermark(str(job.time), f"{delay} microseconds")
 
 
-def read_results(spark: SparkSession, job: Job) -> DataFrame:
-    """Return the committed result rows of the job."""
-    reader = spark.read.option("header", "true").option("inferSchema", "true")
-    return reader.format(job.write).load(str(job.result_folder))
+def read_results(spark: SparkSession, job: Job, schema: StructType | None = None) -> DataFrame:
+    """Return the committed result rows of the job; only Parquet can be read without a schema."""
+    reader = spark.read.format(job.write)
+    if job.write == "csv":
+        reader = reader.options(**CSV, multiLine="true")
+    if schema is not None:
+        reader = reader.schema(schema)
+    return reader.load(str(job.result_folder))
 
 
 def over_windows(aggregations: Sequence[Aggregation], texts: Sequence[str]) -> list[Aggregation]:
@@ -192,7 +210,9 @@ def over_windows(aggregations: Sequence[Aggregation], texts: Sequence[str]) -> l
     return [replace(agg, name=result_name(agg.name, w)) for agg in aggregations for w in windows]
 
 
-def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation]) -> None:
+def plot_results(
+    spark: SparkSession, job: Job, aggregations: list[Aggregation], schema: StructType
+) -> None:
     """Plot the results of a run into its folder, if matplotlib is installed."""
     try:
         from spark_integration.cli.plot import draw
@@ -206,7 +226,7 @@ def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation])
     shown = f"aggregates of {values or 'rows'}" if alone else f"{values}, and its aggregates"
     over = "sliding windows," if "=" in job.windows else "a sliding window of"
     title = f"{shown} over {over} {job.windows}{_periods(job)}"
-    results = read_results(spark, job)
+    results = read_results(spark, job, schema)
     if job.on_late == "side":
         results = results.where("not late")
     if job.on_ahead == "side":
@@ -298,7 +318,7 @@ def _periods(job: Job) -> str:
 def _start(results: DataFrame, job: Job) -> StreamingQuery:
     writer = results.writeStream.format(job.write).outputMode("append")
     if job.write == "csv":
-        writer = writer.option("header", "true")
+        writer = writer.options(**CSV)
     writer = writer.option("checkpointLocation", str(job.checkpoint.absolute()))
     if not job.follow:
         writer = writer.trigger(availableNow=True)

@@ -17,9 +17,10 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from datetime import datetime
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ import pyarrow.parquet as pq
 from mta.times import TIME_UNITS, TimeUnit, likely_unit
 from spark_integration.cli.expressions import parse_aggregation
 from spark_integration.cli.job import Job
-from spark_integration.cli.readers import SUFFIXES, Layout, read_chunks
+from spark_integration.cli.readers import SUFFIXES, Layout, listed, read_chunks
 from spark_integration.cli.rows import is_number, partitions_of, type_of_time
 from spark_integration.errors import InputDenied, InvalidInput, InvalidRequest
 
@@ -44,6 +45,18 @@ VALUE_NAMES = ("value", "watts", "price", "amount")
 _CALENDAR = re.compile(
     r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(([01]\d|2[0-3])[0-5]\d([0-5]\d)?)?"
 )
+#: A number with a currency sign, a percent sign or separators of thousands.
+_DRESSED = re.compile(r"[^\w]{0,4}\d[\d.,'\s]*[^\w]{0,4}")
+#: Common formats of times that are not ISO 8601: Spark's pattern, and the one of ``strptime``.
+_DATES = {
+    "d/M/yyyy": "%d/%m/%Y", "M/d/yyyy": "%m/%d/%Y", "d.M.yyyy": "%d.%m.%Y", "d-M-yyyy": "%d-%m-%Y",
+    "M-d-yyyy": "%m-%d-%Y", "yyyy/M/d": "%Y/%m/%d", "yyyy-M-d": "%Y-%m-%d", "d/M/yy": "%d/%m/%y",
+    "M/d/yy": "%m/%d/%y", "d.M.yy": "%d.%m.%y", "d MMM yyyy": "%d %b %Y", "d-MMM-yyyy": "%d-%b-%Y",
+    "MMM d, yyyy": "%b %d, %Y",
+}  # fmt: skip
+_CLOCKS = {
+    "": "", "H:mm": "%H:%M", "H:mm:ss": "%H:%M:%S", "h:mm a": "%I:%M %p", "h:mm:ss a": "%I:%M:%S %p",
+}  # fmt: skip
 KEY_COLUMN = "key"  # if the key is the file's name, or there is only one key
 
 
@@ -115,15 +128,18 @@ def layout_of(job: Job, fmt: str) -> Layout:
             f"--encoding {job.encoding!r} is unknown: give utf-8, utf-16, latin-1, cp1252 or "
             "another encoding that Python supports"
         ) from error
-    return Layout(fmt, delimiter, job.quote, job.encoding)
+    if fmt == "csv" and job.decimal == delimiter and not job.quote:
+        raise InvalidRequest(f"--decimal and --delimiter are both {delimiter!r}: change one")
+    decimal = job.decimal if fmt == "csv" else "."
+    return Layout(fmt, delimiter, job.quote, job.encoding, decimal)
 
 
 def resolve_columns(job: Job, source: Source) -> Job:
     """Return the job with guessed columns. Raises InvalidRequest, which lists the columns."""
-    there_are = f"the columns are {', '.join(source.columns)}"
+    there_are = f"the columns are {listed(source.columns)}"
     time = job.time or _named(TIME_NAMES, source)
     if time is None:
-        raise InvalidRequest(f"choose a column with --time; {there_are}")
+        raise InvalidRequest(f"choose a column with --time; {there_are}{_times_in(source)}")
     asked = [parse_aggregation(text, job.value or ("",)) for text in job.agg]
     # An aggregation that names no column reads "", which stands for the guessed one.
     read = [name for each in asked if not each.counts for name in (each.column, *each.more)]
@@ -132,7 +148,7 @@ def resolve_columns(job: Job, source: Source) -> Job:
         numeric = _numeric(source, time, job.key)
         guessed = numeric[0] if len(numeric) == 1 else _named(VALUE_NAMES, source)
         if guessed is None:
-            raise InvalidRequest(f"choose a column with --value; {there_are}")
+            raise InvalidRequest(f"choose a column with --value; {there_are}{_numbers_in(source)}")
         value = (guessed,)
     texts = job.agg or [f"{function}({name})" for name in value for function in ("max", "mean")]
     aggregations = [parse_aggregation(text, value) for text in texts]
@@ -146,8 +162,11 @@ def resolve_columns(job: Job, source: Source) -> Job:
                 raise InvalidRequest(f"--{option} {name!r}: {there_are}")
     for name in value:
         values = source.sample[name].dropna()
-        if len(values) and not any(map(is_number, values)):
-            raise InvalidRequest(f"--value {name!r} contains {values.iloc[0]!r}, not numbers")
+        if len(values) and not any(is_number(each, source.layout.decimal) for each in values):
+            advice = _advice(values, source.layout)
+            raise InvalidRequest(
+                f"--value {name!r} contains {values.iloc[0]!r}, not numbers{advice and f': {advice}'}"
+            )
     _check_times(job, source, time)
     names = [key_column(job), time, *value, *job.carry, *(agg.name for agg in aggregations)]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
@@ -311,12 +330,71 @@ def _numeric(source: Source, *but: str | None) -> list[str]:
     return [
         name
         for name in source.columns
-        if name not in but and _holds_numbers(source.sample[name].dropna())
+        if name not in but and _holds_numbers(source.sample[name].dropna(), source.layout.decimal)
     ]
 
 
-def _holds_numbers(cells: pd.Series) -> bool:
-    return bool(len(cells)) and all(map(is_number, cells))
+def _holds_numbers(cells: pd.Series, decimal: str = ".") -> bool:
+    return bool(len(cells)) and all(is_number(cell, decimal) for cell in cells)
+
+
+def _advice(cells: pd.Series, layout: Layout) -> str:
+    """Return what to do about cells that are no numbers; '' if they do not look like numbers."""
+    if _holds_numbers(cells, layout.decimal):
+        return ""
+    other = "," if layout.decimal == "." else "."
+    if layout.format == "csv" and _holds_numbers(cells, other):
+        return f"give --decimal '{other}' if that is the decimal mark"
+    if all(_DRESSED.fullmatch(str(cell)) for cell in cells):
+        return "write numbers without currency signs, units and separators of thousands"
+    return ""
+
+
+def _numbers_in(source: Source) -> str:
+    """Return what to do about the first column with cells that look like numbers."""
+    for name in source.columns:
+        cells = source.sample[name].dropna()
+        if len(cells) and (advice := _advice(cells, source.layout)):
+            return f"; {name!r} contains {cells.iloc[0]!r}: {advice}"
+    return ""
+
+
+def _times_in(source: Source) -> str:
+    """Return the first column with times in a common format, and the options that read it."""
+    for name in source.columns:
+        cells = source.sample[name].dropna()
+        if formats := fitting_formats(map(str, cells)):
+            what = f"--time {name!r} --time-format {_either(formats)}"
+            return f"; {name!r} contains {cells.iloc[0]!r}: give {what}"
+    return ""
+
+
+def fitting_formats(texts: Iterable[str]) -> list[str]:
+    """Return Spark's patterns for the common formats of times that read all these texts.
+
+    >>> fitting_formats(["31/12/2024 9:30"]), fitting_formats(["1/2/2024"])
+    (['d/M/yyyy H:mm'], ['d/M/yyyy', 'M/d/yyyy'])
+    """
+    distinct = [*dict.fromkeys(texts)]
+    if not distinct:
+        return []
+    found = []
+    for (date, of_date), (clock, of_clock) in product(_DATES.items(), _CLOCKS.items()):
+        for between in (" ", ", ") if clock else ("",):
+            if _reads(f"{of_date}{between}{of_clock}", distinct):
+                found.append(f"{date}{between}{clock}")
+    return found
+
+
+def _reads(pattern: str, texts: Sequence[str]) -> bool:
+    try:
+        return all(datetime.strptime(text, pattern) for text in texts)
+    except ValueError:
+        return False
+
+
+def _either(texts: Sequence[str]) -> str:
+    return " or ".join(map(repr, texts))
 
 
 def _is_time(column: pd.Series) -> bool:
@@ -342,16 +420,17 @@ def _check_times(job: Job, source: Source, time: str) -> None:
         wrong = cells[[_CALENDAR.fullmatch(str(cell).strip()) is not None for cell in cells]]
         if len(wrong) < len(cells):
             return
-        example = "yyyyMMdd or yyyyMMddHHmmss"
+        formats = ["yyyyMMdd", "yyyyMMddHHmmss"]
     else:
         wrong = cells[_read_as_times(cells.astype(str)).isna()]
         if not len(wrong) or (job.on_invalid == "drop" and len(wrong) < len(cells)):
             return
-        example = "dd/MM/yyyy HH:mm"
-    raise InvalidRequest(
-        f"--time {time!r} contains {wrong.iloc[0]!r}: describe its format with --time-format, for "
-        f"example {example!r}"
-    )
+        formats = fitting_formats(map(str, wrong))
+    if formats:
+        how = f"give --time-format {_either(formats)}"
+    else:
+        how = "describe its format with --time-format, for example 'dd/MM/yyyy HH:mm'"
+    raise InvalidRequest(f"--time {time!r} contains {wrong.iloc[0]!r}: {how}")
 
 
 def _in_order(job: Job, source: Source) -> bool:

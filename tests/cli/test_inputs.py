@@ -269,7 +269,7 @@ REFUSED = {
     "a missing column": (
         {"a.csv": table(("a", 1)), "b.csv": "k,ts\n"},
         {},
-        r"b\.csv has no column 'v'; its columns are k, ts",
+        r"b\.csv has no column 'v'; its columns are 'k', 'ts'",
     ),
     "a column twice": ({"a.csv": f"k,ts,v,v\na,{AT},1,2\n"}, {}, r"a\.csv has several columns 'v'"),
     "a packed file cut off": (

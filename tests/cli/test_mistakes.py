@@ -96,7 +96,7 @@ def test_a_stop_before_the_first_batch_loses_nothing(source, tmp_path, monkeypat
     command = ["run", str(source), "--output", str(tmp_path / "out"), "--no-plot"]
     with monkeypatch.context() as patched:
         patched.setattr(run.sources, "plan_batches", stop)
-        assert main(command) == 0
+        assert main(command) == 130
     printed = capsys.readouterr().out
     assert "stopped; run the same command to continue from here" in printed
     assert "no rows" not in printed
@@ -187,7 +187,7 @@ def test_ctrl_c_while_spark_starts_leaves_no_java_behind(source, tmp_path):
         time.sleep(0.5)  # Java is on its way up
         job.send_signal(signal.SIGINT)
         _, complaints = job.communicate(timeout=10 * LONG)
-    assert (job.returncode, complaints) == (130, "")
+    assert (job.returncode, complaints) == (130, "mta: stopping as soon as Spark has started\n")
     eventually(lambda: not any(log in command for command in _commands()))
 
 

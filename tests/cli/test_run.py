@@ -1,5 +1,6 @@
 """The command line from files to results, through a real Spark."""
 
+import csv
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import pytest
 
 from spark_integration.cli import main
 from spark_integration.cli.progress import explain
+from tests.support.faulty import eventually
 from tests.support.patience import LONG
 
 
@@ -126,10 +128,60 @@ def test_mistakes_are_reported_before_spark_starts(tmp_path, capsys):
     assert "there is no file or folder" in capsys.readouterr().err
     write(tmp_path / "1.csv", events("2025-01-01", 3), mtime=1_000)
     assert mta("run", tmp_path, "--key", "meter", "--output", tmp_path / "out") == 2
-    assert capsys.readouterr().err == "mta: --key 'meter': the columns are ts, device, watts\n"
+    told = "mta: --key 'meter': the columns are 'ts', 'device', 'watts'\n"
+    assert capsys.readouterr().err == told
     assert mta("inspect", tmp_path) == 2
     assert "neither an output folder" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_results_as_csv_are_read_back_as_they_were(tmp_path):
+    """By Python, by pandas, and by a second run over the results."""
+    texts = ['x"y', '"', '""', "\\", '\\"', "a\\", "'q'", ",", ' "a", ', "#c", " blanks ", 
+             "two\nlines", "two\r\nlines", "é\u2028", "007", "1e3", "null", "NaN"]  # fmt: skip
+    times = pd.date_range("2024-01-01", periods=2 * len(texts), freq="1000001us")
+    rows = pd.DataFrame({"device": texts * 2, "ts": times, "watts": 0.1})
+    rows["note"] = "\t" + rows["device"]
+    rows.to_csv(tmp_path / "in.csv", index=False, lineterminator="\n")
+    again = tmp_path / "in.csv"
+    for turn in range(2):
+        out = tmp_path / f"out{turn}"
+        command = ["run", again, "--key", "device", "--value", "watts", "--carry", "note",
+                   "--agg", "peak=max(watts)", "--write", "csv", "--output", out]  # fmt: skip
+        assert mta(*command, *(["--no-plot"] if turn else [])) == 0
+        parts = sorted((out / "results").glob("*.csv"))
+        options = {"dtype": {"device": str, "note": str}, "keep_default_na": False}
+        got = pd.concat([pd.read_csv(part, **options) for part in parts]).sort_values("ts")
+        assert got["device"].tolist() == rows["device"].tolist()
+        assert got["note"].tolist() == rows["note"].tolist()
+        assert pd.to_datetime(got["ts"]).dt.tz_localize(None).tolist() == times.tolist()
+        found = []
+        for part in parts:
+            with part.open(newline="") as file:
+                found += list(csv.DictReader(file, strict=True))
+        assert sorted(row["device"] for row in found) == sorted(rows["device"])
+        again = out / "results"
+
+
+def test_ctrl_c_before_the_end_of_the_input_ends_with_130(tmp_path, capsys):
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    for at in range(40):
+        write(source / f"{at:02}.csv", events(f"2025-01-01 {at % 24:02}:{at:02}", 1), mtime=at)
+    command = ("run", source, "--key-from-file-name", "--value", "watts", "--output", out,
+               "--files-per-batch", 1, "--no-plot")  # fmt: skip
+
+    def stop():
+        eventually(lambda: (out / "checkpoint" / "commits" / "1").exists())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=stop, daemon=True).start()
+    assert mta(*command) == 130
+    printed = capsys.readouterr().out
+    assert printed.index("stopping: Spark ends") < printed.index("stopped; run the same command")
+    assert 0 < len(pd.read_parquet(out / "results")) < 40
+    assert mta(*command[:-2], 40, "--no-plot") == 0
+    assert len(pd.read_parquet(out / "results")) == 40
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys):

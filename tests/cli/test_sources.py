@@ -1,9 +1,12 @@
 import os
+import re
 
 import pandas as pd
 import pytest
 
+from spark_integration.cli import main
 from spark_integration.cli.job import Job
+from spark_integration.cli.readers import CHUNK_CELLS, read_chunks
 from spark_integration.cli.sources import (
     Batching,
     guess_job,
@@ -13,6 +16,9 @@ from spark_integration.cli.sources import (
 )
 from spark_integration.cli.stream import read_input
 from spark_integration.errors import InvalidRequest
+from tests.support.patience import in_time
+
+AT = "2024-01-15 00:00:00"
 
 
 def readings(hour=0, rows=4):
@@ -67,7 +73,7 @@ def test_the_demo_finds_a_time_of_any_name(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"key": "meter"}, "--key 'meter': the columns are ts, device, watts, note"),
+        ({"key": "meter"}, "--key 'meter': the columns are 'ts', 'device', 'watts', 'note'"),
         ({"time": "when"}, "--time 'when': the columns are"),
         ({"agg": ("max(volts)",)}, "--value 'volts': the columns are"),
         ({"carry": ("place",)}, "--carry 'place': the columns are"),
@@ -86,10 +92,123 @@ def test_columns_that_cannot_be_guessed(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a,b,c\n1,2,3\n")
     job = job_for(path)
-    with pytest.raises(InvalidRequest, match="a column with --time; the columns are a, b, c"):
+    with pytest.raises(InvalidRequest, match="a column with --time; the columns are 'a', 'b', 'c'"):
         resolve_columns(job, open_source(job))
     with pytest.raises(InvalidRequest, match="choose a column with --value"):
         resolve_columns(job.replace(time="a"), open_source(job))
+
+
+#: What exports of spreadsheets contain: the content, what the error says about it, and the options
+#: with which the file is read (none if the file must be changed).
+EXPORTS = {
+    "currency signs": (
+        'Order Date,Store,Amount (USD)\n2024-01-15,Oslo,"$2.67"\n',
+        r"choose a column with --value; the columns are .*'Amount \(USD\)' contains '\$2.67': "
+        "write numbers without currency signs",
+        None,
+    ),
+    "separators of thousands": (
+        'ts,amount\n2024-01-15,"1,234.50"\n2024-01-16,7.5\n2024-01-17,"2,000"\n'.replace("7.5", '"1,000.5"'),
+        "--value 'amount' contains '1,234.50', not numbers: write numbers without",
+        None,
+    ),
+    "semicolons": (
+        "ts;watts\n2024-01-15;1\n",
+        "the header is one cell, 'ts;watts': give --delimiter ';'",
+        {"delimiter": ";"},
+    ),
+    "decimal commas": (
+        "ts;watts\n2024-01-15;20,97\n",
+        "--value 'watts' contains '20,97', not numbers: give --decimal ','",
+        {"delimiter": ";", "decimal": ","},
+    ),
+    "decimal commas in a column that is not named": (
+        "ts;x\n2024-01-15;20,97\n",
+        "choose a column with --value; .*'x' contains '20,97': give --decimal ','",
+        {"delimiter": ";", "decimal": ","},
+    ),
+    "days first": (
+        "ts,watts\n31/12/2024 9:30,1\n",
+        "--time 'ts' contains '31/12/2024 9:30': give --time-format 'd/M/yyyy H:mm'$",
+        {"time_format": "d/M/yyyy H:mm"},
+    ),
+    "days or months first": (
+        "ts,watts\n1/2/2024,1\n",
+        "give --time-format 'd/M/yyyy' or 'M/d/yyyy'$",
+        {"time_format": "M/d/yyyy"},
+    ),
+    "half a day": (
+        "ts,watts\n\"Jan 15, 2024, 3:07 PM\",1\n",
+        "give --time-format 'MMM d, yyyy, h:mm a'$",
+        {"time_format": "MMM d, yyyy, h:mm a"},
+    ),
+    "times in a column that is not named": (
+        "Bought,watts\n15.01.2024,1\n",
+        "choose a column with --time; .*'15.01.2024': give --time 'Bought' --time-format 'd.M.yyyy'",
+        {"time": "Bought", "time_format": "d.M.yyyy"},
+    ),
+    "blanks in the header": (
+        "device, ts, watts\na,2024-01-15,1\n",
+        "the columns are 'device', ' ts', ' watts'",
+        {"time": " ts", "value": (" watts",)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+@pytest.mark.parametrize("suffix", ["csv", "CSV"])
+def test_what_a_spreadsheet_exports_is_read_or_explained(tmp_path, capsys, spark, name, suffix):
+    content, message, options = EXPORTS[name]
+    path = tmp_path / f"Export.{suffix}"
+    path.write_text(content)
+    known = {"delimiter": ";"} if (options or {}).get("decimal") else {}
+    given = [f"--{option}={value}" for option, value in known.items()]
+    assert main(["demo", "--data", str(path), "--output", str(tmp_path / "out"), *given]) == 2
+    assert re.search(message, capsys.readouterr().err)
+    if options is not None:
+        job = job_for(path, **options)
+        job = resolve_columns(job, open_source(job))
+        (row,) = read_input(spark, job, open_source(job)).select(job.time, job.value[0]).collect()
+        assert row[0].year == 2024
+        assert row[1] == (20.97 if known else 1)
+
+
+def test_a_decimal_comma_allows_no_point(tmp_path, spark):
+    path = tmp_path / "a.csv"
+    path.write_text("ts;watts\n2024-01-15;20,97\n2024-01-16;1.000,5\n")
+    job = job_for(
+        path, delimiter=";", decimal=",", time="ts", value=("watts",), agg=("max(watts)",)
+    )
+    with pytest.raises(Exception, match=r"line 3: watts is not a number: '1\.000,5'"):
+        read_input(spark, job, open_source(job)).collect()
+
+
+def test_a_table_of_many_columns_is_read_in_linear_time_and_bounded_memory(tmp_path):
+    width = 100_000
+    path = tmp_path / "a.csv"
+    row = "2024-01-15,3" + ",7" * width + "\n"
+    path.write_text("ts,watts," + ",".join(f"c{at}" for at in range(width)) + "\n" + row * 50)
+    job = job_for(path, value=("watts",))
+    with in_time():  # quadratic, it takes minutes
+        source = open_source(job)
+        assert resolve_columns(job, source).time == "ts"
+    assert len(source.sample) == CHUNK_CELLS // (width + 2)
+    assert sum(len(chunk.rows) for chunk in read_chunks(path, source.layout, ["watts"])) == 50
+    with pytest.raises(InvalidRequest) as caught:
+        resolve_columns(job.replace(key="meter"), source)
+    assert len(str(caught.value)) < 500 and "and 99,972 more" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["1e400", "-1e400", "1e999999"])
+@pytest.mark.parametrize("fmt", ["csv", "json"])
+def test_a_number_too_large_for_a_double_is_invalid(tmp_path, spark, fmt, text):
+    path = tmp_path / f"a.{fmt}"
+    csv, rows = f"ts,watts\n{AT},1\n{AT},{text}\n", (1, text)
+    json = "".join(f'{{"ts": "{AT}", "watts": {value}}}\n' for value in rows)
+    path.write_text(csv if fmt == "csv" else json)
+    job = job_for(path, time="ts", value=("watts",), agg=("max(watts)",))
+    with pytest.raises(Exception, match=f"watts is not a number: '{text}'"):
+        read_input(spark, job, open_source(job)).collect()
 
 
 @pytest.mark.parametrize("fmt", ["csv", "json", "parquet"])
