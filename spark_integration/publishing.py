@@ -8,14 +8,19 @@ batch publishes both.
 Each plan is published on a separate thread, so that a store that is down delays neither other
 queries of the session nor Spark's events. When a query ends, it waits until its batches are
 published, but not for a store that is down.
+
+Spark reports a batch a moment after it has committed it, and a program may end before that. So the
+batches that were not reported are published when the interpreter exits.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from time import monotonic
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -27,12 +32,14 @@ from pyspark.sql.streaming.listener import (
     QueryTerminatedEvent,
     StreamingQueryListener,
 )
+from pyspark.sql.streaming.query import StreamingQuery
 
 from mta.publishing.batches import BatchPublisher
 from mta.publishing.records import what_of
 from spark_integration.plan import Plan
 from spark_integration.runners.packing import METRICS
 from spark_integration.runners.workers import store_of
+from spark_integration.starting import on_start
 from spark_integration.step.starts import PREFIX
 from stores.address import without_credentials
 from stores.errors import WindowStoreError
@@ -59,6 +66,7 @@ def publisher_of(plan: Plan) -> BatchPublisher:
 
 def follow(spark: SparkSession, plan: Plan) -> None:
     """Publish each batch that a query of this plan commits, while the session exists."""
+    _publish_at_exit()
     with _lock:
         listener = _listeners.get(spark)
         if listener is None:
@@ -73,18 +81,22 @@ class _Publishing:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        #: The newest unpublished batch of each query, and its number of partitions.
-        self._waiting: dict[str, tuple[int, int]] = {}
+        #: The newest unpublished batch of each query: its run, number and number of partitions.
+        self._waiting: dict[str, tuple[str, int, int]] = {}
+        #: The last batch of each run of a query that was published. Publishing it again would
+        #: remove it, because its records are gone.
+        self._published: dict[str, int] = {}
+        self._publishes = threading.Lock()
         #: The queries of which batches have been published.
         self._queries: set[str] = set()
         self._is_down = False
         self._changed = threading.Condition()
         self._runs = False
 
-    def committed(self, query: str, batch: int, partitions: int) -> None:
+    def committed(self, query: str, run: str, batch: int, partitions: int) -> None:
         """Publish a batch soon, together with earlier batches of its query that still wait."""
         with self._changed:
-            self._waiting[query] = batch, partitions
+            self._waiting[query] = run, batch, partitions
             if not self._runs:
                 self._runs = True
                 threading.Thread(target=self._run, name="mta-publishing", daemon=True).start()
@@ -106,19 +118,33 @@ class _Publishing:
                     self._changed.notify_all()
                     return
                 query = next(iter(self._waiting))
-                batch, partitions = self._waiting.pop(query)
+                of_batch = self._waiting.pop(query)
+            with self._publishes:
+                self._publish_once(query, *of_batch)
+
+    def publish_last(self, query: str, run: str, batch: int, partitions: int) -> None:
+        """Publish the last batch of a query now, but do not wait for a store that is down."""
+        if not self._is_down and self._publishes.acquire(timeout=AT_THE_END):
             try:
-                self._publish(query, batch, partitions)
+                self._publish_once(query, run, batch, partitions)
+            finally:
+                self._publishes.release()
+
+    def _publish_once(self, query: str, run: str, batch: int, partitions: int) -> None:
+        if batch > self._published.get(run, -1):
+            try:
+                self._publish(query, run, batch, partitions)
             except Exception:
                 _log.exception("batch %d of query %s is not published", batch, query)
 
-    def _publish(self, query: str, batch: int, partitions: int) -> None:
+    def _publish(self, query: str, run: str, batch: int, partitions: int) -> None:
         plan = self._plan
         publisher = publisher_of(replace(plan, buckets=plan.buckets or partitions))
         try:
             with store_of(plan.store) as store:
                 if publisher.committed(store, query, batch) is not None:
                     self._queries.add(query)
+                    self._published[run] = batch
             self._is_down = False
         except WindowStoreError as error:
             self._is_down = True
@@ -149,17 +175,46 @@ class _Committed(_Listener):
             return  # no batch ran
         partitions = max((each.numShufflePartitions for each in progress.stateOperators), default=1)
         for plan in list(self.plans.values()):
-            plan.committed(str(progress.id), progress.batchId, partitions)
+            plan.committed(str(progress.id), str(progress.runId), progress.batchId, partitions)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """Wait until the last batches are published, because the driver may end next."""
         until = monotonic() + AT_THE_END
         for plan in list(self.plans.values()):
             plan.wait(str(event.id), max(0.0, until - monotonic()))
+        _queries.pop(str(event.runId), None)
 
 
 _lock = threading.Lock()
 _listeners: WeakKeyDictionary[Any, _Committed] = WeakKeyDictionary()
+#: The runs of queries that have not been reported as ended.
+_queries: dict[str, StreamingQuery] = {}
+
+
+@cache
+def _publish_at_exit() -> None:
+    on_start.append(_remember)
+    atexit.register(publish_last)
+
+
+def _remember(query: StreamingQuery) -> None:
+    _queries[str(query.runId)] = query
+
+
+def publish_last() -> None:
+    """Publish the last committed batch of each query, if Spark has not reported it yet."""
+    publishings = [each for listener in _listeners.values() for each in listener.plans.values()]
+    for run, query in list(_queries.items()):
+        try:
+            found = [each for each in query.recentProgress if "addBatch" in each["durationMs"]]
+        except Exception:  # the session is gone, and reported its last batches when it stopped
+            _log.debug("the progress of query %s is not known", query.id, exc_info=True)
+            continue
+        if found:
+            operators = found[-1]["stateOperators"]
+            partitions = max((each["numShufflePartitions"] for each in operators), default=1)
+            for each in publishings:
+                each.publish_last(str(query.id), run, found[-1]["batchId"], partitions)
 
 
 #: Receives a query's name, or its id if it has none, and the counts of one batch.

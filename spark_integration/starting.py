@@ -34,6 +34,7 @@ from weakref import WeakKeyDictionary
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_integration.checkpoint import partitions_of
 from spark_integration.errors import InvalidRequest
@@ -171,6 +172,8 @@ def check_chain(df: DataFrame, store: str, metrics: str) -> None:
 
 _Method = Callable[..., Any]
 _wrapped: set[_Method] = set()
+#: Functions that get each query with windows, once it has started.
+on_start: list[Callable[[StreamingQuery], None]] = []
 #: The checkpoint locations of writers.
 _locations: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 _REFUSAL = "Multiple applyInPandasWithStates"
@@ -234,7 +237,10 @@ def _start(method: _Method) -> _Method:
             checkpoint = _location(named) or _locations.get(self)
             rocksdb = "transformwithstate" in plan.replace("_", "").lower()
             with fitting_settings(_session(self), checkpoint, rocksdb=rocksdb):
-                return method(self, *arguments, **named)
+                query = method(self, *arguments, **named)
+            for notify in on_start:
+                notify(query)
+            return query
         except AnalysisException as error:
             if _REFUSAL not in str(error) or BLOB not in str(error):
                 raise

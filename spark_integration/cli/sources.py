@@ -55,7 +55,8 @@ _DATES = {
     "MMM d, yyyy": "%b %d, %Y",
 }  # fmt: skip
 _CLOCKS = {
-    "": "", "H:mm": "%H:%M", "H:mm:ss": "%H:%M:%S", "h:mm a": "%I:%M %p", "h:mm:ss a": "%I:%M:%S %p",
+    "": "", "H:mm": "%H:%M", "H:mm:ss": "%H:%M:%S", "h:mm a": "%I:%M %p",
+    "h:mm:ss a": "%I:%M:%S %p",
 }  # fmt: skip
 KEY_COLUMN = "key"  # if the key is the file's name, or there is only one key
 
@@ -164,9 +165,8 @@ def resolve_columns(job: Job, source: Source) -> Job:
         values = source.sample[name].dropna()
         if len(values) and not any(is_number(each, source.layout.decimal) for each in values):
             advice = _advice(values, source.layout)
-            raise InvalidRequest(
-                f"--value {name!r} contains {values.iloc[0]!r}, not numbers{advice and f': {advice}'}"
-            )
+            what = f"--value {name!r} contains {values.iloc[0]!r}, not numbers"
+            raise InvalidRequest(f"{what}: {advice}" if advice else what)
     _check_times(job, source, time)
     names = [key_column(job), time, *value, *job.carry, *(agg.name for agg in aggregations)]
     if repeated := sorted({name for name in names if names.count(name) > 1}):

@@ -193,7 +193,7 @@ def test_numbers_are_those_of_python_without_underscores(spark, tmp_path):
     expected = {}
     for text in texts:
         try:
-            number = float(text if "_" not in text else "no number")
+            number = float(text if "_" not in text and text != "1e999" else "no number")
             expected[text] = None if number != number else number
         except ValueError:
             expected[text] = None

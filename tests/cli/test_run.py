@@ -128,8 +128,8 @@ def test_mistakes_are_reported_before_spark_starts(tmp_path, capsys):
     assert "there is no file or folder" in capsys.readouterr().err
     write(tmp_path / "1.csv", events("2025-01-01", 3), mtime=1_000)
     assert mta("run", tmp_path, "--key", "meter", "--output", tmp_path / "out") == 2
-    told = "mta: --key 'meter': the columns are 'ts', 'device', 'watts'\n"
-    assert capsys.readouterr().err == told
+    expected = "mta: --key 'meter': the columns are 'ts', 'device', 'watts'\n"
+    assert capsys.readouterr().err == expected
     assert mta("inspect", tmp_path) == 2
     assert "neither an output folder" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
@@ -137,7 +137,7 @@ def test_mistakes_are_reported_before_spark_starts(tmp_path, capsys):
 
 def test_results_as_csv_are_read_back_as_they_were(tmp_path):
     """By Python, by pandas, and by a second run over the results."""
-    texts = ['x"y', '"', '""', "\\", '\\"', "a\\", "'q'", ",", ' "a", ', "#c", " blanks ", 
+    texts = ['x"y', '"', '""', "\\", '\\"', "a\\", "'q'", ",", ' "a", ', "#c", " blanks ",
              "two\nlines", "two\r\nlines", "é\u2028", "007", "1e3", "null", "NaN"]  # fmt: skip
     times = pd.date_range("2024-01-01", periods=2 * len(texts), freq="1000001us")
     rows = pd.DataFrame({"device": texts * 2, "ts": times, "watts": 0.1})

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -26,11 +29,13 @@ from mta.publishing import batches
 from spark_integration import delete_history, publishing, save_history, sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from stores import PageStore, open_store
+from tests.support.documents import ROOT
 from tests.support.patience import LONG
 from tests.support.published import agrees
 from tests.support.spark.asking import KEYS, START
 from tests.support.spark.cards import LATE, SCHEMA, CardFiles, options, results
 from tests.support.spark.drivers import wait_until
+from tests.support.spark.session import quick_environment
 
 
 class Cards(CardFiles):
@@ -187,6 +192,70 @@ def _check_records(cards: Cards) -> None:
         assert names.count("head") == 1 and "written" not in names
         assert names.count("snapshot") <= 4 * 3
         assert published_names(store) == ["cards"]
+
+
+def test_a_batch_that_spark_has_not_reported_is_published_at_the_end_of_the_program(
+    cards: Cards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark reports a batch a moment after ``awaitTermination`` returns."""
+    reports: list[Any] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            publishing._Committed, "onQueryProgress", lambda _, event: reports.append(event)
+        )
+        patch.setattr(publishing._Committed, "onQueryTerminated", lambda *_: None)
+        for _ in range(2):
+            cards.write()
+            cards.run()
+        with pytest.raises(NotPublished):
+            open_published(cards.store, "cards")
+        publishing.publish_last()
+        with open_published(cards.store, "cards", refresh=None) as reader:
+            assert cards.check(reader) == 1
+            # Reports that come late, and a second exit, change nothing.
+            wait_until(lambda: len([each for each in reports if _has_batch(each)]) == 2)
+            patch.undo()
+            listener = publishing._listeners[cards.spark]
+            for report in reports:
+                listener.onQueryProgress(report)
+            for each in listener.plans.values():
+                each.wait("", LONG)
+            publishing.publish_last()
+            reader.refresh()
+            assert cards.check(reader) == 1
+
+
+def _has_batch(report: Any) -> bool:
+    return "addBatch" in report.progress.durationMs
+
+
+@pytest.mark.soak
+def test_a_program_that_ends_right_after_its_query_has_published_its_last_batch(
+    tmp_path: Path,
+) -> None:
+    program = f"""
+from mta import CountWindow, Max
+from spark_integration import sliding_aggregate
+from spark_integration.session import local_session
+
+spark = local_session(cores=1)
+rows = spark.range(100).selectExpr("id % 3 key", "timestamp_seconds(id) ts", "id * 1.0d v")
+rows.write.parquet("in")
+results = sliding_aggregate(
+    spark.readStream.schema(rows.schema).parquet("in"), by="key", on="ts",
+    aggregations={{"peak": ("v", Max())}}, window=CountWindow(9), store="file://{tmp_path}/pages",
+    publish="peaks",
+)
+writer = results.writeStream.option("checkpointLocation", "checkpoint").format("noop")
+writer.trigger(availableNow=True).start().awaitTermination()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, **quick_environment(), "PYTHONPATH": str(ROOT)}, timeout=10 * LONG,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    with open_published(f"file://{tmp_path}/pages", "peaks") as reader:
+        assert reader.query([0, 1, 2])["peak"].tolist() == [99.0, 97.0, 98.0]
 
 
 def test_a_store_that_is_down_delays_the_publishing_of_no_other_query(
