@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from argparse import ArgumentParser, BooleanOptionalAction
+from argparse import BooleanOptionalAction, _ActionsContainer
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -238,7 +238,7 @@ class Job:
 _HINTS = get_type_hints(Job)
 
 
-def add_options(parser: ArgumentParser, names: Collection[str] | None = None) -> None:
+def add_options(parser: _ActionsContainer, names: Collection[str] | None = None) -> None:
     """Add all or some options of a job, without defaults, as the config file may have them."""
     group: Any = parser
     for each in fields(Job)[1:]:

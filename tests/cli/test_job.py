@@ -25,7 +25,7 @@ def test_options_win_over_the_config_file_and_this_over_the_defaults(tmp_path):
     [
         (
             "windows = '1 hour'",
-            "unknown options windows; it can have input, format, delimiter, quote, encoding, decimal",
+            "unknown options windows; it can have input, format, delimiter, quote, encoding",
         ),
         ("on_late = 'ignore'", "on_late is 'ignore': it must be one of raise, drop, side"),
         ("follow = 'yes'", "the option follow cannot be 'yes'"),
