@@ -18,7 +18,6 @@ that are listed before it:
 - ``publishing``: snapshots under a name, for other processes
 - ``windows``, ``keyed``, ``triggers``: the public windows
 - ``audit``, ``laws``: checks of stored data, and of user-defined monoids and policies
-- ``planning``: estimates of the resources of keyed windows
 - ``published``: readers of published windows
 - ``serve``: published windows over HTTP
 - ``cli``: the commands without Spark

@@ -3,7 +3,6 @@
 PySpark is an extra, so it is imported only when one of these names is used.
 
 - ``sliding``: ``sliding_aggregate`` itself
-- ``boundary``: the Parallel Boundary Aggregator, over streams and batches
 - ``history``: windows of a batch, from which a stream continues
 - ``request``, ``options``, ``plan``: options as plain data for the workers
 - ``kafka``: topics as streams of events
@@ -29,7 +28,6 @@ from mta.keyed.standalone import small_groups
 from stores.errors import pip_install
 
 if TYPE_CHECKING:
-    from .boundary import boundary_aggregate
     from .history import delete_history, save_history
     from .inspection import events_of_key, inspect_query
     from .interpreter import check_workers
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
 #: The exported names that need Spark, with their modules.
 _HOMES = {
     "History": "options",
-    "boundary_aggregate": "boundary",
     "check_topic": "kafka",
     "check_workers": "interpreter",
     "delete_history": "history",
@@ -57,7 +54,7 @@ _HOMES = {
     "sliding_aggregate": "sliding",
 }
 __all__ = [
-    "History", "boundary_aggregate", "check_topic", "check_workers", "delete_history",
+    "History", "check_topic", "check_workers", "delete_history",
     "events_of_key", "executor_store", "inspect_query", "parse_messages", "read_topic",
     "recommended_conf", "report_counts", "save_history", "sliding_aggregate", "small_groups",
 ]  # fmt: skip

@@ -10,9 +10,6 @@
 - ``testing``: tools for tests of stores
 """
 
-from stores.testing.counting import CountingStore
-from stores.testing.faults import Constant, FaultyStore, Jittered, LatencyStore, OneSlow
-
 from .base import Capabilities, PageStore, RecordPut, WrapperStore
 from .errors import (
     InvalidKey,
@@ -34,17 +31,11 @@ from .write_buffer import WriteBuffer
 
 __all__ = [
     "Capabilities",
-    "Constant",
-    "CountingStore",
-    "FaultyStore",
     "HeadCache",
     "InvalidKey",
     "InvalidStoreURL",
-    "Jittered",
-    "LatencyStore",
     "MemoryStore",
     "MissingDependency",
-    "OneSlow",
     "PageStore",
     "PageTooLarge",
     "RecordPut",

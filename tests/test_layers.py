@@ -102,14 +102,14 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "mta": (
         "errors", "times", "datasets", "kernels", "columns", "recipes", "dataframes",
         "monoids", "in_order", "folds", "frames", "pages", "logs", "evaluators",
-        "publishing", "windows", "triggers", "keyed", "planning", "audit", "published", "laws",
+        "publishing", "windows", "triggers", "keyed", "audit", "published", "laws",
         "serve", "cli",
         "__main__",
     ),
     "spark_integration": (
         "errors", "versions", "options", "plan", "java", "interpreter", "kafka", "step", "runners",
         "checkpoint", "request", "starting", "publishing", "sliding",
-        "boundary", "history", "migration", "inspection", "session", "cli",
+        "history", "migration", "inspection", "session", "cli",
     ),
     "benchmarks": (
         "report", "papers", "public", "ours", "spark", "registry", "running", "__main__",

@@ -21,7 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from mta import CountWindow, Max, Mean, Product, Window
-from stores import CountingStore, open_store
+from stores import open_store
+from stores.testing import CountingStore
 
 PRICE = Product({"high": ("price", Max()), "mean": ("price", Mean())})
 

@@ -2,6 +2,6 @@
 
 - ``commands``: from options to an exit code
 - ``snapshots``: ``inspect``, ``check`` and ``gc`` for snapshots in files
-- ``serving``, ``planning``: the options of the server; plans of windows
+- ``serving``: the options of the server
 - ``console``: what the commands print, in which form, and their exit codes
 """

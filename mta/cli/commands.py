@@ -19,7 +19,7 @@ from platform import platform, python_version
 from typing import Any
 
 from mta import __version__
-from mta.cli import planning, serving, snapshots
+from mta.cli import serving, snapshots
 from mta.cli.console import MEANINGS, Exit, as_options, at_least_one, exit_code, printing, say
 from mta.kernels import native
 from stores import installed_stores
@@ -59,10 +59,6 @@ class CommandLine:
         self._add_check()
         self._add_gc()
         self._add_unpublish()
-        plan = self.add(
-            "plan", planning.show_plan, help="estimate the resources of windows before they run"
-        )
-        planning.add_options(plan)
         serve = self.add("serve", serving.serve, help="serve published windows over HTTP")
         serving.add_options(serve)
 

@@ -2,7 +2,8 @@
 
 ``FaultyStore`` fails:
 
-    >>> from stores import FaultyStore, MemoryStore
+    >>> from stores import MemoryStore
+    >>> from stores.testing import FaultyStore
     >>> store = FaultyStore(MemoryStore())
     >>> store.fail(nth=2, operations=["put"])
     >>> store.put_many({"g/1": b"first"})
@@ -403,7 +404,8 @@ class LatencyStore(WrapperStore):
         seed: The seed of the random waits; the same seed gives the same waits.
         sleep: A function that waits for a number of seconds.
 
-    >>> from stores import Constant, LatencyStore, MemoryStore
+    >>> from stores import MemoryStore
+    >>> from stores.testing import Constant, LatencyStore
     >>> store = LatencyStore(MemoryStore(), Constant(0.001))
     >>> store.put_many({"window/0/1": b"a page"})
     >>> store.calls, store.waited

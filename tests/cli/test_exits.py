@@ -56,7 +56,6 @@ def test_every_name_in_the_table_is_an_error_and_every_code_is_documented() -> N
 NEEDED = {
     "run": ["in"], "inspect": ["x"], "check": ["x"], "gc": ["x"], "serve": ["x"],
     "unpublish": ["x", "--store", "memory://"], "migrate": ["a", "b", "--store", "memory://"],
-    "plan": ["--keys", "9", "--events-per-second", "9", "--window", "1 day"],
 }  # fmt: skip
 
 

@@ -280,7 +280,8 @@ for name in ("fork", "forkpty", "register_at_fork", "sched_getaffinity", "O_DIRE
 sys.modules["fcntl"] = None
 import lmdb, mta
 from mta import CountWindow, Max, Window
-from stores import CountingStore, open_store
+from stores import open_store
+from stores.testing import CountingStore
 with open_store("file://{tmp_path}/pages?map_size=16MiB") as store:
     window = Window(Max(), CountWindow(9), CountingStore(store), "w", arity=2, leaf_arity=2)
     window.extend([float(at) for at in range(99)])

@@ -54,11 +54,6 @@ def run(block: str, page: Path, space: Space, folder: Path) -> Space:
     return space
 
 
-def of_boundaries(block: str) -> bool:
-    """Whether it has windows that Spark advances by the PBA paper's aggregator."""
-    return "boundary_aggregate(" in block
-
-
 def of_kind(kind: Callable[[str], bool]) -> list[Any]:
     pages = [page for page in PAGES if page not in (*WHOLE, *EXCERPTS)]
     found = [(page, block) for page in pages for block in blocks(page, "python") if kind(block)]
@@ -74,7 +69,7 @@ def test_no_example_is_left_out() -> None:
     pages = [page for page in PAGES if page not in (*WHOLE, *EXCERPTS)]
     everywhere = sum(len(blocks(page, "python")) for page in pages)
     of_scripts = [block for page in SCRIPTS for block in scripts(page)]
-    kinds = (is_session, is_suite, needs_spark, of_boundaries)
+    kinds = (is_session, is_suite, needs_spark)
     assert everywhere == sum(len(of_kind(kind)) for kind in kinds) + len(of_scripts)
 
 
@@ -174,7 +169,7 @@ SCRIPTS: dict[Path, Callable[[Space, str], None]] = {
 
 
 def scripts(page: Path) -> list[str]:
-    others = (is_session, is_suite, needs_spark, of_boundaries)
+    others = (is_session, is_suite, needs_spark)
     return [block for block in blocks(page, "python") if not any(kind(block) for kind in others)]
 
 
@@ -255,23 +250,6 @@ def test_spark(page: Path, block: str, spark: SparkSession, incoming: Path, tmp_
     assert len(found) > 2 * 60 * (HOURS - 1)
     at_events = found.merge(expected(incoming), on=["device", "ts"], suffixes=("", "_wanted"))
     assert len(at_events) == 2 * HOURS and at_events.peak.equals(at_events.peak_wanted)
-
-
-@pytest.mark.parametrize(("page", "block"), of_kind(of_boundaries))
-def test_windows_by_boundaries(
-    page: Path, block: str, spark: SparkSession, incoming: Path, tmp_path: Path
-) -> None:
-    """With a shorter window, one every five values."""
-    assert "range=100_000, slide=100" in block
-    block = block.replace("range=100_000, slide=100", "range=10, slide=5")
-    readings = spark.read.parquet(str(incoming)).withColumnRenamed("device", "plug")
-    found = run(block, page, {"readings": readings}, tmp_path)["peaks"].toPandas()
-    for plug, of_plug in found.sort_values("ts").groupby("plug"):
-        events = expected(incoming)
-        watts = events[events.device == plug].watts.tolist()
-        ends = range(10, HOURS + 1, 5)
-        assert of_plug.result.tolist() == [max(watts[end - 10 : end]) for end in ends]
-    assert len(found) == 2 * len(range(10, HOURS + 1, 5))
 
 
 # --- pages that are one script --------------------------------------------------------------------

@@ -30,7 +30,8 @@ from mta import (
 )
 from mta.errors import InvalidTime, InvalidValue, SnapshotMismatch
 from mta.laws import check_policy
-from stores import FaultyStore, MemoryStore
+from stores import MemoryStore
+from stores.testing import FaultyStore
 from tests.support.naive import AGGREGATORS, CrowdedFiBA
 from tests.support.sampling import REST
 

@@ -19,8 +19,8 @@ from mta import (
 )
 from mta.frames.base import AbstractPolicy
 from mta.keyed.work import Boundaries, Found
-from stores import CountingStore
 from stores.memory import MemoryStore
+from stores.testing import CountingStore
 
 SIZES = {"arity": 4, "leaf_arity": 4}
 POLICIES: dict[str, AbstractPolicy] = {

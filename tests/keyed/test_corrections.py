@@ -34,7 +34,8 @@ from mta.errors import (
 from mta.keyed.bucket import Batch
 from mta.keyed.keys import read_keys
 from mta.keyed.work import Found
-from stores import FaultyStore, MemoryStore, PageStore
+from stores import MemoryStore, PageStore
+from stores.testing import FaultyStore
 from tests.support.counted import hash_of, rolling_hash
 
 SECOND = 10**6

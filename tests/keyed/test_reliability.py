@@ -15,8 +15,9 @@ import pytest
 from mta import Collect, CountWindow, KeyedWindows, Max, Monoid, Product, TimeWindow
 from mta.audit.keyed import OpaqueKeys
 from mta.errors import MissingPage, PartialBatch, StoreUnavailable
-from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
+from stores import MemoryStore, PageStore, WriteBuffer
 from stores.base import WrapperStore
+from stores.testing import FaultyStore
 from tests.support.sampling import REST
 
 pytestmark = pytest.mark.usefixtures("tiny")

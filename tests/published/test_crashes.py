@@ -14,7 +14,8 @@ from mta.publishing.batches import BatchPublisher, Part
 from mta.publishing.buckets import bucket_of
 from mta.publishing.publisher import unpublish
 from mta.publishing.records import what_of
-from stores import FaultyStore, MemoryStore, PageStore
+from stores import MemoryStore, PageStore
+from stores.testing import FaultyStore
 
 STEPS, KEYS, SIZE = 4, 40, 3
 

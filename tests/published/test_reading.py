@@ -55,7 +55,8 @@ from mta.kernels.native import LONGEST
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.nulls import CountValues
 from mta.published import NotCached
-from stores import CountingStore, MemoryStore, PageStore
+from stores import MemoryStore, PageStore
+from stores.testing import CountingStore
 from tests.support.published import (
     Lists,
     Server,

@@ -31,7 +31,8 @@ from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.frames.base import AbstractPolicy
 from mta.logs.base import Aggregator
-from stores import FaultyStore, MemoryStore, PageStore
+from stores import MemoryStore, PageStore
+from stores.testing import FaultyStore
 from tests.support import oracle
 from tests.support.failed_calls import (
     Call,

@@ -16,8 +16,9 @@ import pytest
 from mta import AmortizedMTA, Window
 from mta.errors import StoreUnavailable
 from mta.logs.base import Aggregator
-from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
+from stores import MemoryStore, PageStore, WriteBuffer
 from stores.base import WrapperStore
+from stores.testing import FaultyStore
 from tests.support import oracle
 from tests.support.patience import LONG, send_what_is_held, set_deadline
 

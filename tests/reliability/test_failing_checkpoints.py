@@ -27,7 +27,8 @@ from mta import (
 from mta.audit.walk import live_keys
 from mta.errors import NotPageable, StoreUnavailable
 from mta.logs.base import Aggregator
-from stores import FaultyStore, MemoryStore, PageStore
+from stores import MemoryStore, PageStore
+from stores.testing import FaultyStore
 from tests.support import oracle
 
 SIZE, RETAIN = 24, 2

@@ -10,7 +10,8 @@ import pytest
 from mta.audit.walk import live_keys
 from mta.errors import CorruptPage
 from mta.logs.base import Aggregator
-from stores import FaultyStore, HeadCache, MemoryStore, PageStore, WriteBuffer
+from stores import HeadCache, MemoryStore, PageStore, WriteBuffer
+from stores.testing import FaultyStore
 from tests.support import oracle
 from tests.support.patience import LONG
 from tests.support.sampling import some

@@ -9,8 +9,9 @@ import pytest
 from mta import Window
 from mta.errors import MissingPage
 from mta.logs.base import Aggregator
-from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
+from stores import MemoryStore, PageStore, WriteBuffer
 from stores.base import WrapperStore
+from stores.testing import FaultyStore
 from tests.support import oracle
 from tests.support.sampling import some
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from mta import CountWindow, Max, Window
-from stores import CountingStore, open_store
+from stores import open_store
+from stores.testing import CountingStore
 from tests.support.writers import start
 
 _PIECE = 1 << 20

@@ -11,7 +11,7 @@ pytest.importorskip("starlette", reason="NOT TESTED: mta serve, as the extra ser
 from mta import CountWindow, KeyedWindows, Sum, open_published
 from mta.errors import StoreUnavailable, UnsuitableKey
 from mta.serve.lookups import Lookups
-from stores import CountingStore
+from stores.testing import CountingStore
 from tests.support.published import Server
 
 KEYS = 5000

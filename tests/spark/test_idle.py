@@ -30,9 +30,9 @@ from mta import (
 from mta.audit.walk import audit
 from mta.errors import LateEvent
 from spark_integration.step.step import step
-from stores import FaultyStore
 from stores.errors import StoreUnavailable
 from stores.memory import MemoryStore
+from stores.testing import FaultyStore
 from tests.support.sampling import some
 from tests.support.spark.events import SECOND, START
 from tests.support.spark.idle_cases import (

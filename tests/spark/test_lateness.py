@@ -42,9 +42,10 @@ from spark_integration.plan import Plan
 from spark_integration.runners.packing import METRICS
 from spark_integration.step.columns import from_micros, to_micros
 from spark_integration.step.step import Advanced, step
-from stores import FaultyStore, PageStore
+from stores import PageStore
 from stores.errors import StoreUnavailable
 from stores.memory import MemoryStore
+from stores.testing import FaultyStore
 from tests.support.sampling import some
 from tests.support.spark.events import SECOND, START
 from tests.support.spark.idle_cases import SIZE, Stream, idle_plan, plain, rows_of

@@ -8,7 +8,8 @@ from itertools import count
 
 import pytest
 
-from stores import FaultyStore, MemoryStore, StoreFull, StoreUnavailable, WriteBuffer
+from stores import MemoryStore, StoreFull, StoreUnavailable, WriteBuffer
+from stores.testing import FaultyStore
 from stores.testing.faults import OPERATIONS
 from tests.support.patience import LONG
 

@@ -9,17 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from stores import (
-    Constant,
-    CountingStore,
-    HeadCache,
-    Jittered,
-    LatencyStore,
-    MemoryStore,
-    OneSlow,
-    PageStore,
-    WriteBuffer,
-)
+from stores import HeadCache, MemoryStore, PageStore, WriteBuffer
+from stores.testing import Constant, CountingStore, Jittered, LatencyStore, OneSlow
 from stores.testing.faults import Delay
 from tests.support.faulty import eventually
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import pytest
 
 from stores import (
-    FaultyStore,
     HeadCache,
     StoreAccessDenied,
     StoreFull,
@@ -24,6 +23,7 @@ from stores import (
 )
 from stores.compression import CompressedStore
 from stores.redis import RedisStore
+from stores.testing import FaultyStore
 from tests.support.patience import LONG, in_time, short_deadline
 from tests.support.proxy import Proxy
 from tests.support.servers import RedisServer

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from stores import (
-    CountingStore,
     InvalidStoreURL,
     MemoryStore,
     StoreAccessDenied,
@@ -19,6 +18,7 @@ from stores import (
 )
 from stores.base import PageStore
 from stores.redis import _policies
+from stores.testing import CountingStore
 from tests.support.patience import in_time
 from tests.support.servers import PASSWORD_IN_URL, RedisServer
 

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from mta.audit.walk import audit, live_keys
 from mta.errors import CorruptPage, StoreUnavailable
-from stores import FaultyStore, HeadCache, MemoryStore, PageStore, WriteBuffer
+from stores import HeadCache, MemoryStore, PageStore, WriteBuffer
+from stores.testing import FaultyStore
 from tests.support import oracle
 from tests.support.patience import send_what_is_held
 

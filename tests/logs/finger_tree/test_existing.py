@@ -40,7 +40,8 @@ from mta.errors import (
     UnsupportedOperation,
 )
 from mta.logs.finger_tree import FingerTree
-from stores import FaultyStore, MemoryStore
+from stores import MemoryStore
+from stores.testing import FaultyStore
 from stores.testing.counting import CountingStore
 from tests.support.counted import Counted
 from tests.support.naive import CrowdedFiBA

@@ -14,7 +14,8 @@ from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptSnapshot, InvariantViolation, MissingPage, StoreUnavailable
 from mta.logs.finger_tree.pages import TreePages
 from mta.pages import Snapshot
-from stores import FaultyStore, MemoryStore, PageStore
+from stores import MemoryStore, PageStore
+from stores.testing import FaultyStore
 from stores.testing.counting import CountingStore
 
 LEAF, SIZE = 10, 60

@@ -17,8 +17,9 @@ from mta import FiBA, TimeWindow, Window
 from mta.audit.walk import audit, live_keys
 from mta.frames.base import AbstractPolicy
 from mta.logs.finger_tree.node import Node
-from stores import CountingStore, FaultyStore, MemoryStore, PageStore
+from stores import MemoryStore, PageStore
 from stores.errors import StoreUnavailable
+from stores.testing import CountingStore, FaultyStore
 from tests.support.counted import Counted
 from tests.support.late_streams import POLICIES, Stream
 from tests.support.sampling import some

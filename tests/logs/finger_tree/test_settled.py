@@ -11,8 +11,9 @@ from mta import FiBA, Sum, TimeWindow, Window
 from mta.logs.finger_tree import node_cache
 from mta.logs.finger_tree.node import Node
 from mta.pages import NO_NAME
-from stores import CountingStore, FaultyStore, MemoryStore, PageStore
+from stores import MemoryStore, PageStore
 from stores.errors import StoreUnavailable
+from stores.testing import CountingStore, FaultyStore
 
 #: So many events fill a leaf, and are 64 KiB; a batch has as many.
 EVENTS = 4096

@@ -25,7 +25,8 @@ from mta.errors import CorruptPage, CorruptSnapshot, MissingPage, StoreUnavailab
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.pages import Snapshot
-from stores import FaultyStore, MemoryStore, PageStore
+from stores import MemoryStore, PageStore
+from stores.testing import FaultyStore
 from stores.testing.counting import CountingStore
 
 LEAF, SIZE = 10, 40

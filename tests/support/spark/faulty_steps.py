@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_integration.step import step as steps
-from stores import FaultyStore
+from stores.testing import FaultyStore
 
 State = bytes | None
 
