@@ -6,7 +6,8 @@
 - ``redis``, ``couchbase`` (based on ``server``): stores on a server
 - ``object_store``: stores in S3, Google Cloud Storage and Azure (based on ``pack_store``,
   ``pack_folder``, ``pack_catalog`` and ``packs``; with ``disk_cache``)
-- ``write_buffer``, ``head_cache``, ``compression``: wrappers in front of a store
+- ``write_buffer``, ``head_cache``, ``compression``: wrappers in front of a store; ``lru``: the
+  cache of all of them
 - ``testing``: tools for tests of stores
 """
 

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from .base import Capabilities, PageStore, WrapperStore, start_over_in_children
+from .lru import LRU
 
 _QUEUE = 4096  # keys that wait for the thread; further hints are dropped
 _FETCH_BYTES = 1 << 20  # approximate bytes of one read-ahead, for all of which readers wait
@@ -50,8 +50,7 @@ class HeadCache(WrapperStore):
 
     def start_over(self) -> None:
         self._changed = threading.Condition(threading.Lock())
-        self._pages: OrderedDict[str, bytes] = OrderedDict()  # the least recently used first
-        self._bytes = 0
+        self._pages = LRU[str, bytes](self._capacity, _ENTRY_BYTES)
         self._flying: dict[str, object] = {}
         self._queue: dict[str, None] = {}
         self._fetch_keys = _FIRST_FETCH
@@ -66,13 +65,13 @@ class HeadCache(WrapperStore):
         """Cache pages that were just written, so that ``prefetch`` need not fetch them."""
         with self._changed:
             if not self._closed:
-                for key in pages.keys() - self._pages.keys():
-                    self._keep(key, pages[key])
+                for key, page in pages.items():
+                    self._pages.put(key, page)
 
     @property
     def cached_bytes(self) -> int:
         """Return the bytes in the cache; no store call."""
-        return self._bytes
+        return self._pages.size
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """Return the pages; one store call for those that are neither cached nor being fetched."""
@@ -97,10 +96,7 @@ class HeadCache(WrapperStore):
         """Return the page if it is cached, or in memory in the inner store; no store call."""
         with self._changed:
             page = self._pages.get(key)
-            if page is not None:
-                self._pages.move_to_end(key)
-                return page
-        return self.store.peek(key)
+        return self.store.peek(key) if page is None else page
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """Put the pages into the store; one store call.
@@ -142,7 +138,6 @@ class HeadCache(WrapperStore):
             self._closed = True
             self._queue.clear()
             self._pages.clear()
-            self._bytes = 0
             thread = self._thread
             self._changed.notify_all()
         if thread is not None:
@@ -159,7 +154,6 @@ class HeadCache(WrapperStore):
             if page is None:
                 missing[key] = None
             else:
-                self._pages.move_to_end(key)
                 found[key] = page
         return list(missing)
 
@@ -183,24 +177,15 @@ class HeadCache(WrapperStore):
                         del self._flying[key]
                         page = pages.get(key)
                         if page is not None and not self._closed:
-                            self._keep(key, page)
+                            self._pages.put(key, page)
                 self._changed.notify_all()
         return pages
-
-    def _keep(self, key: str, page: bytes) -> None:
-        self._pages[key] = page
-        self._bytes += len(page) + _ENTRY_BYTES
-        while self._bytes > self._capacity:
-            _, oldest = self._pages.popitem(last=False)
-            self._bytes -= len(oldest) + _ENTRY_BYTES
 
     def _discard(self, keys: Iterable[str]) -> None:
         with self._changed:
             for key in keys:
                 self._flying.pop(key, None)
-                page = self._pages.pop(key, None)
-                if page is not None:
-                    self._bytes -= len(page) + _ENTRY_BYTES
+                self._pages.pop(key)
             self._changed.notify_all()
 
     def _work(self) -> None:

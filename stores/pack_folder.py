@@ -23,7 +23,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -33,6 +32,7 @@ from uuid import uuid4
 from .base import in_batches
 from .disk_cache import DiskCache
 from .errors import StoreDamaged, WindowStoreError
+from .lru import LRU
 from .pack_catalog import Catalog, Pack
 from .packs import (
     HEAD,
@@ -124,7 +124,7 @@ class PackFolder:
         pack_cache: int,
     ) -> None:
         self._objects, self._path = objects, path
-        self._list_delay, self._cache, self._most_recent = list_delay, cache, pack_cache
+        self._list_delay, self._cache = list_delay, cache
         self._lock = threading.Lock()  # for the catalog; not locked during requests
         self._writing = threading.Lock()
         self._loading = threading.Lock()
@@ -133,8 +133,7 @@ class PackFolder:
         self._listed_until = self._shelved_until = ""
         # When packs were added that late listings may not have.
         self._added: dict[str, float] = {}
-        self._recent: OrderedDict[str, bytes] = OrderedDict()  # the least recently used first
-        self._recent_bytes = 0
+        self._recent = LRU[str, bytes](pack_cache)
         self._damaged: dict[str, str] = {}
         self._leftover: list[str] = []  # objects to remove that the catalog does not have
         self._since_list = 0
@@ -272,8 +271,6 @@ class PackFolder:
         """Return pages of one pack; no request if the pack is cached, else usually one."""
         with self._lock:
             pack, data = self._catalog.packs.get(name), self._recent.get(name)
-            if data is not None:
-                self._recent.move_to_end(name)
             whole = False
             if pack is not None:
                 whole = pack.size <= (READ_AGAIN if pack.was_read else READ_WHOLE)
@@ -290,12 +287,8 @@ class PackFolder:
     def _keep(self, name: str, data: bytes) -> None:
         """Cache a pack in memory, and drop the least recently used ones."""
         with self._lock:
-            if len(data) > READ_AGAIN or name not in self._catalog.packs or name in self._recent:
-                return
-            self._recent[name] = data
-            self._recent_bytes += len(data)
-            while self._recent_bytes > self._most_recent:
-                self._recent_bytes -= len(self._recent.popitem(last=False)[1])
+            if len(data) <= READ_AGAIN and name in self._catalog.packs:
+                self._recent.put(name, data)
 
     def _drop(self, names: Iterable[str]) -> None:
         """Drop packs and lists whose objects were removed."""
@@ -303,7 +296,7 @@ class PackFolder:
             for name in names:
                 self._catalog.remove(name)
                 self._added.pop(name, None)
-                self._recent_bytes -= len(self._recent.pop(name, b""))
+                self._recent.pop(name)
 
     def _look_for(self, keys: Sequence[str], *, patient: bool) -> None:
         """Load what others have written, until these pages are known or everything is loaded.

@@ -26,7 +26,6 @@ or gets events elsewhere.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -56,6 +55,7 @@ from mta.keyed.table import EXPIRED, NO_TIME, Table, join
 from mta.monoids.base import same_value
 from mta.pages import key_of, keys_of, name_of
 from stores import PageStore
+from stores.lru import LRU
 
 #: The number of runs of one order that are merged, as a power of 2, and the weight in bytes of
 #: the first order.
@@ -111,9 +111,7 @@ class RunPages:
         self, store: PageStore, layout: TableLayout, page_bytes: int, cache_bytes: int
     ) -> None:
         self.store, self.layout = store, layout
-        self.page_bytes, self._cache_bytes = page_bytes, cache_bytes
-        self._cache: OrderedDict[bytes, bytes] = OrderedDict()
-        self._cached = 0
+        self.page_bytes, self._cache = page_bytes, LRU[bytes, bytes](cache_bytes)
         #: The pages of the run or list that was written last.
         self.written: list[Entry] = []
 
@@ -155,9 +153,13 @@ class RunPages:
 
         One ``view_many`` for pages that are not in memory. Raises MissingPage and CorruptPage.
         """
-        missing = [place for place in places if place[2] not in self._cache]
+        known: dict[bytes, Buffer] = {}
+        for _, _, name in places:
+            if (cached := self._cache.get(name)) is not None:
+                known[name] = cached
+        missing = [place for place in places if place[2] not in known]
         if not missing:
-            return see([self._cached_page(name) for _, _, name in places])
+            return see([known[name] for _, _, name in places])
         keys = keys_of(self.layout.window, missing)
 
         def of(found: list[Buffer | None]) -> T:
@@ -171,24 +173,17 @@ class RunPages:
                     self.store.discard([key])
                     raise
                 fresh[place[2]] = page
-            made = see([fresh.get(name) or self._cached_page(name) for _, _, name in places])
+            made = see([fresh.get(name) or known[name] for _, _, name in places])
             self._keep(fresh)
             return made
 
         return self.store.view_many(keys, of)
 
-    def _cached_page(self, name: bytes) -> bytes:
-        self._cache.move_to_end(name)
-        return self._cache[name]
-
     def _keep(self, fresh: Mapping[bytes, Buffer]) -> None:
         """Cache the pages that were read, unless the store has them in memory."""
         for name, page in fresh.items():
             if isinstance(page, bytes):
-                self._cache[name] = page
-                self._cached += len(page)
-        while self._cached > self._cache_bytes:
-            self._cached -= len(self._cache.popitem(last=False)[1])
+                self._cache.put(name, page)
 
     def tables_of(
         self, runs: Sequence[tuple[int, Sequence[bytes]]]

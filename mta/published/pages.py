@@ -11,13 +11,13 @@ A key is looked up step by step: between two steps, an event loop can have pages
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, Generic, NoReturn, TypeVar
 
 from mta.errors import CorruptPage
 from mta.pages import require_named
 from stores import PageStore, UnsupportedOperation, WrapperStore
+from stores.lru import LRU
 
 T = TypeVar("T")
 #: The approximate cost of an entry in addition to its page.
@@ -34,15 +34,13 @@ class ReadOnlyPages(WrapperStore):
     def __init__(self, store: PageStore, capacity: int) -> None:
         super().__init__(store)
         self._remote = store.capabilities.remote
-        self._capacity = capacity if self._remote else 0
-        self._pages: OrderedDict[str, bytes] = OrderedDict()  # the least recently used first
-        self._bytes = 0
+        self._pages = LRU[str, bytes](capacity if self._remote else 0, _ENTRY_BYTES)
         self._lock = threading.Lock()
 
     @property
     def cached_bytes(self) -> int:
         """Return the bytes of the cached pages; no store call."""
-        return self._bytes
+        return self._pages.size
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """Return the pages in the order of the keys; one store call for those not cached."""
@@ -51,8 +49,7 @@ class ReadOnlyPages(WrapperStore):
             return found
         read = self._checked(missing, self.store.get_many(missing))
         fresh = dict(zip(missing, read, strict=True))
-        if self._capacity:
-            self._keep(fresh)
+        self._keep(fresh)
         pairs = zip(keys, found, strict=True)
         return [fresh[key] if page is None else page for key, page in pairs]
 
@@ -80,15 +77,9 @@ class ReadOnlyPages(WrapperStore):
 
     def _cached(self, keys: Sequence[str]) -> tuple[list[bytes | None], list[str]]:
         """Return the cached pages, None for others, and the keys of these others."""
-        missing = []
         with self._lock:
             found = [*map(self._pages.get, keys)]
-            for key, page in zip(keys, found, strict=True):
-                if page is None:
-                    missing.append(key)
-                else:
-                    self._pages.move_to_end(key)
-        return found, missing
+        return found, [key for key, page in zip(keys, found, strict=True) if page is None]
 
     def _checked(self, keys: Sequence[str], pages: list[Any]) -> list[Any]:
         """Return pages that were read if each matches its name. Raises CorruptPage."""
@@ -104,22 +95,14 @@ class ReadOnlyPages(WrapperStore):
     def _keep(self, pages: Mapping[str, bytes | None]) -> None:
         with self._lock:
             for key, page in pages.items():
-                if page is None:
-                    continue
-                if key not in self._pages:
-                    self._bytes += len(page) + _ENTRY_BYTES
-                self._pages[key] = page
-            while self._bytes > self._capacity:
-                _, page = self._pages.popitem(last=False)
-                self._bytes -= len(page) + _ENTRY_BYTES
+                if page is not None:
+                    self._pages.put(key, page)
 
     def discard(self, keys: Sequence[str]) -> None:
         """Drop these pages from the cache, because one of them is damaged."""
         with self._lock:
             for key in keys:
-                page = self._pages.pop(key, None)
-                if page is not None:
-                    self._bytes -= len(page) + _ENTRY_BYTES
+                self._pages.pop(key)
         self.store.discard(keys)
 
     def peek(self, key: str) -> bytes | None:

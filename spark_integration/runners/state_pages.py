@@ -16,7 +16,6 @@ are cached, because they are often read again soon.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from pyspark.errors import PySparkException
 from stores.address import parse
 from stores.base import Capabilities, PageStore, check_keys, check_pages
 from stores.errors import InvalidStoreURL, StoreClosed, StoreUnavailable, UnsupportedOperation
+from stores.lru import LRU
 
 if TYPE_CHECKING:  # PySpark 3.5 has none
     from pyspark.sql.streaming.stateful_processor import MapState
@@ -69,11 +69,10 @@ class StatePages(PageStore):
 
     def __init__(self, pages: MapState, write_buffer: int = 8 << 20, cache: int = 4 << 20) -> None:
         self._pages = pages
-        self._capacity, self._cache_bytes = write_buffer, cache
+        self._capacity = write_buffer
         self._pending: dict[str, bytes | None] = {}  # None is a delete
         self._pending_bytes = 0
-        self._cached: OrderedDict[str, bytes] = OrderedDict()  # the least recently read first
-        self._cached_bytes = 0
+        self._cached = LRU[str, bytes](cache, _ENTRY_BYTES)
         self._closed = False
         # The calls share one socket, on which each answer follows its request.
         self._lock = threading.Lock()
@@ -92,29 +91,19 @@ class StatePages(PageStore):
     def _get(self, key: str) -> bytes | None:
         if key in self._pending:
             return self._pending[key]
-        if key in self._cached:
-            self._cached.move_to_end(key)
-            return self._cached[key]
-        row = self._pages.getValue((key,))
-        return None if row is None else self._keep(key, bytes(row[0]))
-
-    def _keep(self, key: str, page: bytes) -> bytes:
-        self._cached[key] = page
-        self._cached_bytes += len(page) + _ENTRY_BYTES
-        while self._cached_bytes > self._cache_bytes:
-            _, oldest = self._cached.popitem(last=False)
-            self._cached_bytes -= len(oldest) + _ENTRY_BYTES
+        if (cached := self._cached.get(key)) is not None:
+            return cached
+        if (row := self._pages.getValue((key,))) is None:
+            return None
+        page = bytes(row[0])
+        self._cached.put(key, page)
         return page
 
     def discard(self, keys: Sequence[str]) -> None:
         """Drop the cached copies of these pages; no call."""
         with self._calls():
-            self._drop(keys)
-
-    def _drop(self, keys: Iterable[str]) -> None:
-        for key in keys:
-            if (page := self._cached.pop(key, None)) is not None:
-                self._cached_bytes -= len(page) + _ENTRY_BYTES
+            for key in keys:
+                self._cached.pop(key)
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """Accept the pages; no call, unless the buffer is full."""
@@ -128,7 +117,8 @@ class StatePages(PageStore):
 
     def _accept(self, entries: Mapping[str, bytes | None], size: int) -> None:
         with self._calls():
-            self._drop(entries)
+            for key in entries:
+                self._cached.pop(key)
             self._pending.update(entries)
             self._pending_bytes += size + _ENTRY_BYTES * len(entries)
             if self._pending_bytes > self._capacity:

@@ -16,7 +16,6 @@ import logging
 import os
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -67,7 +66,7 @@ class _Lease:
     users: int = 0
 
 
-_open: OrderedDict[tuple[int, str], _Lease] = OrderedDict()  # the least recently used one first
+_open: dict[tuple[int, str], _Lease] = {}  # the least recently used one first
 
 
 @contextmanager
@@ -91,10 +90,8 @@ def store_of(url: str) -> Iterator[PageStore]:
     """Yield this process's open store at ``url``, which stays open for later tasks."""
     at = (os.getpid(), url)
     with _lock:
-        if at not in _open:
-            _open[at] = _Lease(open_store(url))
-        _open.move_to_end(at)
-        lease = _open[at]
+        lease = _open.pop(at, None) or _Lease(open_store(url))
+        _open[at] = lease
         lease.users += 1
     try:
         yield lease.store

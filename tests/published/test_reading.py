@@ -313,7 +313,7 @@ def test_what_functions_compute_must_be_given() -> None:
     with pytest.raises(SnapshotMismatch, match="aggregations longest are made of functions"):
         open_published(store, "mine")
     with pytest.raises(SnapshotMismatch, match="no aggregations"):
-        open_published(store, "mine", aggregations={"longest": ("v", longest), "x": Max()})
+        open_published(store, "mine", aggregations={"longest": ("v", longest), "x": ("v", Max())})
     with pytest.raises(SnapshotMismatch, match="published is"):
         open_published(store, "mine", aggregations={"longest": ("v", Max())})
     for given in (monoid, {"longest": ("v", longest)}):
