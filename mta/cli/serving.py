@@ -40,6 +40,13 @@ def add_options(parser: ArgumentParser) -> None:
     add("--max-waiting", type=at_least_one, default=_DEFAULTS.max_waiting, metavar="N",
         help=f"the number of concurrent requests per worker; default: {_DEFAULTS.max_waiting}"
         )  # fmt: skip
+    add("--max-connections", type=at_least_one, default=_DEFAULTS.max_connections, metavar="N",
+        help="the number of concurrent connections per worker; default: "
+        f"{_DEFAULTS.max_connections:,}")  # fmt: skip
+    add("--max-connections-per-address", type=at_least_one,
+        default=_DEFAULTS.max_connections_per_address, metavar="N",
+        help="the number of concurrent connections per worker from one address; default: "
+        f"{_DEFAULTS.max_connections_per_address}")  # fmt: skip
     add("--insecure", action="store_true",
         help="accept requests from other machines without a token; default: no")  # fmt: skip
 

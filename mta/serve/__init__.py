@@ -7,7 +7,8 @@
 - ``metrics``, ``guard``: counts; tokens, and the checks before every request
 - ``openapi``: the description of the API
 - ``app``: the paths, and the files of the web page
-- ``server``: clients' connections, and the processes that serve
+- ``connections``: clients' connections, and their limits
+- ``logs``, ``server``: the log, and the processes that serve
 
 The command is in ``mta.cli.serving``. It needs the extra "serve". The files of the web page are in
 the folder static, and load nothing from elsewhere.

@@ -95,6 +95,8 @@ async def body_of(request: Request, max_bytes: int, seconds: float) -> Mapping[s
     content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content != "application/json":
         raise Problem("UnsupportedMediaType", "Send Content-Type: application/json.")
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise Problem("UnsupportedMediaType", "Send the body without Content-Encoding.")
     try:
         async with asyncio.timeout(seconds):
             raw = await _read(request, max_bytes)

@@ -1,109 +1,33 @@
-"""The processes of ``mta serve``, one or several that share a socket, and their connections.
+"""The processes of ``mta serve``, one or several that share a socket.
 
 The socket is bound here, so that a port that is in use is reported immediately. Workers are
 processes of uvicorn: SIGTERM and Ctrl-C end them after their current requests, SIGHUP replaces one
-worker after the other, and a worker that dies is replaced.
-
-A connection limits the time and the size of the head of a request, which is the path and the
-headers. uvicorn reads it without a limit of time or size. Here a connection is closed if a head
-takes longer than the time limit of requests, or has more than ``MAX_HEAD`` bytes. An answer to a
-client that has disconnected is dropped; otherwise uvloop would raise an error, which uvicorn would
-log. The head of an answer is sent together with its body, as each system call that sends takes
-about as long as the rest of a small answer.
+worker after the other, and a worker that dies is replaced. Workers also end if the process that
+started them is killed.
 """
 
 from __future__ import annotations
 
-import asyncio
+import multiprocessing
 import os
+import resource
+import signal
 import socket
 import tempfile
+import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
+from starlette.types import ASGIApp
 from uvicorn import Config, Server
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.supervisors import Multiprocess
 
 from mta.published import open_published
+from mta.serve import logs
 from mta.serve.app import create_app
+from mta.serve.connections import Clients, Connection
 from mta.serve.metrics import FOLDER
 from mta.serve.settings import InvalidService, Settings
-
-#: The maximum number of bytes of a request before its body.
-MAX_HEAD = 1 << 15
-
-
-class _Transport:
-    """A transport that joins two writes into one, and drops writes once it is closed."""
-
-    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport, self._loop = transport, loop
-        self._first = b""
-
-    def write(self, data: bytes) -> None:
-        """Send the data together with the next write, at the latest in the next loop iteration."""
-        if self._first:
-            self._first += data
-            self._send()
-        elif data:
-            self._first = data
-            self._loop.call_soon(self._send)
-
-    def _send(self) -> None:
-        data, self._first = self._first, b""
-        if data and not self._transport.is_closing():
-            self._transport.write(data)
-
-    def close(self) -> None:
-        """Send what waits, and close."""
-        self._send()
-        self._transport.close()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-
-class Connection(HttpToolsProtocol):
-    """A client's connection; the configuration has ``head_seconds``."""
-
-    config: Any
-    _timer: asyncio.TimerHandle | None = None
-    _head_bytes = 0
-
-    def connection_made(self, transport: Any) -> None:
-        joining: Any = _Transport(transport, self.loop)
-        super().connection_made(joining)
-        self._expect_head()
-
-    def data_received(self, data: bytes) -> None:
-        is_idle = self.cycle is None or self.cycle.response_complete
-        if self._timer is None and is_idle:
-            self._expect_head()
-        super().data_received(data)
-        if self._timer is not None:
-            self._head_bytes += len(data)
-            if self._head_bytes > MAX_HEAD:
-                self.transport.close()
-
-    def on_headers_complete(self) -> None:
-        self._unset_timer()
-        super().on_headers_complete()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._unset_timer()
-        super().connection_lost(exc)
-
-    def _expect_head(self) -> None:
-        self._head_bytes = 0
-        self._timer = self.loop.call_later(self.config.head_seconds, self.transport.close)
-
-    def _unset_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
 
 #: How many seconds requests may still take when the service stops.
 _GRACE = 10
@@ -111,18 +35,39 @@ _GRACE = 10
 _IDLE = 75
 
 
+#: The size of the system's buffers of a connection, of what is sent and of what was received.
+_SYSTEM_BYTES = 1 << 17
+#: How many files a worker may need besides its connections.
+_OTHER_FILES = 200
+
+
 class _Config(Config):
     """The configuration of uvicorn's processes; workers get it pickled."""
 
     def __init__(self, settings: Settings, verbose: bool) -> None:
+        level = "info" if verbose else "warning"
         super().__init__(
-            partial(create_app, settings), factory=True, workers=settings.workers, http=Connection,
-            ws="none", access_log=verbose, log_level="info" if verbose else "warning",
+            partial(_app, settings), factory=True, workers=settings.workers, http=Connection,
+            ws="none", access_log=False, log_level=level, log_config=logs.config(level.upper()),
             server_header=False, proxy_headers=False, timeout_keep_alive=_IDLE,
             timeout_graceful_shutdown=_GRACE,
         )  # fmt: skip
-        #: How many seconds the head of a request may take.
-        self.head_seconds = settings.time_limit
+        #: How many seconds a connection waits for its client.
+        self.patience = settings.time_limit
+        self.clients = Clients(settings.max_connections, settings.max_connections_per_address)
+
+
+def _app(settings: Settings) -> ASGIApp:
+    """Return the application of this process, which ends together with its parent."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_after, args=[parent], daemon=True).start()
+    return create_app(settings)
+
+
+def _end_after(parent: multiprocessing.process.BaseProcess) -> None:
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def run(settings: Settings, started: Callable[[], None], verbose: bool = False) -> None:
@@ -131,6 +76,7 @@ def run(settings: Settings, started: Callable[[], None], verbose: bool = False) 
     Raises InvalidService, and the errors of ``open_published``.
     """
     open_published(settings.store, settings.name, refresh=None).close()  # raises errors now
+    _require_files(settings.max_connections + _OTHER_FILES)
     config = _Config(settings, verbose)
     with _bound(settings) as listening:
         started()
@@ -142,9 +88,21 @@ def run(settings: Settings, started: Callable[[], None], verbose: bool = False) 
             Multiprocess(config, [listening]).run()
 
 
+def _require_files(count: int) -> None:
+    """Allow this process and its workers to open that many files. Raises InvalidService."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < count:
+        raise InvalidService(
+            f"a process may open {hard} files, but the service needs {count}: raise the limit "
+            "(ulimit -n), or choose fewer --max-connections"
+        )
+    if soft != resource.RLIM_INFINITY and soft < count:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
+
+
 def _bound(settings: Settings) -> socket.socket:
     try:
-        return socket.create_server(
+        found = socket.create_server(
             (settings.host, settings.port),
             family=socket.AF_INET6 if ":" in settings.host else socket.AF_INET,
             backlog=2048,
@@ -154,3 +112,6 @@ def _bound(settings: Settings) -> socket.socket:
             f"{settings.host}:{settings.port} cannot be used ({os.strerror(error.errno or 0)}): "
             "choose another --host or --port"
         ) from error
+    for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):  # connections inherit them
+        found.setsockopt(socket.SOL_SOCKET, option, _SYSTEM_BYTES)
+    return found

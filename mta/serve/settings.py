@@ -35,7 +35,10 @@ class Settings:
     max_body: int = 1 << 20
     time_limit: float = 5.0
     max_waiting: int = 256
-    """How many requests a worker handles at a time; it refuses further requests immediately."""
+    """How many requests for data a worker handles at a time; it refuses others immediately."""
+    max_connections: int = 1000
+    """How many connections a worker has at a time; further ones replace those that wait longest."""
+    max_connections_per_address: int = 250
 
     @property
     def is_local(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import time
@@ -123,6 +124,16 @@ def test_nothing_is_written(method: str, service: Served) -> None:
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
 def test_a_form_of_another_site_is_no_query(kind: str, service: Served) -> None:
     assert service.post({"keys": ["a"]}, content_type=kind).problem == "UnsupportedMediaType"
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "gzip, gzip", "x"])
+def test_a_compressed_body_is_refused(encoding: str, service: Served) -> None:
+    """Ten megabytes in a few kilobytes, and those compressed again."""
+    bomb = gzip.compress(gzip.compress(b'{"keys": ["' + b"a" * 10_000_000 + b'"]}'))
+    answer = service.post(bomb, content_encoding=encoding)
+    assert answer.problem == "UnsupportedMediaType"
+    assert "Content-Encoding" in answer.json["detail"]
+    assert service.post({"keys": ["a"]}, content_encoding="identity").status == 200
 
 
 def test_a_slow_body_is_not_waited_for(service: Served) -> None:

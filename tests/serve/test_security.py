@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from mta.serve.settings import InvalidService, Settings, checked
 from tests.serve.conftest import Published
 from tests.support.patience import LONG, in_time
 from tests.support.servers import PASSWORD, PASSWORD_IN_URL, RedisServer, redis_with_password
-from tests.support.serving import TOKEN, Answer, Served
+from tests.support.serving import TOKEN, Answer, Served, status_line
 
 __all__ = ["redis_with_password"]
 OPEN = ["/", "/docs", "/static/page.js", "/static/page.css", "/healthz"]
@@ -106,12 +107,36 @@ def test_a_port_that_is_taken_is_named(on_disk: Published, secured: Served) -> N
         Served(on_disk.store, on_disk.name, "--port", str(secured.port))
 
 
-def test_other_names_of_this_machine_are_refused_without_a_token(on_disk: Published) -> None:
+HOSTS = {
+    "ForbiddenHost": ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "",
+                      "10.0.0.1"],
+    "InvalidRequest": ["[", "localhost:80:80", "localhost:evil", "[::1]evil", "[::1",
+                       "user@localhost", "localhost/", "127.0.0.1, evil.example", "localhost:99999",
+                       "l\xf6calhost"],
+    "": ["localhost", "127.0.0.1", "[::1]:8080", "LOCALHOST:1", "127.0.0.2:8080", "localhost:"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("problem", HOSTS)
+def test_hosts_of_requests_without_a_token(problem: str, on_disk: Published) -> None:
     with Served(on_disk.store, on_disk.name) as service:
-        for host in ("evil.example", "evil.example:8080", "127.0.0.1.evil.example", "", "["):
-            assert service.get("/v1/status", host=host).problem == "ForbiddenHost"
-        for name in ("localhost", f"127.0.0.1:{service.port}", "[::1]:8080", "LOCALHOST:1"):
-            assert service.get("/v1/status", host=name).status == 200
+        for host in HOSTS[problem]:
+            assert service.get("/v1/status", host=host).problem == problem, host
+
+
+def test_malformed_hosts_are_refused_with_a_token_too(secured: Served) -> None:
+    for host in HOSTS["InvalidRequest"]:
+        assert secured.get("/healthz", host=host).problem == "InvalidRequest", host
+    for heads in (b"", b"Host: localhost\r\nHost: evil.example\r\n"):
+        with closing(secured.connect()) as client:
+            client.sendall(b"GET /healthz HTTP/1.1\r\n" + heads + b"\r\n")
+            assert b" 400 " in status_line(client)
+
+
+def test_other_local_addresses_answer_to_their_name(on_disk: Published) -> None:
+    with Served(on_disk.store, on_disk.name, "--host", "127.0.0.2", host="127.0.0.2") as service:
+        assert service.get("/v1/status").status == 200
+        assert service.get("/v1/status", host="evil.example").problem == "ForbiddenHost"
 
 
 def test_every_answer_forbids_browsers_to_load_or_guess(secured: Served) -> None:
@@ -200,6 +225,38 @@ def test_without_the_extra_the_command_says_what_to_install(tmp_path: Path) -> N
     )
     assert done.returncode == Exit.USAGE
     assert "pip install '.[serve]'" in done.stderr
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_the_log_has_no_key_and_no_query(workers: str, on_disk: Published) -> None:
+    options = "-v", "--workers", workers
+    with Served(on_disk.store, on_disk.name, *options, token=TOKEN) as service:
+        assert service.get("/v1/windows/secret-key?at=12345").status == 200
+        assert service.get(f"/v1/windows/a?token={TOKEN}").problem == "InvalidRequest"
+        assert service.get(f"/{TOKEN}").problem == "NotFound"
+        out, errors = service.stop()
+    assert "GET /v1/windows/{key}: 200 in " in errors
+    for secret in ("secret-key", "12345", TOKEN):
+        assert secret not in out + errors
+
+
+@pytest.mark.parametrize("options", [[], ["-v"]])
+def test_strangers_cannot_fill_the_log(options: list[str], on_disk: Published) -> None:
+    with Served(on_disk.store, on_disk.name, *options) as service:
+        for noise in (b"\x16\x03\x01", b"GET /#a HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                      b"GET / HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
+                      b"GET /" + b"x" * 9000 + b" HTTP/1.1\r\n\r\n"):  # fmt: skip
+            for _ in range(300):
+                with closing(service.connect()) as client:
+                    client.sendall(noise)
+                    status_line(client)
+        out, errors = service.stop()
+    assert len(out + errors) < (200_000 if options else 10_000)
+
+
+def test_a_service_that_needs_more_files_than_allowed_says_so(on_disk: Published) -> None:
+    with pytest.raises(RuntimeError, match=r"ulimit -n.*--max-connections"):
+        Served(on_disk.store, on_disk.name, "--max-connections", "1000000000")
 
 
 def test_ctrl_c_ends_it(on_disk: Published) -> None:

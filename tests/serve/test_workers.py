@@ -50,6 +50,26 @@ def test_workers_share_the_port_and_their_counts(on_disk: Published) -> None:
     assert not children(service.process.pid)
 
 
+def test_workers_end_with_the_process_that_started_them(on_disk: Published) -> None:
+    with Served(on_disk.store, on_disk.name, "--workers", "2") as service:
+        workers = children(service.process.pid)
+        assert len(workers) == 2
+        service.process.kill()
+        with in_time():
+            while any(map(_runs, workers)):
+                time.sleep(0.05)
+        with pytest.raises(OSError):
+            service.get("/healthz")
+
+
+def _runs(process: int) -> bool:
+    """Whether a process runs, and does not only wait for its parent to learn that it ended."""
+    try:
+        return ") Z " not in Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+
+
 def test_no_request_fails_while_snapshots_change(on_disk: Published) -> None:
     with Served(on_disk.store, on_disk.name, "--refresh", "5 ms") as service:
         batches, failed, done = set(), [], threading.Event()

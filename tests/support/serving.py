@@ -63,9 +63,10 @@ class Served:
     """A running service; leaving the context stops it."""
 
     def __init__(
-        self, store: str | None, name: str, *options: str, token: str = "", module: str = "mta"
-    ) -> None:
-        self.port, self.token = free_port(), token
+        self, store: str | None, name: str, *options: str, token: str = "", module: str = "mta",
+        host: str = "127.0.0.1",
+    ) -> None:  # fmt: skip
+        self.port, self.token, self.host = free_port(), token, host
         command = [sys.executable, "-m", module, "serve", name, "--port", str(self.port), *options]
         command += [] if store is None else ["--store", store]
         inherited = {key: value for key, value in os.environ.items() if key != "MTA_SERVE_TOKEN"}
@@ -86,7 +87,7 @@ class Served:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     def get(self, path: str, **headers: str) -> Answer:
         return self.ask("GET", path, None, **headers)
@@ -100,7 +101,7 @@ class Served:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         if self.token:
             named.setdefault("authorization", f"Bearer {self.token}")
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=LONG)
+        connection = HTTPConnection(self.host, self.port, timeout=LONG)
         try:
             connection.request(method, path, body, named)
             answer = connection.getresponse()
@@ -111,7 +112,7 @@ class Served:
 
     def connect(self) -> socket.socket:
         """A connection for requests that no client would send."""
-        return socket.create_connection(("127.0.0.1", self.port), timeout=LONG)
+        return socket.create_connection((self.host, self.port), timeout=LONG)
 
     def stop(self, by: int = signal.SIGTERM) -> tuple[str, str]:
         """Stop the service; what it printed."""
