@@ -99,7 +99,7 @@ class Migrated(NamedTuple):
     """The number of buckets that have, or had, keys."""
 
 
-def migrate(
+def migrate(  # noqa: PLR0913 (public: explicit keywords)
     spark: SparkSession,
     checkpoint: Path,
     target: Path,
@@ -107,18 +107,22 @@ def migrate(
     *,
     to: str | None = None,
     buckets: int | None = None,
+    erased: Callable[[Any], bool] | None = None,
+    name: str | None = None,
     time_limit: float = TIME_LIMIT,
     report: Report = lambda line: None,
 ) -> Migrated:
     """Create a checkpoint from which a stopped query continues, in another store or other buckets.
 
     Reads all tables of keys once or twice and writes them; into another store, it also copies all
-    pages of standalone windows. ``report`` gets a line for each step, and every 10 seconds Spark's
-    progress. Raises InvalidRequest, StateMismatch and SnapshotMismatch, TimeLimitReached if Spark
-    takes longer than ``time_limit`` seconds to write the states, the errors of damaged pages, and
-    the store's errors. After an error, there is no target.
+    pages of standalone windows. The keys for which ``erased`` returns true are left out. ``name``
+    is the last part of the path to which the target is moved later, if it is. ``report`` gets a
+    line for each step, and every 10 seconds Spark's progress. Raises InvalidRequest, StateMismatch
+    and SnapshotMismatch, TimeLimitReached if Spark takes longer than ``time_limit`` seconds to
+    write the states, the errors of damaged pages, and the store's errors. After an error, there is
+    no target.
     """
-    if to is None and buckets is None:
+    if to is None and buckets is None and erased is None:
         raise InvalidRequest("nothing to change: give another store, or a number of buckets")
     home = to or store
     batch, in_state = _require_still(checkpoint, target), is_state_url(home)
@@ -145,7 +149,7 @@ def migrate(
             copy = (lambda snapshot: None) if same else partial(_copy_pages, source, pages)
             repartitioned = repartition(
                 snapshots, source, source if same else pages,
-                lambda bucket: range(bucket % step, number, step), place, copy,
+                lambda bucket: range(bucket % step, number, step), place, copy, erased,
             )  # fmt: skip
             if in_state:
                 _give_pages(rows, repartitioned, pages)
@@ -161,11 +165,58 @@ def migrate(
     changes = {PROVIDER: ROCKSDB} if in_state else {}
     if partitions_of(checkpoint) == count:
         changes[PARTITIONS] = str(number)
-    _write_states(spark, draft, target, batch, home, states, changes, limit)
+    _write_states(spark, draft, name or target.name, batch, home, states, changes, limit)
     if _require_still(checkpoint, target) != batch:
         raise InvalidRequest(f"the query of {checkpoint} is running: stop it, and try again")
     draft.rename(target)
     return Migrated(batch, number, len(states))
+
+
+def erase(
+    spark: SparkSession,
+    checkpoint: Path,
+    store: str,
+    erased: Callable[[Any], bool],
+    *,
+    time_limit: float = TIME_LIMIT,
+    report: Report = lambda line: None,
+) -> Migrated:
+    """Replace the checkpoint of a stopped query by one without some keys.
+
+    Costs as much as ``migrate``, and raises its errors. If it is killed, either checkpoint is there
+    or ``finish`` moves the new one to its place.
+    """
+    target, old = _beside(checkpoint)
+    shutil.rmtree(target, ignore_errors=True)
+    made = migrate(
+        spark, checkpoint, target, store,
+        erased=erased, name=checkpoint.name, time_limit=time_limit, report=report,
+    )  # fmt: skip
+    checkpoint.rename(old)
+    finish(checkpoint)
+    return made
+
+
+def finish(checkpoint: Path) -> None:
+    """Finish a replacement of a checkpoint that was killed between two steps."""
+    target, old = _beside(checkpoint)
+    if not old.is_dir():
+        return
+    if target.is_dir():
+        if checkpoint.exists():
+            raise InvalidRequest(
+                f"{checkpoint} was being replaced by {target} when the command was killed, and a "
+                f"query has been started without either: stop it, delete {checkpoint}, and run the "
+                "command again"
+            )
+        target.rename(checkpoint)
+    shutil.rmtree(old)
+
+
+def _beside(checkpoint: Path) -> tuple[Path, Path]:
+    """Return where a new checkpoint is written, and where the old one is moved."""
+    new, old = (checkpoint.with_name(f".{checkpoint.name}.{end}") for end in ("new", "old"))
+    return new, old
 
 
 def _give_pages(rows: pq.ParquetWriter, snapshots: dict[int, bytes], store: PageStore) -> None:
@@ -280,7 +331,7 @@ def _tasks_of(query: StreamingQuery, spark: SparkSession) -> str:
 def _write_states(
     spark: SparkSession,
     draft: Path,
-    target: Path,
+    name: str,
     batch: int,
     home: str,
     states: dict[int, bytes],
@@ -313,7 +364,7 @@ def _write_states(
             path.rename(path.with_name(f"{match[1]}{batch + 1}.{kind}{match[3] or ''}"))
     for note in state.glob("0/_metadata/v2/[0-9]*"):  # the note has the paths of the schemas
         text = note.read_text()
-        _rewrite(note, text.replace(f"{draft.name}/.work/checkpoint/", f"{target.name}/"))
+        _rewrite(note, text.replace(f"{draft.name}/.work/checkpoint/", f"{name}/"))
     shutil.rmtree(work)
 
 

@@ -180,7 +180,10 @@ class PageStore(ABC):
             self.delete_many([_NO_PAGE])
 
     def compact(self) -> None:
-        """Rewrite the stored data so that deleted pages take no space; changes no page."""
+        """Rewrite the stored data so that nothing of deleted pages remains; changes no page.
+
+        Raises StoreUnavailable if that is impossible while other processes use the store.
+        """
         return  # nothing to do for a store that frees each page itself
 
     def explain_missing(self) -> str:

@@ -61,11 +61,7 @@ class DiskCache:
         self._above, self._capacity = folder, capacity_bytes
         name = xxhash.xxh3_64_hexdigest(url.encode())
         self._pages, self._indexes = f"p/{name}/", f"i/{name}/"
-        self._store = LocalDiskStore(
-            os.path.join(folder, f"boot-{_boot()}"),
-            map_size=2 * capacity_bytes + _SLACK,
-            sync=not _BOOT_ID.exists(),
-        )
+        self._store = self._opened()
         self.start_over()
         start_over_in_children(self)
 
@@ -116,9 +112,26 @@ class DiskCache:
         going = [f"{self._indexes}{folder}/{name}" for name in names]
         self._try(lambda: self._store.delete_many(going))
 
+    def clear(self) -> None:
+        """Remove the folder, with all pages of all stores, also deleted ones; start a new one.
+
+        Another process that has the folder open keeps its removed files until it ends.
+        """
+        with self._lock:
+            self._store.close()
+            shutil.rmtree(self._store.folder, ignore_errors=True)
+            self._store, self._turns = self._opened(), _RECOUNT
+
     def close(self) -> None:
         """Close the cache; the folder is kept."""
         self._store.close()
+
+    def _opened(self) -> LocalDiskStore:
+        return LocalDiskStore(
+            os.path.join(self._above, f"boot-{_boot()}"),
+            map_size=2 * self._capacity + _SLACK,
+            sync=not _BOOT_ID.exists(),
+        )
 
     def _names(self, keys: Iterable[str]) -> Iterator[str]:
         """Yield the names of pages, except those that are too long for the folder."""

@@ -18,12 +18,13 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import shutil
 import socket
 import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice, takewhile
 from typing import Any
@@ -41,6 +42,7 @@ from .base import (
     check_keys,
     check_pages,
     holds,
+    in_batches,
 )
 from .errors import (
     InvalidStoreURL,
@@ -52,14 +54,19 @@ from .errors import (
 )
 from .lmdb_file import missing_pages
 
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 OPTIONS: dict[str, Option] = {"map_size": size}
 
 MAP_SIZE = 1 << 40
 """The default maximum size of a folder, in address space; it reserves no memory or disk space."""
 
 _FOLDER_MODE, _FILE_MODE = 0o770, 0o660  # minus the umask
-_DATA, _ORIGIN = "data.mdb", "ORIGIN"
-_SCAN = 1024
+_DATA, _ORIGIN, _DRAFT = "data.mdb", "ORIGIN", "draft"
+_SCAN, _COPIED = 1024, 1 << 24
 _NO_KEY = b"\xff"  # keys are ASCII
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}  # LMDB reports a short write as EIO
@@ -182,6 +189,24 @@ class LocalDiskStore(PageStore):
             yield from (name.decode() for name in names)
             after = names[-1] + b"\0"
             names = self._run(partial(_names, start=after, prefix=start))
+
+    def compact(self) -> None:
+        """Write the pages to a new file and replace the old one, which held deleted pages too.
+
+        LMDB reuses the space of deleted pages, but does not overwrite it before. Reads and writes
+        every page. Raises StoreUnavailable if another process has the folder open: it would
+        continue to use the old file.
+        """
+        self._run(_change_nothing, write=True)
+        environment = self._environment
+        assert environment is not None
+        with _opening, environment.writing, environment.reading:
+            _discard(environment)  # its users open the new file
+            try:
+                with _locked_alone(self.folder):
+                    _rewrite(self.folder, self._map_size)
+            except (lmdb.Error, OSError) as error:
+                raise _named(self.url, error) from error
 
     def ping(self, *, write: bool = False) -> None:
         """Ping as the base class does. A missing store is an error, or can be created (``write``).
@@ -374,6 +399,11 @@ def _named(url: str, error: Exception) -> WindowStoreError:
             f"{url} refuses access to this user ({error}): grant rights on the folder and its "
             "files; reading needs read access to data.mdb, writing needs write access to all files"
         )
+    if isinstance(error, BlockingIOError):
+        return StoreUnavailable(
+            f"{url} is open in another process, so its file cannot be rewritten without what is "
+            "left of deleted pages: stop that process, then run mta gc --compact"
+        )
     if isinstance(error, NotADirectoryError | FileExistsError | FileNotFoundError):
         return InvalidStoreURL(f"{url} is not a folder ({error}): choose another path")
     if isinstance(error, _DAMAGED):
@@ -512,6 +542,41 @@ def _map_file(folder: str, map_size: int, **options: Any) -> Any:
             if map_size // 2 < _SMALLEST_MAP:
                 raise
             map_size //= 2
+
+
+@contextmanager
+def _locked_alone(folder: str) -> Iterator[None]:
+    """Lock a closed folder as LMDB does while it opens one, so that no process can open it.
+
+    Raises BlockingIOError if another process has it open.
+    """
+    if fcntl is None:
+        yield  # Windows does not replace a file that another process has open
+        return
+    with open(os.path.join(folder, "lock.mdb"), "r+b") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
+        yield
+
+
+def _rewrite(folder: str, map_size: int) -> None:
+    """Replace the file of a locked folder by one with the same pages and nothing else."""
+    draft, data = os.path.join(folder, _DRAFT), os.path.join(folder, _DATA)
+    shutil.rmtree(draft, ignore_errors=True)
+    os.mkdir(draft, 0o700)
+    old = _map_file(folder, map_size, readonly=True, lock=False)
+    new = _map_file(draft, map_size, lock=False, mode=_FILE_MODE)
+    try:
+        with old.begin(buffers=True) as source:
+            for batch in in_batches(source.cursor(), lambda item: len(item[1]), _COPIED, _SCAN):
+                with new.begin(write=True) as target:
+                    target.cursor().putmulti(batch, append=True)
+    finally:
+        old.close()
+        new.close()
+    shutil.copystat(data, os.path.join(draft, _DATA))
+    os.replace(os.path.join(draft, _DATA), data)
+    _sync_folder(folder)
+    shutil.rmtree(draft, ignore_errors=True)
 
 
 def _before_fork() -> None:

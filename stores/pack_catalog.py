@@ -237,15 +237,11 @@ class Catalog:
     # --- compaction -----------------------------------------------------------------------------
 
     def wasteful(self, small: int) -> list[Pack]:
-        """Return packs worth rewriting, oldest first: half deleted, or smaller than ``small``.
+        """Return packs to rewrite, oldest first: with deleted pages, or smaller than ``small``.
 
         A single small pack is not worth rewriting: it would only be copied.
         """
-        half, little = [], []
-        for pack in self.packs.values():
-            live = pack.live_bytes()
-            if 2 * live < pack.size:
-                half.append(pack)
-            elif live < small:
-                little.append(pack)
-        return sorted(half + (little if len(half) + len(little) > 1 else []), key=lambda p: p.name)
+        holed = [pack for pack in self.packs.values() if pack.deleted]
+        little = [p for p in self.packs.values() if not p.deleted and p.live_bytes() < small]
+        both = holed + (little if len(holed) + len(little) > 1 else [])
+        return sorted(both, key=lambda pack: pack.name)

@@ -217,7 +217,7 @@ class PackFolder:
             return self._catalog.keys(prefix)
 
     def compact(self) -> None:
-        """Rewrite half-deleted and small packs, so that a few full packs remain.
+        """Rewrite small packs and those with deleted pages, so that a few full packs remain.
 
         Reads and writes the live pages of these packs, at most 64 MiB at a time. If the process
         dies meanwhile, some pages are in two packs, but no page is lost.

@@ -179,10 +179,12 @@ class PackStore(PageStore):
             self._cache.delete_many(keys)
 
     def compact(self) -> None:
-        """Rewrite small packs, and packs with mostly deleted pages; copies the live pages."""
+        """Rewrite small packs and those with deleted pages, and clear the cache on disk."""
         self._check_open()
         for name in map(_unescaped, self._objects.folders()):
             self._folder(name).compact()
+        if self._cache is not None:
+            self._cache.clear()
 
     def flush(self) -> None:
         """Make all deletes visible to other processes; one request per folder with deletes."""

@@ -26,7 +26,7 @@ from mta.frames.known import policy_of
 from mta.keyed import leaves
 from mta.keyed.coverage import incomplete_after
 from mta.keyed.keys import read_key
-from mta.keyed.leaves import LIST, Entry, Index, digests
+from mta.keyed.leaves import COMPACT, LIST, Entry, Index, digests
 from mta.keyed.lsm import LSMTree, Run
 from mta.keyed.snapshot import KeyedSnapshot, UnreadSnapshot
 from mta.keyed.table import EXPIRED, STANDALONE, Table
@@ -176,6 +176,11 @@ class OpaqueKeys:
 
     def _pending(self, entry: Entry, left_out: dict[str, str] | None) -> Iterator[str]:
         """Yield the pages of an entry pending deletion; some may already be deleted."""
+        if isinstance(entry, list):
+            yield from entry
+            return
+        if entry == COMPACT:
+            return
         if isinstance(entry, bytes):
             held = restore_opaque(entry, self.store)
             held.engine.structure().evict_to(held.engine.structure().back)

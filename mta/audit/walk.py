@@ -33,7 +33,7 @@ from itertools import islice
 
 import numpy as np
 
-from mta.errors import CorruptPage, CorruptSnapshot, MissingPage, NotPageable
+from mta.errors import CorruptPage, CorruptSnapshot, NotPageable
 from mta.logs.levels.log import LevelLog, check_tails
 from mta.pages import NO_NAME, Group, Named, Snapshot, decode, key_of
 from mta.windows.engine import Engine
@@ -124,21 +124,8 @@ def live_keys(window: Audited, own: bool = False) -> Iterator[str]:
     """
     engine = window.engine
     _store_of(engine)
-    tree = engine.structure()
-    waiting = list(tree.pages())
-    while waiting:
-        named = waiting.pop()
-        if named.name == NO_NAME or (own and not named.needed):
-            continue
+    for named in engine.structure().named_pages(own):
         yield key_of(engine.name, named.level, named.number, named.name)
-        if named.level:
-            try:
-                group = tree.read(named)
-            except MissingPage:
-                if named.needed:
-                    raise
-                continue  # the pages below it were deleted first
-            waiting.extend(tree.pages_below(named, group))
 
 
 def is_garbage(window: Audited, key: str) -> bool:

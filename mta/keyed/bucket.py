@@ -12,6 +12,7 @@ be vectorized (``standalone``).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,7 +24,7 @@ from mta.kernels.native import bounds_of, group, order_by, running_max, sort_wit
 from mta.keyed.corrections import Retractions, existing_in, receding, resolve
 from mta.keyed.keys import Keys, of_packed
 from mta.keyed.kind import Kind
-from mta.keyed.leaves import LIST, Entry, TableLayout
+from mta.keyed.leaves import COMPACT, LIST, Entry, PendingPages, TableLayout
 from mta.keyed.lsm import LSMTree, PendingDeletions, RunPages
 from mta.keyed.moments import Questions, answer
 from mta.keyed.snapshot import Counts
@@ -35,9 +36,11 @@ from mta.monoids.base import any_of
 from mta.times import clock
 from mta.triggers.rules import EveryPeriod
 from mta.windows.engine import by_time
+from stores.errors import StoreUnavailable
 
 #: The default size of a page of keys in bytes, in a local and in a remote store.
 LOCAL_PAGE, REMOTE_PAGE = 1 << 19, 1 << 14
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -113,6 +116,8 @@ class Bucket:
         self.counts = Counts()
         #: The latest moment at which the windows of an expired key became empty.
         self.expired: int | None = None
+        #: Whether pages of erased keys were deleted since the store was compacted.
+        self._compacts = False
         #: The lateness and ``retain_for`` before a restore with larger ones; None otherwise.
         self.spans_until_now: tuple[int, int] | None = None
 
@@ -504,6 +509,48 @@ class Bucket:
             self.tree.drop_all()
         return gone
 
+    def erase(self, keys: Keys) -> int:
+        """Drop everything that is stored of keys; return how many of them had a window.
+
+        If a store call fails, nothing has changed.
+        """
+        self.standalone.require_whole()
+        known, pending = self.tree.find(keys), self.tree.pending
+        if self.kind.store is None:
+            self.tree.erase(keys)
+        else:
+            entries = self.standalone.pages_of(known)
+            scrubbed = self.standalone.without_events
+            groups = [(snapshots, scrubbed(each)) for snapshots, each in pending.groups]
+            fresh, count = scrubbed(pending.fresh), len(pending.fresh)
+            self.tree.erase(keys)
+            pending.groups = groups
+            pending.fresh = [*fresh, *pending.fresh[count:], *entries, COMPACT]
+        self.standalone.erase(known)
+        erased = int((known.marks != EXPIRED).sum())
+        self.counts.keys -= erased
+        self.counts.standalone -= len(known.standalone)
+        if not self.counts.keys:
+            self.tree.drop_all()
+        return erased
+
+    def compact(self) -> bool:
+        """Compact the store if pages of erased keys were deleted; return whether to try again.
+
+        Another process that uses the store may prevent it.
+        """
+        if not self._compacts:
+            return False
+        self._compacts = False
+        assert self.kind.store is not None
+        try:
+            self.kind.store.compact()
+        except StoreUnavailable as error:
+            _log.warning("deleted pages of erased keys may still be readable: %s", error)
+            self.tree.pending.groups.append((0, [COMPACT]))
+            return True
+        return False
+
     def due(self, gone: Table, trigger: EveryPeriod) -> Found:
         """Return the results of expired keys up to the boundary at which windows are empty."""
         kind, newest = self.kind, gone.newest()
@@ -523,7 +570,7 @@ class Bucket:
         """Return whether pages of expired or deleted windows are still pending deletion."""
         entries = self.tree.pending.all()
         return bool(entries and not self.counts.keys) or any(
-            isinstance(entry, bytes) or entry.level == LIST for entry in entries
+            not isinstance(entry, PendingPages) or entry.level == LIST for entry in entries
         )
 
     def earliest(self) -> int | None:
@@ -531,8 +578,15 @@ class Bucket:
         return self.tree.earliest() if self.counts.keys else None
 
     def _delete(self, entry: Entry) -> None:
+        if entry == COMPACT:
+            self._compacts = True
+            return
         if isinstance(entry, bytes):
             self.standalone.delete(entry)
+            return
+        if isinstance(entry, list):
+            assert self.kind.store is not None
+            self.kind.store.delete_many(k for k in entry if k.startswith(f"{self.kind.name}:"))
             return
         if entry.level == LIST:
             for each in self.tree.pages.listed(entry):

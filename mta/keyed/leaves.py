@@ -54,7 +54,8 @@ The pages above the tables are indexes, and lists of pages to delete:
     of a list:
         entries   "msgpack" array of entries
 
-    entry   = bytes, the snapshot of a window
+    entry   = bytes, the snapshot of a window; if empty, the store is compacted after the deletions
+            | array of text, keys of pages of a standalone window whose key was erased
             | [number, level, below, names]: pages of a run; ``below`` says whether the pages below
               them are deleted too; ``names`` has their digests, concatenated
 
@@ -528,7 +529,11 @@ class PendingPages:
     below: bool = True
 
 
-Entry = PendingPages | bytes
+Entry = PendingPages | list[str] | bytes
+#: The entry after which the store is compacted, so that nothing of deleted pages remains.
+COMPACT = b""
+#: The maximum number of keys of pages in an entry.
+KEYS_AT_ONCE = 64
 
 
 def digests(names: Sequence[bytes]) -> np.ndarray:
@@ -692,7 +697,7 @@ def parts_of(entries: Sequence[Entry]) -> list[list[Entry]]:
 def dump_entries(entries: Sequence[Entry]) -> list[Any]:
     """Return entries as plain data."""
     return [
-        e if isinstance(e, bytes) else [e.number, e.level, e.below, b"".join(e.names)]
+        [e.number, e.level, e.below, b"".join(e.names)] if isinstance(e, PendingPages) else e
         for e in entries
     ]
 
@@ -708,6 +713,8 @@ def _entry(entry: Any) -> Entry:
     match entry:
         case bytes():
             return entry
+        case [str(), *rest] if len(entry) <= KEYS_AT_ONCE and {str} >= set(map(type, rest)):
+            return [*entry]
         case [int(number), int(level), bool(below), bytes(names)]:
             fits = number >= 0 and (0 <= level <= MAX_HEIGHT or level == LIST)
             if fits and not len(names) % NAME_BYTES:
@@ -717,4 +724,6 @@ def _entry(entry: Any) -> Entry:
 
 def weight_of(entry: Entry) -> int:
     """Return the approximate size of an entry in a snapshot, in bytes."""
-    return len(entry) + 5 if isinstance(entry, bytes) else NAME_BYTES * len(entry.names) + 20
+    if isinstance(entry, PendingPages):
+        return NAME_BYTES * len(entry.names) + 20
+    return sum(map(len, entry), 3 * len(entry)) + 5 if isinstance(entry, list) else len(entry) + 5

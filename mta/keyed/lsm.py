@@ -179,6 +179,10 @@ class RunPages:
 
         return self.store.view_many(keys, of)
 
+    def drop_cached(self) -> None:
+        """Drop all cached pages."""
+        self._cache.clear()
+
     def _keep(self, fresh: Mapping[bytes, Buffer]) -> None:
         """Cache the pages that were read, unless the store has them in memory."""
         for name, page in fresh.items():
@@ -490,6 +494,38 @@ class LSMTree:
         """Drop all tables because there are no keys any more."""
         self.pending.fresh += [run.pages() for run in self.runs]
         self.runs, self.memtable = [], []
+
+    def erase(self, keys: Keys) -> None:
+        """Remove keys from all tables; rewrites each run that has one of them.
+
+        The old pages become pending deletions. If a store call fails, nothing has changed.
+        """
+        runs, replaced = list[Run](), list[Run]()
+        try:
+            for run in self.runs:
+                if not self._has(run, keys):
+                    runs.append(run)
+                    continue
+                others = (table.without(keys) for table in self._merged([run], [], whole=not runs))
+                runs += self._made(others)
+                replaced.append(run)
+        except Exception:
+            self.pending.fresh += [run.pages() for run in runs if run not in self.runs]
+            raise
+        self.runs, self.memtable = runs, [table.without(keys) for table in self.memtable]
+        self.pending.fresh += [run.pages() for run in replaced]
+        if self._pages is not None:
+            self._pages.drop_cached()
+
+    def _has(self, run: Run, keys: Keys) -> bool:
+        """Return whether any entry of a run is of these keys; reads a few pages at a time."""
+        index, step = self.pages.leaves(run), pages_at_once(self.pages.page_bytes)
+        names, look = (
+            index.names[index.holding(keys.hashes)].tolist(),
+            partial(Leaves.find, keys=keys, late=self._late),
+        )
+        parts = (names[at : at + step] for at in range(0, len(names), step))
+        return any(len(t) for p in parts for t in self.pages.look_into([(run.number, p)], look))
 
     # --- idle keys --------------------------------------------------------------------------------
 

@@ -42,13 +42,15 @@ def repartition(
     into: Callable[[int], Iterable[int]],
     place: Callable[[Any], int],
     copy_pages: Callable[[bytes], None],
+    erased: Callable[[Any], bool] | None = None,
 ) -> dict[int, bytes]:
     """Return new snapshots by number, which together have all keys of the given snapshots.
 
-    ``into`` returns the new snapshots that may get keys of a given one, and ``place`` returns which
-    of these gets a key. ``copy_pages`` is called with the snapshot of each standalone window. All
-    pages are durable at the end. Raises CorruptSnapshot, MissingPage, CorruptPage, and
-    SnapshotMismatch if snapshots to be merged are not of the same windows.
+    The keys for which ``erased`` returns true are left out. ``into`` returns the new snapshots that
+    may get keys of a given one, and ``place`` returns which of these gets a key. ``copy_pages`` is
+    called with the snapshot of each standalone window. All pages are durable at the end. Raises
+    CorruptSnapshot, MissingPage, CorruptPage, and SnapshotMismatch if snapshots to be merged are
+    not of the same windows.
     """
     found = {number: UnreadSnapshot.decode(data) for number, data in sorted(snapshots.items())}
     latest = max((unread.snapshot.number for unread in found.values()), default=0)
@@ -64,6 +66,7 @@ def repartition(
             made[at].join(snapshot, first=at == targets[0])
         held = 0
         for table in tree.everything():
+            table = table if erased is None else _without(table, erased)
             for at, part in _parts(table, targets, place):
                 made[at].add(part)
             for standalone in table.snapshots:
@@ -76,6 +79,12 @@ def repartition(
     repartitioned = {number: each.encode() for number, each in sorted(made.items())}
     target.flush()
     return repartitioned
+
+
+def _without(table: Table, erased: Callable[[Any], bool]) -> Table:
+    """Return the entries of the keys for which ``erased`` returns false."""
+    keys = table.keys.as_column()
+    return table.take(np.flatnonzero([not erased(key) for key in keys.tolist()]))
 
 
 def _parts(
@@ -128,6 +137,8 @@ class _Made:
 
     def add(self, table: Table) -> None:
         """Add some keys with their stored events."""
+        if not len(table):
+            return
         self._snapshot.counts.keys += len(table)
         self._snapshot.counts.standalone += len(table.standalone)
         self._tree.add(table)

@@ -16,10 +16,11 @@ starts with about ten of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from functools import cached_property, partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from mta.evaluators.fiba import FiBA
 from mta.frames.base import AbstractPolicy
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Kind
+from mta.keyed.leaves import COMPACT, KEYS_AT_ONCE, Entry
 from mta.keyed.table import ALL, STANDALONE, Table, join
 from mta.keyed.work import Asked, Boundaries, Found, Work, events_of, unanswered, union_of
 from mta.logs.base import Leaf
@@ -40,9 +42,9 @@ from mta.logs.levels.log import LeafReader, LevelLog
 from mta.logs.ranges import events_in, leaves_from
 from mta.monoids.base import AbstractMonoid, as_output
 from mta.monoids.product import Product, result_name
-from mta.pages import NAME_BYTES, OBJECT_BYTES
+from mta.pages import NAME_BYTES, OBJECT_BYTES, key_of
 from mta.triggers.rules import EveryCount
-from mta.windows.engine import by_time
+from mta.windows.engine import Engine, by_time
 from mta.windows.moments import FAR, result_at
 from mta.windows.opaque import restore_opaque
 from mta.windows.shared import SharedWindows
@@ -290,6 +292,31 @@ class StandaloneWindows:
                 expired.snapshots[at] = window.snapshot()
             self.changed.discard(packed)
 
+    def erase(self, known: Table) -> None:
+        """Drop the open windows of some keys, with events that no snapshot has."""
+        for place in known.standalone.tolist():
+            packed = known.keys.packed(place)
+            self.open.pop(packed, None)
+            self.changed.discard(packed)
+
+    def pages_of(self, known: Table) -> list[Entry]:
+        """Return the pages of the windows of some keys, for their deletion."""
+        windows = (self.window(known, place) for place in known.standalone.tolist())
+        return [entry for window in windows for entry in _keys_in(window.engine)]
+
+    def without_events(self, entries: list[Entry]) -> list[Entry]:
+        """Return entries that name pages instead of containing snapshots, which contain events."""
+        found: list[Entry] = []
+        for entry in entries:
+            if isinstance(entry, bytes) and entry != COMPACT:
+                assert self.kind.store is not None
+                engine = restore_opaque(entry, self.kind.store).engine
+                engine.structure().evict_to(engine.structure().back)  # some may be deleted already
+                found += _keys_in(engine)
+            else:
+                found.append(entry)
+        return found
+
     def take_left(self) -> list[bytes]:
         """Return the snapshots of discarded windows with pages, once."""
         left, self.left = self.left, []
@@ -502,6 +529,16 @@ def table_of(schema: Schema, keys: Keys, left: int, leaves: Iterable[Leaf], time
     table = Table.of(schema, keys, np.array([0, events.size]), events.times, events.rows, ALL)
     table.left += left
     return table
+
+
+def _keys_in(engine: Engine) -> Iterator[list[str]]:
+    """Yield the store keys of the pages of a window, some at a time."""
+    named = engine.structure().named_pages()
+    while keys := [
+        key_of(engine.name, page.level, page.number, page.name)
+        for page in islice(named, KEYS_AT_ONCE)
+    ]:
+        yield keys
 
 
 def extend(kind: Kind, window: AnyWindow, rows: Rows, times: np.ndarray | None, count: int) -> None:

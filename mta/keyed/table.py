@@ -155,6 +155,12 @@ class Table:
         places = np.sort(places[places >= 0])
         return self if len(places) == len(self) else self.take(places)
 
+    def without(self, keys: Keys) -> Table:
+        """Return the entries of all other keys."""
+        places = self.keys.find(keys)
+        gone = places[places >= 0]
+        return self.take(np.delete(np.arange(len(self)), gone)) if len(gone) else self
+
     def cut(self, start: int, stop: int) -> Table:
         """Return the entries of the keys from ``start`` to ``stop``, as views."""
         first, last = self.bounds[start], self.bounds[stop]

@@ -507,6 +507,33 @@ class KeyedWindows(Publishable):
         gone = self.bucket.expire(moment - lifetime, lambda newest: newest + lifetime)
         return gone.keys.as_column()
 
+    @alone
+    def erase(self, keys: Any) -> int:
+        """Erase keys: drop their events and results; return how many of them had a window.
+
+        Queries know nothing of the keys from now on, and the first checkpoint after this call
+        leaves them out. ``retain`` checkpoints later, and once no publication needs them, their
+        pages are deleted, and the store is compacted, so that no byte of them remains in it. Other
+        keys do not change. A later event of an erased key starts a new window.
+
+        Reads and rewrites every run of pages that has one of the keys: all pages at most, as a
+        merge does. So erase many keys with one call. Raises UnsuitableKey and the errors of the
+        store; in all these cases nothing was erased.
+
+        Args:
+            keys: A key, or a list or array of keys.
+
+        >>> from mta import KeyedWindows, Max, TimeWindow
+        >>> rooms = KeyedWindows(Max(), TimeWindow("1 hour"), name="erased")
+        >>> _ = rooms.extend(["hall", "attic"], [9.0, 5.0], [0, 60])
+        >>> rooms.erase("hall"), list(rooms.keys())
+        (1, ['attic'])
+        """
+        if self.bucket.key_kind is None:
+            return 0
+        given = keys if are_many(keys) else [keys]
+        return self.bucket.erase(read_keys(given, self.bucket.key_kind)[0])
+
     def earliest(self) -> int | None:
         """Return a moment before which ``expire`` finds no key to delete, without a store call.
 
@@ -538,6 +565,8 @@ class KeyedWindows(Publishable):
         assert len(data) <= MAX_BYTES, "a snapshot that is too large: report this as a bug"
         if self._publisher is not None:
             self._publisher.publish(data, self._what()[0])
+        if self.bucket.compact():
+            data = self._snapshot().encode()
         return data
 
     def _what(self) -> tuple[What, int]:

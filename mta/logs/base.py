@@ -24,12 +24,12 @@ from typing import Any, Literal, NamedTuple, Protocol, Self
 import numpy as np
 
 from mta.columns.schemas import Row, Rows, Schema
-from mta.errors import EmptyWindow
+from mta.errors import EmptyWindow, MissingPage
 from mta.folds.sliding import Events, Fronts, SlidingFolds, joined
 from mta.frames.base import AbstractPolicy
 from mta.kernels.native import ranks
 from mta.monoids.base import AbstractMonoid, Partial
-from mta.pages import Group, Layout, Named, Snapshot
+from mta.pages import NO_NAME, Group, Layout, Named, Snapshot
 from stores import PageStore
 
 #: What to do with an event that has the time of an existing event, in structures ordered by time.
@@ -396,6 +396,27 @@ class EventLog(ABC):
     @abstractmethod
     def pages_below(self, named: Named, group: Group) -> Iterator[Named]:
         """Yield the pages that a page names."""
+
+    def named_pages(self, own: bool = False) -> Iterator[Named]:
+        """Yield every page that a snapshot names; reads each inner page once, but no leaf.
+
+        With ``own``, only the pages that the events need, not those of earlier snapshots. Raises
+        MissingPage or CorruptPage for an inner page, as the pages below it are then unknown.
+        """
+        waiting = list(self.pages())
+        while waiting:
+            named = waiting.pop()
+            if named.name == NO_NAME or (own and not named.needed):
+                continue
+            yield named
+            if named.level:
+                try:
+                    group = self.read(named)
+                except MissingPage:
+                    if named.needed:
+                        raise
+                    continue  # the pages below it were deleted first
+                waiting.extend(self.pages_below(named, group))
 
     @abstractmethod
     def read(self, named: Named) -> Group:

@@ -32,11 +32,11 @@ from pyspark.sql import SparkSession
 
 from mta import KeyedWindows
 from mta.audit.keyed import KeyedDamage, OpaqueKeys
-from mta.audit.published import needed_by_published, unneeded_records
+from mta.audit.published import heads, needed_by_published, unneeded_records
 from mta.audit.walk import Audit
 from mta.cli import snapshots
 from mta.cli.console import note as note_facts
-from mta.cli.console import plural, say
+from mta.cli.console import note_item, plural, say
 from mta.errors import CorruptPage, MissingPage
 from mta.keyed.key_types import text_of
 from mta.keyed.standalone import AnyWindow
@@ -278,6 +278,59 @@ def migrate(
     say(f"store     {home}")
     say(f"continue  with checkpointLocation {target}, store={home!r} and buckets={made.buckets}")
     say("          After that, do not start the query from the old checkpoint again.")
+
+
+@spark_errors()
+def erase(folder: Path, key: list[str], store: str | None, time_limit: str) -> None:
+    """Erase keys from the checkpoint of a stopped query, and what is left of them in the store."""
+    seconds, wanted, found = _seconds("--time-limit", time_limit), set(key), set[str]()
+    checkpoint = folder if read_job(folder) is None else folder / "checkpoint"
+    migration.finish(checkpoint)
+    checkpoint, address = locate(folder, store)
+    ping_home(address, write=True)
+
+    def erased(each: Any) -> bool:
+        text = text_of(each)
+        if text in wanted:
+            found.add(text)
+        return text in wanted
+
+    made = migration.erase(
+        local_session(), checkpoint, address, erased, time_limit=seconds,
+        report=lambda line: say(f"          {line}"),
+    )  # fmt: skip
+    say(f"erased    {plural(len(found), 'key')} of {plural(len(wanted), 'key')}, "
+        f"after batch {made.batch}")  # fmt: skip
+    note_facts(store=without_credentials(address), erased=sorted(found), published=[])
+    for text in sorted(wanted - found):
+        say(f"          no window has {text!r}")
+    if not is_state_url(address):
+        _sweep_erased(checkpoint, address)
+
+
+def _sweep_erased(checkpoint: Path, address: str) -> None:
+    """Delete the pages that only the old checkpoint needed, and what is left of deleted pages."""
+    with open_store(address) as pages:
+        keys, source = list(pages.keys()), query_id(checkpoint)
+        saved = saved_snapshots(local_session(), checkpoint, address)
+        keyed = [OpaqueKeys(snapshot, pages) for snapshot in saved]
+        live = {page for each in keyed for page in each.live_keys()} | needed_by_published(
+            pages, keys
+        )
+        prefixes = {_prefix(each.name) for each in keyed}
+        gone = [page for page in keys if _prefix(page) in prefixes and page not in live]
+        pages.delete_many(gone)
+        pages.flush()
+        pages.compact()
+        snapshots.say_store(address)
+        say(f"deleted   {plural(len(gone), 'page')}")
+        note_facts(deleted=len(gone))
+        for head in heads(pages, keys):
+            if head.source == source:
+                say(f"published {head.name} still has the keys: continue the query, whose next "
+                    f"batches replace it, or run 'mta unpublish {head.name}'; then run "
+                    "'mta gc --delete --compact'")  # fmt: skip
+                note_item("published", published=head.name)
 
 
 def locate(folder: Path, store: str | None) -> tuple[Path, str]:

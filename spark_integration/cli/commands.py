@@ -49,6 +49,7 @@ def command_line() -> CommandLine:
         "migrate", _migrate, help="copy a stopped query's checkpoint, with other buckets or "
         "another store",
     ))  # fmt: skip
+    _add_erase(line.add("erase", _erase, help="erase keys from a stopped query, and their pages"))
     line.commands["gc"].add_argument(
         "--grace", metavar="TIME", default="1 hour",
         help="for a run: how long a page must be unneeded before it is deleted; default: 1 hour",
@@ -102,6 +103,21 @@ def _add_migrate(parser: ArgumentParser) -> None:
         help="how long Spark may take to write the states; default: 30 minutes")  # fmt: skip
 
 
+def _add_erase(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("folder", type=Path,
+        help="the checkpoint folder of a stopped query, or the output folder of a run")  # fmt: skip
+    add("--key", required=True, action="append",
+        help="a key; repeat it for more keys, and separate several columns with commas"
+        )  # fmt: skip
+    add("--store", metavar="URL",
+        help="the store of the pages; default: that of the run, without credentials")  # fmt: skip
+    add("--time-limit", metavar="TIME", default="30 minutes",
+        help="how long Spark may take to write the states; default: 30 minutes")  # fmt: skip
+    add("--json", action="store_true", dest="as_json",
+        help="print one JSON document; default: lines of text")  # fmt: skip
+
+
 def _with_spark(module: str, name: str) -> Command:
     """Return a command that needs Spark. Raises MissingDependency if libraries conflict."""
     import_module("spark_integration.versions")  # first, because its error names the conflict
@@ -111,6 +127,10 @@ def _with_spark(module: str, name: str) -> Command:
 
 def _migrate(**given: Any) -> None:
     _with_spark("checkpoints", "migrate")(**given)
+
+
+def _erase(**given: Any) -> None:
+    _with_spark("checkpoints", "erase")(**given)
 
 
 def _run(**given: Any) -> None:

@@ -426,6 +426,21 @@ class PageStoreConformance:
                 assert third.get_many(list(pages)[:5]) == [None] * 5
                 assert third.get_many(list(pages)[5:]) == list(pages.values())[5:]
 
+    def test_compaction_changes_no_page(self) -> None:
+        need(self.reopens, "pages belong to one connection")
+        kept = self.pages(20)
+        gone = [kept.popitem() for _ in range(5)]
+        with self.open() as store, self.open() as other:
+            store.put_many({**kept, **dict(gone)})
+            store.delete_many([key for key, _ in gone])
+            store.flush()
+            store.compact()
+            for each in (store, other):
+                assert each.get_many([*kept]) == [*kept.values()]
+            assert store.get_many([key for key, _ in gone]) == [None] * 5
+            store.put_many(dict(gone))
+            assert store.get_many([key for key, _ in gone]) == [page for _, page in gone]
+
     def test_closing_keeps_the_pages(self) -> None:
         need(self.reopens, "pages belong to one connection")
         pages = self.pages(10)

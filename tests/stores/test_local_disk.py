@@ -540,3 +540,56 @@ def test_views_are_of_the_map_and_end_with_the_call(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="released"):
             kept[0][0]
         assert store.get_many(["a/1"]) == [b"x" * 10_000]
+
+
+# Compaction
+
+
+def test_compaction_leaves_no_byte_of_deleted_pages(tmp_path: Path) -> None:
+    secret = {f"g/{n}": b"SECRET" * (n % 900 + 1) for n in range(2000)}
+    kept = {f"h/{n}": b"public" * (n % 700 + 1) for n in range(2000)}
+    data = tmp_path / "data.mdb"
+    with LocalDiskStore(tmp_path) as store, LocalDiskStore(tmp_path) as other:
+        store.put_many(kept | secret)
+        store.delete_many(secret)
+        before, mode = data.stat().st_size, data.stat().st_mode
+        assert b"SECRET" in data.read_bytes(), "LMDB does not overwrite deleted pages"
+        store.compact()
+        assert b"SECRET" not in data.read_bytes()
+        assert data.stat().st_size < before and data.stat().st_mode == mode
+        assert other.get_many(list(kept)) == list(kept.values())
+        other.put_many({"g/1": PAGE})
+        assert store.get_many(["g/1"]) == [PAGE]
+    assert {path.name for path in tmp_path.iterdir()} == {"data.mdb", "lock.mdb", "ORIGIN"}
+
+
+def test_a_folder_that_another_process_has_open_is_not_compacted(tmp_path: Path) -> None:
+    code = "import sys; from stores.local_disk import LocalDiskStore as L; s = L(sys.argv[1]); "
+    code += "s.put_many({'g/1': b'one'}); print(flush=True); input(); s.put_many({'g/2': b'two'})"
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert other.stdout is not None
+    other.stdout.readline()
+    with LocalDiskStore(tmp_path) as store:
+        with pytest.raises(StoreUnavailable, match="open in another process"):
+            store.compact()
+        other.communicate(b"\n", timeout=60)
+        store.compact()
+        assert store.get_many(["g/1", "g/2"]) == [b"one", b"two"]
+
+
+def test_a_compaction_that_was_killed_leaves_the_pages(tmp_path: Path) -> None:
+    def killed() -> None:
+        with LocalDiskStore(tmp_path) as store, MonkeyPatch.context() as patch:
+            patch.setattr(os, "replace", lambda *_: os._exit(0))
+            store.compact()
+
+    with LocalDiskStore(tmp_path) as store:
+        store.put_many(pages(100))
+    in_child(killed)
+    with LocalDiskStore(tmp_path) as store:
+        assert store.get_many(list(pages(100))) == [PAGE] * 100
+        store.compact()
+        assert store.get_many(list(pages(100))) == [PAGE] * 100
+    assert not (tmp_path / "draft").exists()
