@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from mta.times import to_duration
+from mta.times import CERTAIN, to_duration
 from spark_integration.errors import BrokerUnavailable, InvalidRequest, NoSuchTopic
 from spark_integration.interpreter import context_of
 from spark_integration.versions import INSTALLED, type_of
@@ -31,6 +31,11 @@ MESSAGES = "messages"
 READABLE = "readable"
 #: The column of a message's fields as text, and its field for a text that is not a JSON object.
 _TEXT = "_message"
+#: Escapes in JSON of any half of a surrogate pair, and of a whole pair.
+_SURROGATE = r"\\u[dD][89a-fA-F]"
+_PAIR = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_FLOATS = (T.DoubleType, T.FloatType)
+_TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType)
 
 
 def read_topic(
@@ -142,12 +147,14 @@ def parse_messages(
     optional: Sequence[str] = (),
     metrics: str | Observation = MESSAGES,
 ) -> DataFrame:
-    """Return the messages with two more columns: the ``event``, and the ``reason`` if unusable.
+    """Return the messages with two more columns: the ``event``, or the ``reason`` against it.
 
     ``reason`` is null for a message that can be used. Otherwise it is the first of these that
     applies: "no message", "no UTF-8", "no JSON object", "no <field>" or "<field> is no <type>".
-    Parses each message once, or twice if a field is missing. Raises InvalidRequest for invalid
-    arguments.
+    Values that ``from_json`` would change without a word also have a reason: half of a surrogate
+    pair ("no UTF-8"), objects and arrays as text, numbers too large for their type, and times
+    outside the years 1 to 9999, or numbers for times that are not seconds since 1970. Parses each
+    message once, and again if it looks unusual. Raises InvalidRequest for invalid arguments.
 
     Args:
         messages: A stream or batch with JSON messages in ``column``.
@@ -176,30 +183,85 @@ def parse_messages(
     # Parsing the fields as text distinguishes missing fields from fields of another type. Most
     # messages have all fields, and are not parsed a second time.
     texts = T.StructType([T.StructField(name, T.StringType()) for name in [*kind.names, _TEXT]])
-    incomplete = reduce(or_, (F.col(f"event.`{name}`").isNull() for name in kind.names))
+    unusual = reduce(or_, _unusual(kind, text))
     parsed = messages.withColumn("event", F.from_json(text, kind)).withColumn(
-        _TEXT, F.when(incomplete, F.from_json(text, texts, {"columnNameOfCorruptRecord": _TEXT}))
+        _TEXT, F.when(unusual, F.from_json(text, texts, {"columnNameOfCorruptRecord": _TEXT}))
     )
-    of_text, of_fields = [("no message", text.isNull())], [*_faults_of_fields(kind, optional)]
-    if INSTALLED >= (4, 0):
-        of_text.append(("no UTF-8", ~F.is_valid_utf8(text)))
-    reason = F.coalesce(_first(of_text), F.when(incomplete, _first(of_fields)))
+    of_fields = [*_faults_of_fields(kind, optional, text)]
+    of_text = [("no message", text.isNull()), ("no UTF-8", ~_is_unicode(text))]
+    reason = F.coalesce(_first(of_text), F.when(unusual, _first(of_fields)))
     usable = F.count_if(F.col("reason").isNull()).alias(READABLE)
     counts = (F.count_if(F.col("reason") == why).alias(why) for why, _ in [*of_text, *of_fields])
-    return parsed.withColumn("reason", reason).drop(_TEXT).observe(metrics, usable, *counts)
+    parsed = parsed.withColumn("reason", reason).drop(_TEXT)
+    parsed = parsed.withColumn("event", F.when(F.col("reason").isNull(), F.col("event")))
+    return parsed.observe(metrics, usable, *counts)
 
 
-def _faults_of_fields(kind: T.StructType, optional: Sequence[str]) -> Iterator[tuple[str, Column]]:
-    """Yield the reasons why a text with a null field is not an event, and whether they apply."""
+def _is_unicode(text: Column) -> Column:
+    """Return whether the text is valid, and its escapes have no half of a surrogate pair."""
+    others = F.regexp_replace(text, r"\\[^u]", "")  # first, because of escaped backslashes
+    halves = F.regexp_replace(others, _PAIR, "").rlike(_SURROGATE)
+    is_valid = ~F.when(text.rlike(_SURROGATE), halves).otherwise(F.lit(False))
+    return is_valid & F.is_valid_utf8(text) if INSTALLED >= (4, 0) else is_valid
+
+
+def _unusual(kind: T.StructType, text: Column) -> Iterator[Column]:
+    """Yield the signs that a message may be unusable; few usable messages have one."""
+    for field in kind:
+        value = _value(field.name)
+        yield value.isNull()
+        if isinstance(field.dataType, T.StringType):
+            yield value.rlike(r"^[\[{]")
+        elif isinstance(field.dataType, _FLOATS):
+            yield F.abs(value) == float("inf")
+        elif isinstance(field.dataType, _TIMES):
+            yield _is_out_of_range(value)
+    if any(isinstance(field.dataType, _TIMES) for field in kind):
+        yield text.rlike(r":\s*-?\d{12}")  # a number that is not seconds, or a longer number
+
+
+def _faults_of_fields(
+    kind: T.StructType, optional: Sequence[str], text: Column
+) -> Iterator[tuple[str, Column]]:
+    """Yield the reasons why an unusual text is not an event, and whether they apply."""
     texts = F.col(_TEXT)
     yield "no JSON object", texts.isNull() | texts[_TEXT].isNotNull()
     for field in kind:
-        name = field.name
+        name, value = field.name, _value(field.name)
         if name not in optional:
             yield f"no {name}", texts[name].isNull()
-        if not isinstance(field.dataType, T.StringType):
-            unread = texts[name].isNotNull() & F.col(f"event.`{name}`").isNull()
-            yield f"{name} is no {field.dataType.simpleString()}", unread
+        unread = texts[name].isNotNull() & value.isNull()
+        if isinstance(field.dataType, T.StringType):
+            unread = _is_nested(text, name, value)
+        elif isinstance(field.dataType, _FLOATS):
+            # The text of a number that is too large is also "Infinity": the message itself differs.
+            written = text.rlike(rf'"\Q{name}\E"\s*:\s*"?[+-]?(?i:inf)')
+            unread |= (F.abs(value) == float("inf")) & ~written
+        elif isinstance(field.dataType, _TIMES):
+            number = F.regexp_extract(texts[name], r"^-?\d+$", 0)
+            unread |= _is_out_of_range(value) | (F.length(number) > 0) & ~(
+                F.abs(number.cast("decimal(38, 0)")) < CERTAIN
+            )
+        yield f"{name} is no {field.dataType.simpleString()}", F.coalesce(unread, F.lit(False))
+
+
+def _is_nested(text: Column, name: str, value: Column) -> Column:
+    """Return whether a field's value is an object or an array, and not text that looks like one."""
+    of_objects = T.MapType(T.StringType(), T.StringType())
+    kinds = {"{": of_objects, "[": T.ArrayType(T.StringType())}
+    nested = F.lit(False)
+    for start, kind in kinds.items():
+        read = F.from_json(text, T.StructType([T.StructField(name, kind)]))
+        nested = F.when(value.startswith(start), read[name].isNotNull()).otherwise(nested)
+    return nested
+
+
+def _is_out_of_range(time: Column) -> Column:
+    return ~F.year(time).between(1, 9999)
+
+
+def _value(name: str) -> Column:
+    return F.col(f"event.`{name}`")
 
 
 def _first(faults: Iterable[tuple[str, Column]]) -> Column:

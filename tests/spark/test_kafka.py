@@ -33,6 +33,14 @@ def with_watts(text: str) -> str:
     return GOOD.replace("5}", text + "}")
 
 
+def with_time(text: str) -> str:
+    return GOOD.replace('"2024-01-01T00:00:00Z"', text)
+
+
+def with_device(text: str) -> str:
+    return GOOD.replace('"a"', text)
+
+
 MESSAGES: dict[str | bytes | None, str | None] = {
     GOOD: None,
     with_watts('5, "more": [1]'): None,
@@ -51,6 +59,41 @@ MESSAGES: dict[str | bytes | None, str | None] = {
     with_watts('"72F"'): "watts is no double",
     with_watts("[5]"): "watts is no double",
     GOOD.replace("2024-01", "2024-13"): "ts is no timestamp",
+    with_time("1704067200"): None,  # seconds since 1970
+    with_time("-1"): None,
+    with_time("1704067200000"): "ts is no timestamp",
+    with_time(" 1704067200000000"): "ts is no timestamp",
+    with_time("1704067200000000000"): "ts is no timestamp",
+    with_time("-1704067200000"): "ts is no timestamp",
+    with_time("1" + 50 * "0"): "ts is no timestamp",
+    with_time("1704067200.5"): "ts is no timestamp",
+    with_time('"12024-01-01T00:00:00Z"'): "ts is no timestamp",
+    with_time("true"): "ts is no timestamp",
+    with_watts("1e400"): "watts is no double",
+    with_watts("-1e400"): "watts is no double",
+    with_watts("1" + 400 * "0"): "watts is no double",
+    with_watts('1e400, "info": "inf"'): "watts is no double",
+    with_watts('"Infinity"'): None,
+    with_watts('5, "more": 1704067200000'): None,
+    with_device(r'"\ud83d\ude00"'): None,
+    with_device(r'"\uD83D\uDE00\u0041"'): None,
+    with_device(r'"\\ud800"'): None,  # an escaped backslash, and letters
+    with_device(r'"\ud800"'): "no UTF-8",
+    with_device(r'"x\uDFFFx"'): "no UTF-8",
+    with_device(r'"\\\ud800"'): "no UTF-8",
+    with_device(r'"\ud83d\ud83d\ude00"'): "no UTF-8",
+    with_device(r'"\ude00\ud83d"'): "no UTF-8",
+    with_device(r'"\\ud83d\ude00"'): "no UTF-8",
+    with_device('{"id": "a"}'): "device is no string",
+    with_device('{"id": {"x": 1}}'): "device is no string",
+    with_device("{}"): "device is no string",
+    with_device('["a"]'): "device is no string",
+    with_device("[[1], {}]"): "device is no string",
+    with_device("[]"): "device is no string",
+    with_device(r'"{\"id\": 1}"'): None,  # text
+    with_device('"[a]"'): None,
+    with_device('"["'): None,
+    with_device("7"): None,
 }
 
 
@@ -59,11 +102,16 @@ def test_each_message_has_its_event_or_the_reason_against_it(spark: SparkSession
     messages = spark.createDataFrame([(value,) for value in values], "value binary")
     counts = Observation("messages")
     rows = parse_messages(messages, FORM, metrics=counts).collect()
-    assert [row.reason for row in rows] == list(MESSAGES.values())
-    assert [row.event.watts for row in rows if row.reason is None] == [5.0, 5.0]
-    found = {reason: count for reason, count in counts.get.items() if count}
+    found = {text: row.reason for text, row in zip(MESSAGES, rows, strict=True)}
+    assert found == MESSAGES
+    for row in rows:
+        if row.reason is None:  # as Python reads it
+            expected = json.loads(row.value)
+            assert row.event.watts == float(expected["watts"])
+            assert row.event.device == str(expected["device"])
+    by_reason = {reason: count for reason, count in counts.get.items() if count}
     reasons = [reason or "readable" for reason in MESSAGES.values()]
-    assert found == {reason: reasons.count(reason) for reason in reasons}
+    assert by_reason == {reason: reasons.count(reason) for reason in reasons}
 
 
 def test_a_field_that_may_be_missing_must_be_readable(spark: SparkSession) -> None:
