@@ -119,11 +119,20 @@ def _put(docstring: griffe.Docstring, section: griffe.DocstringSection) -> None:
     docstring.__dict__["parsed"] = [*sections[:at], section, *sections[at + len(places) :]]
 
 
+def _operands(annotation: Any) -> list[Any]:
+    """The members of a union."""
+    if isinstance(annotation, griffe.ExprBinOp):
+        return [*_operands(annotation.left), *_operands(annotation.right)]
+    return [annotation]
+
+
 def _spelled_out(annotation: Any, item: _Object) -> Any:
     """A type with the project's names for literals and unions replaced by what they stand for."""
     if isinstance(annotation, griffe.ExprBinOp):
         left, right = (_spelled_out(each, item) for each in (annotation.left, annotation.right))
-        return dataclasses.replace(annotation, left=left, right=right)
+        for operand in _operands(right):  # a union in a union needs no parentheses
+            left = dataclasses.replace(annotation, left=left, right=operand)
+        return left
     if isinstance(annotation, griffe.ExprName) and annotation.canonical_path.startswith(_OURS):
         try:
             found = item.modules_collection[annotation.canonical_path]

@@ -9,7 +9,8 @@ links to what belongs with it. All errors are on one page. In other pages a name
 from __future__ import annotations
 
 import re
-from functools import cache
+from collections.abc import Iterable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,19 @@ INTERNAL = {
     "engine", "structure", "read", "batch", "answers", "as_columns", "as_stored", "reader",
     "snapshot", "take_over",
 }  # fmt: skip
+#: How many guides mention a name that the navigation shows before the alphabet.
+IMPORTANT = 4
+#: What people search for, by the guide that answers it; the titles do not have these words first.
+SEARCHED = {
+    "late": ["late", "lateness", "out of order", "corrections"],
+    "moments": ["as of", "point in time", "training set"],
+    "frames": ["exclude current", "leakage", "shift"],
+    "keyed": ["keys", "group by"],
+    "triggers": ["every minute", "periodic"],
+    "monoids": ["top", "top k", "largest"],
+    "nulls": ["null", "nan", "filter", "where"],
+    "serving": ["http", "rest", "online"],
+}
 ERRORS = ("stores.errors", "mta.errors", "spark_integration.errors")
 _NAME = re.compile(r"(?<![`\[])`((?:(?:mta|stores|spark_integration)\.)?(\w+))(?:\(\))?`(?![`\]])")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -53,7 +67,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the pages of the reference behind the others."""
     assert config.nav is not None
     groups = [
-        {group: [{name: _page_of(name)} for name in sorted(names, key=str.lower)]}
+        {group: [{name: _page_of(name)} for name in _in_order(names)]}
         for group, names in grouped().items()
     ]
     overview = [{"All names": "reference/index.md"}, {"Errors": "reference/errors.md"}]
@@ -81,20 +95,27 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     if page.file.src_uri.startswith("reference/"):
         return markdown
     page.meta["search"] = {"boost": 2}
+    if tags := SEARCHED.get(page.file.src_uri.removesuffix(".md")):
+        page.meta["tags"] = tags
+    up = "../" * page.file.src_uri.count("/")
+    link = partial(_link, up=up)
     markdown = _TABLE_ROW.sub(lambda row: _CODE.sub(_without_escapes, row[0]), markdown)
     kept = sorted([*_FENCE.finditer(markdown), *_HEADING.finditer(markdown)], key=re.Match.start)
     parts, at = [], 0
     for piece in kept:
         if piece.start() >= at:
             text = piece[0].replace("```python\n>>>", "```pycon\n>>>", 1)
-            parts += [_NAME.sub(_link, markdown[at : piece.start()]), text]
+            parts += [_NAME.sub(link, markdown[at : piece.start()]), text]
             at = piece.end()
-    return "".join([*parts, _NAME.sub(_link, markdown[at:])])
+    return "".join([*parts, _NAME.sub(link, markdown[at:])])
 
 
 def on_page_content(html: str, page: Page, **_: Any) -> str:
     """Require that the page of a name describes all members that it should describe."""
     name = page.file.src_uri.removeprefix("reference/").removesuffix(".md")
+    if module := page.meta.get("import"):
+        shown = f"<pre><code>from {module} import {name}</code></pre>"
+        html = html.replace("</h1>", f'</h1><div class="highlight">{shown}</div>', 1)
     for group, names in grouped().items():
         if name in names:
             shown = {member for members in _members(public()[name], group) for member in members}
@@ -113,8 +134,8 @@ def _without_escapes(code: re.Match[str]) -> str:
     return code[0].replace("\\|", "|")
 
 
-def _link(match: re.Match[str]) -> str:
-    return f"[{match[0]}]({_page_of(match[2])})" if match[2] in public() else match[0]
+def _link(match: re.Match[str], up: str) -> str:
+    return f"[{match[0]}]({up}{_page_of(match[2])})" if match[2] in public() else match[0]
 
 
 @cache
@@ -174,12 +195,19 @@ def _page_of(name: str) -> str:
     return f"reference/{name}.md"
 
 
+def _in_order(names: Iterable[str]) -> list[str]:
+    """The names that many guides mention, most mentioned first, then the others by alphabet."""
+    texts = _guides().values()
+    counts = {name: sum(bool(re.search(rf"\b{name}\b", text)) for text in texts) for name in names}
+    important = {name: count for name, count in counts.items() if count >= IMPORTANT}
+    return sorted(names, key=lambda name: (-important.get(name, 0), name.lower()))
+
+
 def _page(name: str, group: str, guides: dict[str, str]) -> str:
     item = public()[name]
     module = item.path.rpartition(".")[0]
-    lines = ["---", f"search: {{boost: {_boost(name, group)}}}", "---", f"# {name}", ""]
-    lines += ["```python", f"from {module} import {name}", "```", "", f"::: {item.path}"]
-    lines += ["    options:", "      show_root_heading: false", "      show_root_toc_entry: false"]
+    lines = ["---", f"search: {{boost: {_boost(name, group)}}}", f"import: {module}", "---", ""]
+    lines += [f"::: {item.path}", "    options:"]
     own, inherited = _members(item, group)
     # In the order of the page: those that are not listed as members are left out.
     members = sorted([*own, *inherited], key=lambda member: member != "insert")
@@ -253,7 +281,7 @@ def _overview() -> str:
         lines += ["", f"## {group}", "", "| | |", "|---|---|"]
         lines += [
             f"| [`{name}`]({name}.md) | {_first_line(public()[name])} |"
-            for name in sorted(names, key=str.lower)
+            for name in _in_order(names)
         ]
     return "\n".join([*lines, ""])
 

@@ -1,0 +1,64 @@
+"""What the site's own code does; ``make docs`` fails where a link or a name leads nowhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.support.documents import DOCS
+
+SITE = DOCS / "site"
+
+
+def site_module(name: str) -> ModuleType:
+    """A module of the site, whose generator only ``make docs`` installs."""
+    pytest.importorskip("mkdocs", reason="NOT TESTED: the site's generator is not installed")
+    spec = importlib.util.spec_from_file_location(f"site_{name}", SITE / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "index.html").write_text(
+        '<h1 id="top">x</h1> <a href="examples/a.html#one">1</a> <a class="y" href="#top">2</a>'
+        '<a href="https://example.org/x">3</a> <a href="#gone">4</a> <img src="no.png">'
+    )
+    (tmp_path / "examples" / "a.html").write_text(
+        '<p id="one"></p> <a href="../index.html#top">5</a> <a href="reference/Window.html">6</a>'
+        '<a href="../index.html#gone">7</a> <a href="b%20c.html">8</a>'
+    )
+    assert site_module("links").broken_links(tmp_path) == [
+        "examples/a.html: reference/Window.html",
+        "examples/a.html: ../index.html#gone",
+        "examples/a.html: b%20c.html",
+        "index.html: #gone",
+        "index.html: no.png",
+    ]
+
+
+def test_the_words_that_people_search_for_lead_to_guides_that_exist() -> None:
+    source = (SITE / "reference.py").read_text().partition("SEARCHED = {")[2].partition("\n}")[0]
+    found = dict(re.findall(r'^    "(\w+)": \[(.*)\],$', source, re.MULTILINE))
+    assert all((DOCS / f"{page}.md").exists() for page in found)
+    words = {page: re.findall(r'"([^"]+)"', row) for page, row in found.items()}
+    assert "late" in words["late"] and "as of" in words["moments"] and "top" in words["monoids"]
+    every = [word for row in words.values() for word in row]
+    assert len(every) == len(set(every))
+
+
+def test_code_has_room_below_the_copy_button_on_a_phone() -> None:
+    narrow = (SITE / "site.css").read_text().partition("@media (max-width: 45em)")[2]
+    assert re.search(r"pre > code \{ padding-top: 2\.\dem", narrow)
+
+
+def test_the_first_example_shows_results_that_differ_from_its_input() -> None:
+    text = (DOCS / "index.md").read_text()
+    values, results = re.search(r"extend\((\[.*?\]).*\n(\[.*\])", text).groups()  # type: ignore[union-attr]
+    assert values != results
