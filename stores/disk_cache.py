@@ -7,13 +7,14 @@ fetch pages that one of them has written or read, even after a restart. The fold
     indexes  "i/" store "/" folder "/" name      size of the pack, 8 bytes, and its end (``packs``)
     turns    "t/" time "-" random                the entries of one put, as msgpack: bytes and keys
 
-where ``store`` is the digest of the store's address. The turns are the order in which entries are
-evicted if there is no room, oldest first. The cache is an LMDB folder whose writes are not synced.
-A power failure could damage it, so each boot of the machine uses a separate folder, and removes the
-folders of earlier boots.
+where ``store`` is the digest of the store's address, and each entry begins with the xxh3_128 of its
+name and content. The turns are the order in which entries are evicted if there is no room, oldest
+first. The cache is an LMDB folder whose writes are not synced. A power failure could damage it, so
+each boot of the machine uses a separate folder, and removes the folders of earlier boots.
 
-An error of the cache never makes a read or a write of the store fail: the cache logs one warning,
-and is empty from then on.
+A damaged entry counts as missing: it is dropped, and the store is read instead. An error of the
+cache never makes a read or a write of the store fail: the cache logs one warning, and is empty from
+then on.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 import msgpack
@@ -45,6 +48,7 @@ _SMALLEST = 16 << 20
 _ENTRY_BYTES = 200  # approximate cost of an entry in addition to its page
 _SLACK = 64 << 20  # of the map, for entries that several processes put before one of them evicts
 _LONGEST_NAME = 511
+_DIGEST_BYTES = 16
 _RECOUNT = 256  # turns after which the turns of other processes are counted again
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _log = logging.getLogger(__name__)
@@ -74,10 +78,8 @@ class DiskCache:
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """Return the cached pages, None for others."""
-        names = [*self._names(keys)]
-        found = self._try(lambda: self._store.get_many(names)) or [None] * len(names)
-        kept = dict(zip(names, found, strict=True))
-        return [kept.get(self._pages + key) for key in keys]
+        found = self._intact([*self._names(keys)])
+        return [found.get(self._pages + key) for key in keys]
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """Add pages to the cache; one turn."""
@@ -102,10 +104,8 @@ class DiskCache:
         shared = os.path.commonprefix([since, until])  # noqa: RUF071 - these are no paths
         names = self._try(lambda: sorted(self._store.keys(start + shared))) or []
         names = [name for name in names if name >= start + since]
-        ends = self._try(lambda: self._store.get_many(names)) or []
-        for name, found in zip(names, ends, strict=False):
-            if found is not None:
-                yield name.removeprefix(start), int.from_bytes(found[:8], "little"), found[8:]
+        for name, found in self._intact(names).items():
+            yield name.removeprefix(start), int.from_bytes(found[:8], "little"), found[8:]
 
     def drop_indexes(self, folder: str, names: Iterable[str]) -> None:
         """Drop the indexes of packs."""
@@ -143,9 +143,10 @@ class DiskCache:
         if not entries or size > self._capacity // 2:
             return
         turn = f"t/{time.time_ns():016x}-{uuid4().hex[:8]}"
+        entries = {**entries, turn: msgpack.packb([size, list(entries)])}
+        sealed = {name: _digest(name, content) + content for name, content in entries.items()}
         with self._lock:
-            record = msgpack.packb([size, list(entries)])
-            self._try(lambda: self._add({**entries, turn: record}, size))
+            self._try(lambda: self._add(sealed, size))
 
     def _add(self, entries: Mapping[str, bytes], size: int) -> None:
         self._make_room(size)
@@ -159,18 +160,45 @@ class DiskCache:
             self._remove_earlier_boots()
         if self._turns < _RECOUNT and self._bytes + size <= self._capacity:
             return
-        names = sorted(self._store.keys("t/"))
-        turns = [msgpack.unpackb(page) for page in self._store.get_many(names) if page is not None]
-        self._bytes, self._turns = sum(turn[0] for turn in turns), 0
+        turns = self._turns_in_order()
+        self._bytes, self._turns = sum(turn.size for turn in turns), 0
         if self._bytes + size <= self._capacity:
             return
         going = []
-        for name, (freed, keys) in zip(names, turns, strict=False):
-            going += [name, *keys]
-            self._bytes -= freed
+        for turn in turns:
+            going += [turn.name, *turn.entries]
+            self._bytes -= turn.size
             if self._bytes + size <= self._capacity * 7 // 8:
                 break
         self._store.delete_many(going)
+
+    def _turns_in_order(self) -> list[_Turn]:
+        """Return all turns, the oldest first; drop damaged ones, and the entries of no other."""
+        names = sorted(self._store.keys("t/"))
+        found = self._intact(names)
+        turns = [turn for name, data in found.items() if (turn := _turn_of(name, data)) is not None]
+        if len(turns) < len(names):
+            known = {name for turn in turns for name in (turn.name, *turn.entries)}
+            self._store.delete_many([name for name in self._store.keys("") if name not in known])
+        return turns
+
+    def _intact(self, names: list[str]) -> dict[str, bytes]:
+        """Return the content of the undamaged entries; drop the others."""
+        found, damaged = dict[str, bytes](), list[str]()
+        read = self._try(lambda: self._store.get_many(names)) or []
+        for name, entry in zip(names, read, strict=False):
+            if entry is None:
+                continue
+            content = entry[_DIGEST_BYTES:]
+            if entry[:_DIGEST_BYTES] == _digest(name, content):
+                found[name] = content
+            else:
+                damaged.append(name)
+        if damaged:
+            _log.warning("%d damaged entries of the cache in %s: the store is read instead",
+                         len(damaged), self._above)  # fmt: skip
+            self._try(lambda: self._store.delete_many(damaged))
+        return found
 
     def _remove_earlier_boots(self) -> None:
         self._cleaned = True
@@ -188,6 +216,29 @@ class DiskCache:
             self._failed = True
             _log.warning("the cache in %s is no longer used: %s", self._above, error)
             return None
+
+
+class _Turn(NamedTuple):
+    """The entries of one put."""
+
+    name: str
+    size: int
+    entries: list[str]
+
+
+def _turn_of(name: str, data: bytes) -> _Turn | None:
+    """Return a turn; None for other content."""
+    with suppress(ValueError, msgpack.UnpackException):
+        match msgpack.unpackb(data):
+            case [int(size), list(entries)] if all(isinstance(each, str) for each in entries):
+                return _Turn(name, size, entries)
+    return None
+
+
+def _digest(name: str, content: bytes) -> bytes:
+    digest = xxhash.xxh3_128(name.encode())
+    digest.update(content)
+    return digest.digest()
 
 
 def default_folder() -> str | None:
