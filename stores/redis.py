@@ -15,14 +15,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from operator import methodcaller
 from typing import Any
 
 import redis
-import redis.asyncio
 from redis import exceptions
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
@@ -36,6 +35,20 @@ from .errors import (
     StoreUnavailable,
     WindowStoreError,
 )
+from .redis_connections import (
+    READ_BYTES,
+    UNPARSED,
+    Command,
+    Connections,
+    Fits,
+    LoopConnection,
+    OutOfStep,
+    are_pages,
+    is_count,
+    is_counts,
+    is_ok,
+    is_part_of_keys,
+)
 from .server import OPTIONS as SERVER_OPTIONS
 from .server import READ_KEYS, ServerStore
 
@@ -47,7 +60,6 @@ OPTIONS: dict[str, Option] = {
     "waitaof": switch,
 }
 
-_READ_BYTES = 256 << 10  # bytes per read from the socket: twice as fast as the default
 _SCAN = 1000
 
 _DENIED = (
@@ -93,7 +105,7 @@ class RedisStore(ServerStore):
     capabilities = Capabilities(
         durable=True, shared=True, max_key_bytes=1024, max_page_bytes=512 << 20, remote=True
     )
-    failures = (exceptions.RedisError, exceptions.RedisClusterException, OSError)
+    failures = (exceptions.RedisError, exceptions.RedisClusterException, OSError, *UNPARSED)
     failure_after_close = ValueError  # I/O on a closed file
 
     def __init__(self, address: StoreAddress) -> None:
@@ -163,8 +175,8 @@ class RedisStore(ServerStore):
 
     def start_over(self) -> None:
         super().start_over()
-        self._idle: deque[Any] = deque()
-        self._in_loop: _LoopConnection | None = None
+        self._to_server: Connections | None = None
+        self._in_loop: LoopConnection | None = None
 
     def close(self) -> None:
         super().close()
@@ -175,32 +187,25 @@ class RedisStore(ServerStore):
 
     def _disconnect(self, client: Any) -> None:
         client.close()
-        while self._idle:
-            self._idle.pop().disconnect()
+        if self._to_server is not None:
+            self._to_server.close()
         if not self._cluster:
             client.connection_pool.disconnect()  # close() does not close a pool that was passed in
 
     def _get(self, client: Any, keys: list[str]) -> list[bytes | None]:
         names = [*map(self._name, keys)]
-        pages = None if self._cluster else self._asked(client, names)
-        return client.mget(names) if pages is None else pages
-
-    def _asked(self, client: Any, names: list[str]) -> list[bytes | None] | None:
-        """Return the reply to MGET, None if the connection is lost: a client connects and retries.
-
-        A command of the client takes twice as long, mostly for its pool.
-        """
-        try:
-            connection = self._idle.pop()
-        except IndexError:
-            connection = client.connection_pool.make_connection()
-        try:
-            connection.send_command("MGET", *names)
-            pages: list[bytes | None] = connection.read_response()
-        except (exceptions.ConnectionError, exceptions.TimeoutError):
-            return None
-        self._idle.append(connection)
+        pages: list[bytes | None]
+        if self._cluster:
+            pages = _checked(are_pages(len(names)), client.mget(names))
+        else:
+            pages = self._connections(client).ask(are_pages(len(names)), "MGET", *names)
         return pages
+
+    def _connections(self, client: Any) -> Connections:
+        """Return the connections to a server that is no cluster."""
+        if self._to_server is None:
+            self._to_server = Connections(client.connection_pool)
+        return self._to_server
 
     async def get_many_async(self, keys: Sequence[str]) -> list[bytes | None]:
         """Return the pages as ``get_many`` does, over one connection for each event loop."""
@@ -211,7 +216,7 @@ class RedisStore(ServerStore):
         try:
             connection = self._connection_in_loop()
             for batch in self._batches(dict.fromkeys(keys), READ_KEYS):
-                pages = await connection.ask("MGET", *map(self._name, batch))
+                pages = await connection.ask(are_pages(len(batch)), "MGET", *map(self._name, batch))
                 found.update(zip(batch, pages, strict=True))
             return [found[key] for key in keys]
         except self.failures as error:
@@ -220,7 +225,7 @@ class RedisStore(ServerStore):
             named = self._named(error)
         raise named from None
 
-    def _connection_in_loop(self) -> _LoopConnection:
+    def _connection_in_loop(self) -> LoopConnection:
         loop = asyncio.get_running_loop()
         with self._lock:
             self._check_open()
@@ -228,56 +233,61 @@ class RedisStore(ServerStore):
             if known is None or known.loop is not loop:
                 if known is not None:
                     known.close()
-                known = self._in_loop = _LoopConnection(loop, self._tls, self._settings)
+                known = self._in_loop = LoopConnection(loop, self._tls, self._settings)
         return known
 
     def _put(self, client: Any, pages: dict[str, bytes]) -> None:
-        if not self._ttl:
-            client.mset({self._name(key): page for key, page in pages.items()})
-            return
-        pipeline = client.pipeline() if self._cluster else client.pipeline(transaction=False)
-        for key, page in pages.items():
-            pipeline.set(self._name(key), page, ex=self._ttl)
-        pipeline.execute()
+        named = {self._name(key): page for key, page in pages.items()}
+        commands: list[list[Any]] = [["MSET", *chain.from_iterable(named.items())]]
+        if self._ttl:
+            commands = [["SET", name, page, "EX", self._ttl] for name, page in named.items()]
+        if not self._cluster:
+            self._connections(client).ask_all([(is_ok, command) for command in commands])
+        elif self._ttl:
+            pipeline = client.pipeline()
+            for command in commands:
+                pipeline.execute_command(*command)
+            _checked(lambda replies: all(map(is_ok, replies)), pipeline.execute())
+        else:
+            _checked(is_ok, client.mset(named))
 
     def put_records(self, puts: Sequence[RecordPut]) -> list[bool]:
-        """Put each record by a script; one pipeline for all."""
+        """Put each record by a script; all are sent together."""
         check_pages({put.key: put.data for put in puts}, self.capabilities)
+        commands = [("EVAL", *self._script(put)) for put in puts]
 
-        def put_all(client: Any) -> list[bool]:
+        def put_all(client: Any) -> list[Any]:
             if self._cluster:  # whose pipelines have no scripts
-                return [client.eval(*self._script(put)) == 1 for put in puts]
-            pipeline = client.pipeline(transaction=False)
-            for put in puts:
-                pipeline.eval(*self._script(put))
-            return [done == 1 for done in pipeline.execute()]
+                return [_checked(is_count, client.execute_command(*each)) for each in commands]
+            return self._connections(client).ask_all([(is_count, each) for each in commands])
 
-        done = self._run(put_all)
+        done = self._run(put_all) if puts else []
         if self._replicas or self._wait_for_disk:
             self.flush()
-        return done
+        return [each == 1 for each in done]
 
     def _script(self, put: RecordPut) -> list[Any]:
         names = [self._name(key) for key in (put.key, *put.expected)]
         return [_PUT_IF, len(names), *names, put.data, *map(_wish, put.expected.values())]
 
     def _delete(self, client: Any, keys: list[str]) -> None:
-        client.unlink(*map(self._name, keys))
+        names = [*map(self._name, keys)]
+        if self._cluster:
+            _checked(is_count, client.unlink(*names))
+        else:
+            self._connections(client).ask(is_count, "UNLINK", *names)
 
     def _wait(self, command: str, *numbers: int) -> None:
         # WAIT covers only the writes of its own connection, and earlier pages used other ones. But
         # replication is in order, so waiting for a write that is made now covers all of them.
         milliseconds = int(self._timeout * 800)  # less than the socket's timeout
-
-        def wait(client: Any) -> list[Any]:
-            pipeline = client.pipeline(transaction=False)
-            pipeline.set(f"{self._prefix}:flush", b"", ex=60)
-            pipeline.execute_command(command, *numbers, milliseconds)
-            return list(pipeline.execute())
-
-        reply = self._run(wait)[1]
+        commands: list[tuple[Fits, Command]] = [
+            (is_ok, ["SET", f"{self._prefix}:flush", b"", "EX", 60]),
+            (is_count if len(numbers) == 1 else is_counts, [command, *numbers, milliseconds]),
+        ]
+        reply = self._run(lambda client: self._connections(client).ask_all(commands))[1]
         done = reply if isinstance(reply, list) else [reply]
-        if any(int(got) < wanted for got, wanted in zip(done, numbers, strict=True)):
+        if any(got < wanted for got, wanted in zip(done, numbers, strict=True)):
             raise StoreUnavailable(
                 f"{self.url}: {command} {numbers} reached {done} in {milliseconds} ms: "
                 "check the replicas and the append-only file, then retry"
@@ -291,11 +301,27 @@ class RedisStore(ServerStore):
         group, slash, rest = prefix.partition("/")
         start = f"{self._prefix}:{{{group}" + (f"}}/{rest}" if slash else "")
         pattern = re.sub(r"([*?\[\]\\^])", r"\\\1", start) + "*"
-        names = self._run(methodcaller("scan_iter", match=pattern, count=_SCAN))
-        while (name := self._run(lambda _: next(names, None))) is not None:
+        for name in self._in_cluster(pattern) if self._cluster else self._in_server(pattern):
             key = self._key(name)
             if key.startswith(prefix):
                 yield key
+
+    def _in_server(self, pattern: str) -> Iterator[bytes]:
+        cursor = b"0"
+        while True:
+            command = "SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN
+            cursor, names = self._run(
+                lambda client, command: self._connections(client).ask(is_part_of_keys, *command),
+                command,
+            )
+            yield from names
+            if cursor == b"0":
+                return
+
+    def _in_cluster(self, pattern: str) -> Iterator[bytes]:
+        names = self._run(methodcaller("scan_iter", match=pattern, count=_SCAN))
+        while (name := self._run(lambda _: next(names, None))) is not None:
+            yield name
 
     def _name(self, key: str) -> str:
         group, slash, rest = key.partition("/")
@@ -319,10 +345,12 @@ class RedisStore(ServerStore):
         if self._cluster:
             return redis.RedisCluster(ssl=self._tls, **self._settings)
         kind = redis.SSLConnection if self._tls else redis.Connection
-        pool = redis.ConnectionPool(kind, socket_read_size=_READ_BYTES, **self._settings)
+        pool = redis.ConnectionPool(kind, socket_read_size=READ_BYTES, **self._settings)
         return redis.Redis(connection_pool=pool)
 
     def _named(self, error: Exception) -> WindowStoreError:
+        if isinstance(error, UNPARSED) and not isinstance(error, exceptions.RedisError):
+            error = OutOfStep(repr(error))
         text = self._credentials.redacted(_PIPELINE.sub("", str(error)))
         if isinstance(error, _DENIED) or _REFUSED.search(text):
             return StoreAccessDenied(
@@ -349,6 +377,13 @@ def _wish(expected: bytes | bool) -> bytes:
     if isinstance(expected, bool):
         return b"*" if expected else b"-"
     return b"=" + expected
+
+
+def _checked(fits: Fits, reply: Any) -> Any:
+    """Return the reply to a command of a cluster's client. Raises OutOfStep."""
+    if not fits(reply):
+        raise OutOfStep
+    return reply
 
 
 def _reported_policy(client: Any) -> str:
@@ -398,43 +433,3 @@ def _client_settings(
             "ssl_check_hostname": options.get("verify", True),
         }
     return settings
-
-
-class _LoopConnection:
-    """A connection of one event loop, which carries out one command after the other.
-
-    The commands of a client of redis-py take several times as long in an event loop.
-    """
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, tls: bool, settings: Mapping[str, Any]
-    ) -> None:
-        # With a timeout of their own, sending and receiving would cost a task each.
-        own = {"socket_timeout": None, "retry": None, "socket_read_size": _READ_BYTES}
-        kind = redis.asyncio.SSLConnection if tls else redis.asyncio.Connection
-        self.loop, self._timeout = loop, settings["socket_timeout"]
-        self._connection: Any = kind(**{**settings, **own})
-        self._turn = asyncio.Lock()
-
-    async def ask(self, *command: str) -> Any:
-        """Return the reply to a command; connects again if the connection was lost before."""
-        async with self._turn:
-            try:
-                return await self._ask(command)
-            except exceptions.ConnectionError:
-                return await self._ask(command)
-
-    async def _ask(self, command: Sequence[str]) -> Any:
-        connection = self._connection
-        try:
-            async with asyncio.timeout(self._timeout):
-                await connection.send_command(*command)
-                return await connection.read_response()
-        except TimeoutError:
-            await connection.disconnect(nowait=True)
-            raise exceptions.TimeoutError("Timeout reading from socket") from None
-
-    def close(self) -> None:
-        """Close the connection in its loop, if that still runs; any thread."""
-        if not self.loop.is_closed():
-            asyncio.run_coroutine_threadsafe(self._connection.disconnect(nowait=True), self.loop)

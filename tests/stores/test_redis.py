@@ -6,8 +6,10 @@ import asyncio
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -15,6 +17,7 @@ import pytest
 from mta.errors import MissingPage
 from stores import (
     PageStore,
+    RecordPut,
     StoreAccessDenied,
     StoreFull,
     StoreUnavailable,
@@ -24,6 +27,7 @@ from stores import (
 from stores.write_buffer import WriteBuffer
 from tests.support.faulty import eventually
 from tests.support.patience import LONG, in_time, set_deadline
+from tests.support.proxy import Proxy
 from tests.support.servers import PASSWORD_IN_URL, RedisServer
 from tests.support.streams import Stream
 
@@ -215,26 +219,116 @@ def test_a_window_whose_pages_were_evicted_says_so(evicting: RedisServer) -> Non
         ("WRONGTYPE Operation against a key holding the wrong kind", StoreAccessDenied),
     ],
 )
-@pytest.mark.parametrize("ttl", ["", "?ttl=60"])
+@pytest.mark.parametrize("ttl", ["", "ttl=60"])
 def test_every_answer_has_a_name(
-    answer: str, kind: type[Exception], ttl: str, monkeypatch: pytest.MonkeyPatch, redis_url: str
+    answer: str, kind: type[Exception], ttl: str, own_redis: RedisServer
 ) -> None:
-    from redis._parsers import BaseParser
-
-    store = bare(redis_url + ttl)
-    store.get_many(["g/1"])
-
-    def refuse(*_: object, **__: object) -> None:
-        error = BaseParser.parse_error(answer)
-        if ttl:
-            error.args = (f"Command # 1 (SET {PAGE!r}) of pipeline caused error: {error}",)
-        raise error
-
-    monkeypatch.setattr(redis.Redis, "mset", refuse)
-    monkeypatch.setattr(redis.client.Pipeline, "execute", refuse)
-    with pytest.raises(kind) as caught:
+    with Proxy(own_redis.port) as proxy:
+        store = bare(f"redis://127.0.0.1:{proxy.port}?{ttl}")
+        store.get_many(["g/1"])
+        proxy.changed = lambda data: data.replace(b"+OK", f"-{answer}".encode())
+        with pytest.raises(kind) as caught:
+            store.put_many({"g/1": PAGE})
+        assert "pppp" not in str(caught.value)
+        proxy.changed = bytes
         store.put_many({"g/1": PAGE})
-    assert "pppp" not in str(caught.value)
+        store.close()
+
+
+# Replies out of step
+
+
+#: Replies that nobody asked for: of other forms, of the same form, of no form, and errors.
+STRAYS = [
+    b"+OK\r\n", b"+PONG\r\n", b":5\r\n", b":1\r\n", b":0\r\n", b"$5\r\nstray\r\n", b"$-1\r\n",
+    b"*-1\r\n", b"*0\r\n", b"*1\r\n$5\r\nstray\r\n", b"*2\r\n$5\r\nstray\r\n$-1\r\n",
+    b"*1\r\n:7\r\n", b"*2\r\n$1\r\n0\r\n*0\r\n", b"*2\r\n$1\r\n0\r\n*1\r\n$1\r\nx\r\n",
+    b"*2\r\n:1\r\n:1\r\n",
+    b"-ERR stray\r\n", b"-WRONGTYPE stray\r\n", b"-OOM stray\r\n", b"-NOAUTH stray\r\n",
+    b"stray\r\n", b":x\r\n", b"$x\r\n", b"*x\r\n", b"\0", b"*1\r\n*1\r\n+x\r\n",
+]  # fmt: skip
+
+
+def arrived(store: Any) -> bool:
+    """Whether each connection of threads has something to read."""
+    return all(each.can_read() for each in [*store.store._to_server._idle])
+
+
+@pytest.mark.parametrize("ttl", ["", "&ttl=600"])
+@pytest.mark.parametrize("when", ["before a reply", "after a reply", "between commands"])
+def test_replies_out_of_step_are_read_by_nobody(
+    own_redis: RedisServer, when: str, ttl: str
+) -> None:
+    """The connection is dropped, and the command sent again, from a thread and from a loop."""
+    pages = {f"g/{i}": bytes([i]) * 100 for i in range(1, 4)}
+    put = RecordPut("g/record", b"record", {"g/none": False})
+
+    async def in_loop() -> list[bytes | None]:
+        await asyncio.sleep(0.001)  # a loop reads what comes while it turns
+        return await store.get_many_async(["g/2"])
+
+    with Proxy(own_redis.port) as proxy, asyncio.Runner() as loop:
+        store = bare(f"redis://127.0.0.1:{proxy.port}?timeout=2{ttl}")
+        calls: list[tuple[Callable[[], Any], Any]] = [
+            (lambda: store.put_many(pages), None),
+            (lambda: store.get_many(["g/1"]), [pages["g/1"]]),
+            (lambda: store.get_many([*pages]), [*pages.values()]),
+            (lambda: loop.run(in_loop()), [pages["g/2"]]),
+            (lambda: store.delete_many(["h/1"]), None),
+            (lambda: store.get_many(["h/1"]), [None]),
+            (lambda: sorted({*store.keys("g/")} - {"g/record"}), sorted(pages)),
+            (lambda: store.put_records([put, put]), [True, True]),
+        ]
+        store.put_many(pages)
+        for at, stray in enumerate(STRAYS):
+            for call, expected in calls[at % 2 :: 2]:
+                strays = deque([stray])
+
+                def changed(data: bytes, strays: deque[bytes] = strays) -> bytes:
+                    stray = strays.popleft() if strays else b""
+                    return stray + data if when == "before a reply" else data + stray
+
+                if when == "between commands":
+                    proxy.say(stray)
+                    eventually(lambda: arrived(store))
+                else:
+                    proxy.changed = changed
+                assert call() == expected, stray
+                proxy.changed = bytes
+        store.close()
+
+
+def test_a_server_that_is_out_of_step_for_ever_is_not_available(own_redis: RedisServer) -> None:
+    with (
+        Proxy(own_redis.port) as proxy,
+        asyncio.Runner() as loop,
+        bare(f"redis://127.0.0.1:{proxy.port}?timeout=2") as store,
+    ):
+        store.put_many({"g/1": PAGE})
+        proxy.changed = lambda data: b":5\r\n" + data
+        calls: list[Callable[[], Any]] = [
+            lambda: store.get_many(["g/1"]), lambda: store.put_many({"g/1": PAGE}),
+            lambda: store.delete_many(["g/2"]), lambda: list(store.keys()),
+            lambda: loop.run(store.get_many_async(["g/1"])),
+        ]  # fmt: skip
+        for call in calls:
+            with pytest.raises(StoreUnavailable, match="replies"):
+                call()
+        proxy.changed = bytes
+        assert store.get_many(["g/1"]) == [PAGE]
+
+
+def test_connections_that_are_dropped_are_not_counted(own_redis: RedisServer) -> None:
+    """A pool of the library refuses more than a hundred."""
+    with (
+        Proxy(own_redis.port) as proxy,
+        bare(f"redis://127.0.0.1:{proxy.port}?timeout=2") as store,
+    ):
+        for _ in range(120):
+            store.put_many({"g/1": PAGE})
+            proxy.reset_all()
+            assert store.get_many(["g/1"]) == [PAGE]
+        assert proxy.connections > 120
 
 
 def test_a_replica_is_read_only(own_redis: RedisServer) -> None:

@@ -7,6 +7,7 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 from typing import Self
 
 
@@ -26,10 +27,13 @@ class Proxy:
         self.reset_after: int | None = None
         #: After how many answers all connections are reset, again and again.
         self.answers_between_resets: int | None = None
+        #: What becomes of the bytes of an answer.
+        self.changed: Callable[[bytes], bytes] = bytes
         self._answers = 0
         self.connections = 0
         self.resets = 0
         self._open: set[socket.socket] = set()
+        self._clients: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._opened = threading.Event()
         self._opened.set()
@@ -49,6 +53,13 @@ class Proxy:
         """Reset the connection that carries the byte number ``answered`` of an answer from now."""
         with self._lock:
             self.reset_after = answered
+
+    def say(self, data: bytes) -> None:
+        """Send bytes that nobody asked for to all clients."""
+        with self._lock:
+            for client in self._clients:
+                with contextlib.suppress(OSError):  # it has just left
+                    client.sendall(data)
 
     def reset_all(self) -> None:
         """Reset every connection that is open."""
@@ -78,6 +89,7 @@ class Proxy:
             server.settimeout(None)
             with self._lock:
                 self._open |= {client, server}
+                self._clients.add(client)
             self._spawn(self._forward, client, server, False)
             self._spawn(self._forward, server, client, True)
 
@@ -95,9 +107,10 @@ class Proxy:
                         sink.sendall(data)
                         self.resets += 1
                         break
-                sink.sendall(data)
+                sink.sendall(self.changed(data) if answers else data)
         with self._lock:
             self._open -= {source, sink}
+            self._clients -= {source, sink}
         _reset(source)
         _reset(sink)
 
