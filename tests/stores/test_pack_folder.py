@@ -85,10 +85,10 @@ def test_memory_for_packs_is_bounded() -> None:
     for number in range(40):
         store.put_many({f"w/0/{number}": bytes(1 << 20)})
     (folder,) = store._folders.values()
-    assert 0 < sum(map(len, folder._recent.values())) == folder._recent_bytes <= PACK_CACHE
+    assert 0 < folder._recent.size <= PACK_CACHE
     store.delete_many(list(store.keys()))
     store.flush()
-    assert folder._recent_bytes == 0
+    assert folder._recent.size == 0
 
 
 def test_deletes_travel_with_the_next_put() -> None:
