@@ -101,7 +101,7 @@ def test_the_core_needs_no_extra() -> None:
 LAYERS: dict[str, tuple[str, ...]] = {
     "mta": (
         "errors", "times", "datasets", "kernels", "columns", "recipes", "dataframes",
-        "monoids", "in_order", "folds", "frames", "pages", "logs", "evaluators",
+        "monoids", "in_order", "folds", "frames", "pages", "snapshots", "logs", "evaluators",
         "publishing", "windows", "triggers", "keyed", "audit", "published", "laws",
         "serve", "cli",
         "__main__",

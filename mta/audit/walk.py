@@ -35,11 +35,11 @@ import numpy as np
 
 from mta.errors import CorruptPage, CorruptSnapshot, NotPageable
 from mta.logs.levels.log import LevelLog, check_tails
-from mta.pages import NO_NAME, Group, Named, Snapshot, decode, key_of
+from mta.pages import NO_NAME, Group, Named, decode, key_of
+from mta.snapshots import Snapshot, WindowState
 from mta.windows.engine import Engine
 from mta.windows.opaque import Opaque
 from mta.windows.shared import SharedWindows
-from mta.windows.shared_snapshot import WindowState, shared_snapshot
 from mta.windows.window import Window
 from stores import PageStore
 
@@ -279,13 +279,12 @@ def describe_snapshot(data: bytes) -> SnapshotSummary:
     >>> describe_snapshot(window.checkpoint()).events
     3
     """
-    shared = shared_snapshot(data)
-    snapshot = Snapshot.decode(data if shared is None else shared.events)
-    states = [] if shared is None else shared.windows
+    snapshot = Snapshot.decode(data)
+    states = snapshot.windows if snapshot.is_shared else []
     return SnapshotSummary(
         window=snapshot.window,
         monoid=snapshot.monoid[0],
-        policy=", ".join(f"{w.name}={w.policy[0]}" for w in states) or snapshot.policy[0],
+        policy=", ".join(f"{w.name}={w.frame}" if w.name else w.frame for w in snapshot.windows),
         algorithm=snapshot.algorithm,
         events=snapshot.back - snapshot.front,
         front=snapshot.front,
@@ -304,7 +303,7 @@ def describe_snapshot(data: bytes) -> SnapshotSummary:
 
 def _described(state: WindowState, snapshot: Snapshot) -> SubWindow:
     pages = _pages_from(state.front, snapshot) if snapshot.algorithm == LevelLog.name else None
-    return SubWindow(state.name, state.policy[0], snapshot.back - state.front, state.front, pages)
+    return SubWindow(state.name, state.frame, snapshot.back - state.front, state.front, pages)
 
 
 def _pages_from(front: int, snapshot: Snapshot) -> int:

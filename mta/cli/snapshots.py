@@ -46,9 +46,9 @@ from mta.kernels import native
 from mta.keyed.coverage import latest
 from mta.keyed.key_types import text_of
 from mta.keyed.snapshot import is_keyed_snapshot
-from mta.pages import is_snapshot
 from mta.publishing.publisher import read_head
 from mta.publishing.publisher import unpublish as delete_published
+from mta.snapshots import is_snapshot
 from mta.windows.display import human_bytes
 from mta.windows.opaque import Opaque, restore_opaque
 from stores import PageStore, open_store, ping_store

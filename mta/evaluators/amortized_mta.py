@@ -78,7 +78,7 @@ from mta.logs.levels.log import LeafReader
 from mta.logs.levels.queues import ReadAhead
 from mta.logs.levels.search import Segment, SegmentedWindow
 from mta.monoids.base import Partial, Refold
-from mta.pages import Snapshot
+from mta.snapshots import Snapshot
 
 #: A chunk of a batch has at most this many bytes of values, or this many events if that is more.
 _BYTES, _EVENTS = 1 << 21, 1 << 16

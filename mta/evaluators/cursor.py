@@ -733,7 +733,8 @@ class Cursor(ObservedEvents):
         leaf = self._leaf
         if leaf is not None and leaf.times is not None and leaf.first <= front < leaf.stop:
             times = leaf.times[front - leaf.first : front - leaf.first + most + 1]
-        return Prefetched(folds, size, grown, times[: size or None], most)
+        turns = 0 < size == len(self) and not self.events.by_time
+        return Prefetched(folds, size, grown, times[: size or None], most, turns=turns)
 
     def ahead(self, most: int, newest: Events | None = None) -> Prefetched:
         """Return what ``prefetched`` returns, with additional data for late events.
@@ -756,10 +757,11 @@ class Cursor(ObservedEvents):
     def sync(self, count: int, gone: int, grown: Partial | None, late: int | None = None) -> None:
         """Process events that were stored, drop the oldest ``gone``, and set G.
 
-        At most as many evictions as were prefetched. ``late`` is the position of the first event
-        that was inserted before stored ones.
+        At most as many evictions as were prefetched, or more if all of those were. ``late`` is the
+        position of the first event that was inserted before stored ones.
         """
-        if late is not None and not self._come_late(late):
+        has_turned = gone > len(self)
+        if has_turned or (late is not None and not self._come_late(late)):
             self.place(self.front + gone, self.back + count)
             return
         self.back += count

@@ -194,7 +194,7 @@ class EarlyCursor(Cursor):
             found = found.cut(len(found.leaving), monoid)
         lag = Lag(end.delay, end.rows, waiting, self.back + waiting.size == events.back)
         found = found.beside(monoid.identity, min(room, most - waiting.size))
-        return found._replace(lag=lag)
+        return found._replace(lag=lag, turns=False)
 
     def sync(self, count: int, gone: int, grown: Partial | None, late: int | None = None) -> None:
         """Process the ``count`` events that the frame has reached; see ``Cursor.sync``.

@@ -41,7 +41,7 @@ from mta.logs.base import Aggregator, Batch, Chunk, Lens, Prefetched, Setting
 from mta.logs.finger_tree.log import LEFT_BEHIND, FingerTreeLog
 from mta.logs.finger_tree.node import Kind
 from mta.monoids.base import Partial
-from mta.pages import Snapshot
+from mta.snapshots import Snapshot
 
 
 class Revised(NamedTuple):

@@ -53,7 +53,8 @@ from mta.logs.flatfat import Block, BlockPager, BlockReader
 from mta.logs.levels.queues import TOGETHER, ReadAhead
 from mta.logs.levels.search import Segment, SegmentedWindow
 from mta.monoids.base import Partial, Refold
-from mta.pages import Group, Named, Snapshot
+from mta.pages import Group, Named
+from mta.snapshots import Snapshot
 
 #: The most changed blocks of a level that may wait to be written.
 _MOST_DIRTY = 4

@@ -50,7 +50,8 @@ from mta.logs.base import Aggregator, Batch, Leaf, Lens, Rebuild, Setting
 from mta.logs.levels.queues import BEFORE_ALL, Levels
 from mta.monoids.base import AbstractMonoid, Partial, lift_where
 from mta.monoids.equality import Scale
-from mta.pages import Group, Layout, Named, Snapshot, corrupt
+from mta.pages import Group, Layout, Named, corrupt
+from mta.snapshots import Snapshot
 
 _MARK, _COUNT = Array("?"), Array("<i8")
 

@@ -99,14 +99,18 @@ typedef struct { const uint64_t *hashes; const int64_t *bounds; const char *byte
 int match(const Pages *pages, const Shorts *of, const int64_t *runs, int64_t run_count,
          const Wanted *wanted, int64_t *slots);
 
-/* single.c: a block of doubles that mta/windows/native.py fills. */
-#define MTA_LENT 1024
+/* single.c: the events of a window that its log has not received. */
+#define MTA_SINGLE 1024
 typedef struct {
-    double count, most, at, spare, right, base, last, bound, age, operation, floor, lateness;
-    double entered, delay, rows, waiting;
-    double values[MTA_LENT], times[MTA_LENT]; /* of the waiting events, then of the new ones */
-    double stack[MTA_LENT + 1], counts[MTA_LENT + 1], leaving[MTA_LENT + 1];
-} Lent;
-int take_event(Lent *lent, double value, double time, double *result);
+    PyObject_HEAD
+    long long operation, is_mean, by_count, turns;
+    long long most, spare, length, newer, rows;
+    long long count, waiting, entered, left, turned; /* see the members in single.c */
+    long long at, size;                              /* the fold in use, and the number of folds */
+    double right, last, bound, age, floor, lateness, delay;
+    double *values, *times;   /* of the waiting events, then of the new ones */
+    double *stack, *leaving;  /* the folds, and the time of the oldest event of each */
+} Stack;
+extern PyType_Spec STACK;
 
 #endif

@@ -1,11 +1,11 @@
-/* The Python interface of the kernels, for mta/kernels/native.py and mta/windows/native.py only.
+/* The Python interface of the kernels, for mta/kernels/native.py and mta/windows/stack.py only.
  *
  * Columns are contiguous buffers. Those modules check their types, and this one their lengths.
  * Loops run without the interpreter's lock. If a loop returns REFUSED, a ValueError is raised. */
 #include "columns.h"
 
 /* Raise this and the REVISION in native.py with any change of the code. */
-#define REVISION 13
+#define REVISION 14
 #define MAX_HELD 24
 
 /* A call's arguments, and the buffers to release when the call ends. */
@@ -269,17 +269,6 @@ static PyObject *py_match(PyObject *Py_UNUSED(self), PyObject *args) {
     return told(&c);
 }
 
-/* The result after an event; None if it cannot be added, or the block is invalid. */
-static PyObject *py_event(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count) {
-    double result = 0;
-    if (count == 3 && PyByteArray_Check(args[0]) && PyByteArray_Size(args[0]) == sizeof(Lent)
-        && PyFloat_Check(args[1]) && PyFloat_Check(args[2])
-        && take_event((void *)PyByteArray_AsString(args[0]), PyFloat_AsDouble(args[1]),
-                      PyFloat_AsDouble(args[2]), &result))
-        return PyFloat_FromDouble(result);
-    return Py_NewRef(Py_None);
-}
-
 #define METHOD(name, wanted) {#name, py_##name, METH_VARARGS, #name "(" wanted ")"}
 
 static PyMethodDef METHODS[] = {
@@ -291,7 +280,6 @@ static PyMethodDef METHODS[] = {
     METHOD(first_later, "times, bounds, segments, asked, out"),
     METHOD(gathered, "buffers, column, which, firsts, counts, short, allocate"),
     METHOD(match, "buffers, columns, runs, hashes, bounds, slots, keys"),
-    {"event", (PyCFunction)(void (*)(void))py_event, METH_FASTCALL, "event(block, value, time)"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -306,9 +294,12 @@ PyMODINIT_FUNC PyInit_compiled(void) {
         return NULL;
     for (int i = 0; i < KIND_COUNT; i++)
         PyTuple_SetItem(names, i, PyUnicode_FromString(KINDS[i].name));
-    if (PyModule_AddObjectRef(module, "KINDS", names) ||
+    PyObject *stack = PyType_FromSpec(&STACK);
+    if (!stack || PyModule_AddObjectRef(module, "Stack", stack) ||
+        PyModule_AddObjectRef(module, "KINDS", names) ||
         PyModule_AddIntConstant(module, "REVISION", REVISION))
         return NULL;
     Py_DECREF(names);
+    Py_DECREF(stack);
     return module;
 }

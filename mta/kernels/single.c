@@ -1,35 +1,193 @@
-/* Single events of a window, one per call: see mta/windows/native.py. */
+/* Suffix folds with a running prefix, for single events of a window: see mta/windows/stack.py.
+ *
+ *     [ s0 s1 s2 ... | v v v n ]     s: the folds of the older events from each on; v: newer values
+ *          at          right          result = combine(s[at], right)
+ *
+ * When all events of the folds have left, the newer values but the newest become the folds. */
 #include "monoids.h"
+#include <string.h>
+#include <structmember.h>
 
-static F8 joined(F8 operation, F8 a, F8 b) {
-    return operation == 0 ? sum_f8_combine(a, b)
-         : operation > 0 ? max_f8_combine(a, b) : min_f8_combine(a, b);
+static F8 joined(const Stack *s, F8 a, F8 b) {
+    return s->operation == 0 ? sum_f8_combine(a, b)
+         : s->operation > 0 ? max_f8_combine(a, b) : min_f8_combine(a, b);
+}
+
+/* The time of the event that leaves next. */
+static F8 leaving(const Stack *s) {
+    const int64_t next = s->turned + s->at - s->size;
+    return s->at < s->size ? s->leaving[s->at] : s->turns && next < s->count ? s->times[next] : INFINITY;
+}
+
+/* Makes folds of the remaining values except the newest, which becomes the right side. */
+static void turn(Stack *s) {
+    const int64_t newest = s->count - 1, next = s->turned + s->at - s->size;
+    const int64_t first = next < newest ? next : newest, size = newest - first;
+    for (int64_t i = size - 1; i >= 0; i--) {
+        const F8 value = s->values[first + i];
+        s->stack[i] = i < size - 1 ? joined(s, value, s->stack[i + 1]) : value;
+    }
+    memcpy(s->leaving, s->times + first, (size_t)size * sizeof(F8));
+    s->right = s->values[newest];
+    s->at = 0, s->size = size, s->turned = newest, s->newer = 1;
 }
 
 /* Adds an event and computes the result after it; 0, without any change, if it cannot. */
-int take_event(Lent *l, F8 value, F8 time, F8 *result) {
-    if (!(value == value && time < l->bound
-          && (l->last <= time || (l->floor <= time && l->last - l->lateness <= time))
-          && l->count >= 0 && l->count < l->most && l->most <= MTA_LENT
-          && l->at >= 0 && l->at < MTA_LENT && l->entered >= 0 && l->rows >= 0))
+static int take_event(Stack *s, F8 value, F8 time, F8 *result) {
+    if (!(value == value && time < s->bound
+          && (s->last <= time || (s->floor <= time && s->last - s->lateness <= time))
+          && s->count < s->most && s->most <= MTA_SINGLE && s->rows >= 0))
         return 0;
-    int64_t at = (int64_t)l->at, count = (int64_t)l->count;
-    l->values[count] = value;
-    l->times[count] = time;
-    l->last = time > l->last ? time : l->last;
-    l->count++;
+    s->values[s->count] = value;
+    s->times[s->count++] = time;
+    s->last = time > s->last ? time : s->last;
     /* Events that are old enough enter the frame; the new event too unless the frame ends early. */
-    for (int64_t next; l->entered < l->count - l->rows; l->entered++) {
-        if (!(l->times[next = (int64_t)l->entered] <= l->last - l->delay))
+    for (; s->entered < s->count - s->rows; s->entered++, s->newer++, s->length++) {
+        if (!(s->times[s->entered] <= s->last - s->delay))
             break;
-        l->right = joined(l->operation, l->right, l->values[next]);
+        s->right = joined(s, s->right, s->values[s->entered]);
     }
-    if (l->spare-- <= 0)
-        at++;
-    while (at < MTA_LENT && l->leaving[at] <= l->last - l->age)
-        at++;
-    const F8 fold = joined(l->operation, l->stack[at], l->right);
-    *result = (l->base < 0 ? fold : fold / (l->counts[at] + l->base + l->entered)) + 0.0;
-    l->at = at;
+    const int64_t before = s->at;
+    if (!s->by_count)
+        while (leaving(s) <= s->last - s->age)
+            s->at++;
+    else if (s->spare > 0)
+        s->spare--;
+    else
+        s->at++;
+    s->left += s->at - before, s->length -= s->at - before;
+    if (s->at > s->size && s->turns)
+        turn(s);
+    const F8 fold = s->at < s->size ? joined(s, s->stack[s->at], s->right) : s->right;
+    *result = (s->is_mean ? fold / (F8)s->length : fold) + 0.0;
     return 1;
 }
+
+/* --- the Python type --- */
+
+static PyObject *stack_event(Stack *self, PyObject *const *args, Py_ssize_t count) {
+    double result = 0;
+    if (count == 2 && PyFloat_Check(args[0]) && PyFloat_Check(args[1]) && self->values
+        && take_event(self, PyFloat_AsDouble(args[0]), PyFloat_AsDouble(args[1]), &result))
+        return PyFloat_FromDouble(result);
+    return Py_NewRef(Py_None);
+}
+
+/* Evicts the oldest event; only if another fold follows its own. */
+static PyObject *stack_evict(Stack *self, PyObject *Py_UNUSED(none)) {
+    if (self->at + 1 >= self->size)
+        return Py_NewRef(Py_False);
+    self->at++, self->left++, self->length--;
+    self->spare += self->by_count != 0;
+    return Py_NewRef(Py_True);
+}
+
+/* Copies a column of doubles into memory of this object, which has room for one more than MOST. */
+static int64_t copied(PyObject *given, F8 *into) {
+    Py_buffer view;
+    if (PyObject_GetBuffer(given, &view, PyBUF_CONTIG_RO))
+        return -1;
+    int64_t count = view.len / (Py_ssize_t)sizeof(F8);
+    if (view.itemsize != sizeof(F8) || count > MTA_SINGLE + 1) {
+        PyErr_SetString(PyExc_ValueError, "a column of doubles that fits is wanted");
+        count = -1;
+    } else if (count)
+        memcpy(into, view.buf, (size_t)view.len);
+    PyBuffer_Release(&view);
+    return count;
+}
+
+static int fits(int64_t number) { return number >= 0 && number < MAX_POSITION; }
+
+/* load(folds, leaving, values, times): sets the columns, of which the last two are waiting events.
+ * The caller sets the members before; an invalid stack takes no event. */
+static PyObject *stack_load(Stack *self, PyObject *args) {
+    if (!self->values) { /* on first use, because few of many windows have single events */
+        F8 *memory = PyMem_Calloc(2 * MTA_SINGLE + 2 * (MTA_SINGLE + 1) + 2, sizeof(F8));
+        if (!memory)
+            return PyErr_NoMemory();
+        self->values = memory, self->times = memory + MTA_SINGLE + 1;
+        self->stack = self->times + MTA_SINGLE + 1, self->leaving = self->stack + MTA_SINGLE + 1;
+    }
+    int64_t room = self->most, found[4];
+    F8 *into[] = {self->stack, self->leaving, self->values, self->times};
+    self->most = 0;
+    for (int i = 0; i < 4; i++)
+        if ((found[i] = copied(PyTuple_GetItem(args, i), into[i])) < 0)
+            return NULL;
+    if (found[0] < 1 || found[2] != found[3] || (!self->by_count && found[1] != found[0])
+        || !fits(self->rows) || !fits(self->spare) || !fits(self->length) || !fits(self->newer)
+        || room > MTA_SINGLE - found[2]
+        || (self->turns && (found[2] || self->rows || self->delay != 0 || self->lateness != 0))) {
+        PyErr_SetString(PyExc_ValueError, "the columns of a stack do not fit together");
+        return NULL;
+    }
+    self->size = found[0], self->count = self->waiting = found[2], self->most = room + found[2];
+    self->at = self->left = self->entered = self->turned = 0;
+    return Py_NewRef(Py_None);
+}
+
+/* The values, or the times, of the events that came, as bytes of doubles. */
+static PyObject *stack_column(Stack *self, PyObject *which) {
+    const F8 *column = PyObject_IsTrue(which) ? self->times : self->values;
+    const int64_t count = self->count - self->waiting;
+    return PyBytes_FromStringAndSize(column ? (const char *)(column + self->waiting) : NULL,
+                                     count * (Py_ssize_t)sizeof(F8));
+}
+
+static PyObject *stack_fold(Stack *self, PyObject *Py_UNUSED(none)) {
+    if (!self->values || self->at >= self->size)
+        return Py_NewRef(Py_None);
+    return PyFloat_FromDouble(self->stack[self->at]);
+}
+
+static void stack_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    PyMem_Free(((Stack *)self)->values);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+#define MEMBER(name, type, flags, doc) {#name, type, offsetof(Stack, name), flags, doc}
+static PyMemberDef MEMBERS[] = {
+    MEMBER(operation, T_LONGLONG, 0, "0 for a sum or a mean, above for a maximum, below for a minimum"),
+    MEMBER(is_mean, T_LONGLONG, 0, "whether a result is divided by the number of events"),
+    MEMBER(by_count, T_LONGLONG, 0, "whether events leave by count, not by time"),
+    MEMBER(turns, T_LONGLONG, 0, "whether new events may become the folds"),
+    MEMBER(most, T_LONGLONG, 0, "how many events can come"),
+    MEMBER(spare, T_LONGLONG, 0, "how many events can come before each evicts one"),
+    MEMBER(length, T_LONGLONG, 0, "the number of events in the window"),
+    MEMBER(newer, T_LONGLONG, 0, "the number of events in the right side"),
+    MEMBER(rows, T_LONGLONG, 0, "how many later events must have come when one enters"),
+    MEMBER(right, T_DOUBLE, 0, "the aggregate of the newer events"),
+    MEMBER(last, T_DOUBLE, 0, "the newest time"),
+    MEMBER(bound, T_DOUBLE, 0, "events must be before this time"),
+    MEMBER(age, T_DOUBLE, 0, "how much older than the newest event an event is when it leaves"),
+    MEMBER(floor, T_DOUBLE, 0, "from this time on, events can be older than the newest event"),
+    MEMBER(lateness, T_DOUBLE, 0, "the largest difference by which they can be older"),
+    MEMBER(delay, T_DOUBLE, 0, "how much older than the newest event an event is when it enters"),
+    MEMBER(count, T_LONGLONG, READONLY, "the values that came, after those that were waiting"),
+    MEMBER(waiting, T_LONGLONG, READONLY, "the stored events that enter first"),
+    MEMBER(entered, T_LONGLONG, READONLY, "how many events have entered the window"),
+    MEMBER(left, T_LONGLONG, READONLY, "how many events have left the window"),
+    MEMBER(turned, T_LONGLONG, READONLY, "how many of the values are in the folds, or have left"),
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyMethodDef METHODS[] = {
+    {"event", (PyCFunction)(void (*)(void))stack_event, METH_FASTCALL,
+     "Add a value at a time; return the result, or None, with nothing changed."},
+    {"evict", (PyCFunction)stack_evict, METH_NOARGS, "Evict the oldest event if another fold follows."},
+    {"load", (PyCFunction)stack_load, METH_VARARGS, "load(folds, leaving, values, times)"},
+    {"column", (PyCFunction)stack_column, METH_O, "The values or the times that came, as bytes."},
+    {"fold", (PyCFunction)stack_fold, METH_NOARGS, "The aggregate of the older events, or None."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot SLOTS[] = {
+    {Py_tp_dealloc, stack_dealloc}, {Py_tp_members, MEMBERS}, {Py_tp_methods, METHODS},
+    {Py_tp_doc, "The folds of a window's older events, and the aggregate of its newer ones."},
+    {0, NULL},
+};
+
+PyType_Spec STACK = {"mta.kernels.compiled.Stack", sizeof(Stack), 0, Py_TPFLAGS_DEFAULT, SLOTS};

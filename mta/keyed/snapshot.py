@@ -49,7 +49,16 @@ from mta.keyed.leaves import MAX_HEIGHT, Index, Leaves, TableLayout
 from mta.keyed.lsm import LSMTree, PendingDeletions, Run, RunPages
 from mta.keyed.table import Table
 from mta.monoids.base import same_value
-from mta.pages import NAME, corrupt, seal, unseal
+from mta.pages import NAME, corrupt
+from mta.snapshots import (
+    FINGERPRINT_BYTES,
+    entries,
+    is_number,
+    is_time,
+    is_time_or_nil,
+    seal,
+    unseal,
+)
 from stores import PageStore
 
 MAGIC = "mta-keyed"
@@ -57,11 +66,8 @@ VERSION = 1
 MAX_BYTES = 1 << 16
 #: The maximum length of a name, so that the names of standalone windows can append to it.
 NAME_LENGTH = 60
-FINGERPRINT_BYTES = 16
 #: The run number of a table in a snapshot; no run has it.
 _MEMTABLE = 0
-#: An upper bound for times and durations in microseconds, and for all other numbers.
-_FAR = 1 << 62
 #: The maximum number of changes of windows; this number is in the names of pages.
 _MOST_CHANGES = 1_000_000
 
@@ -186,37 +192,26 @@ def _validated(values: list[Any]) -> UnreadSnapshot:
             pass
         case _:
             raise corrupt("its fields are of the wrong number or types")
-    (of_counts,) = _entries("counts", [counts], *[_is_number] * len(fields(Counts)))
+    (of_counts,) = entries("counts", [counts], *[is_number] * len(fields(Counts)))
     of_runs = [
         Run(of, weight, height, leaves.load(Index.load, *top))
-        for of, weight, height, top in _entries("runs", runs, *[_is_number] * 3, list)
+        for of, weight, height, top in entries("runs", runs, *[is_number] * 3, list)
     ]
-    of_starts = _entries("starts", starts, str, _is_time_or_nil, _is_number)
-    of_groups = _entries("pending deletions", groups, _is_number, list)
+    of_starts = entries("starts", starts, str, is_time_or_nil, is_number)
+    of_groups = entries("pending deletions", groups, is_number, list)
     snapshot = KeyedSnapshot(
-        window, kind, (name, fingerprint), _entries("policies", policies, str, str, bytes), timed,
-        lateness, retain_for, _entries("lateness", earlier, _is_number, _is_time),
-        _entries("retention", earlier_asked, _is_number, _is_time), number, Counts(*of_counts),
+        window, kind, (name, fingerprint), entries("policies", policies, str, str, bytes), timed,
+        lateness, retain_for, entries("lateness", earlier, is_number, is_time),
+        entries("retention", earlier_asked, is_number, is_time), number, Counts(*of_counts),
         expired, of_runs, None,
         PendingDeletions([], [(count, leaves.load_entries(each)) for count, each in of_groups]),
-        _entries("columns", columns, str, str), changes,
+        entries("columns", columns, str, str), changes,
         {name: Start(moment, known) for name, moment, known in of_starts},
     )  # fmt: skip
     _require_possible(snapshot)
     if kind is None and (runs or memtable is not None or snapshot.counts.keys):
         raise corrupt("it has keys, but not their type")
     return UnreadSnapshot(snapshot, memtable)
-
-
-def _entries(what: str, given: list[Any], *fits: type | Callable[[Any], bool]) -> list[Any]:
-    """Return entries as tuples. Raises CorruptSnapshot unless each item is of a type or fits."""
-    for entry in given:
-        if not isinstance(entry, list) or len(entry) != len(fits):
-            raise corrupt(f"its {what} have the wrong types")
-        for item, fit in zip(entry, fits, strict=True):
-            if not (type(item) is fit if isinstance(fit, type) else fit(item)):
-                raise corrupt(f"its {what} have the wrong types")
-    return [*map(tuple, given)]
 
 
 def _require_possible(snapshot: KeyedSnapshot) -> None:
@@ -232,26 +227,14 @@ def _require_possible(snapshot: KeyedSnapshot) -> None:
         "type of keys": snapshot.kind in (None, *KINDS),
         "list of windows": len({*names}) == len(names) > 0 and ("" not in names or names == [""]),
         "fingerprint": all(len(mark) == FINGERPRINT_BYTES for mark in marks),
-        "lateness": _is_number(lateness) or (lateness is None and not snapshot.earlier),
-        "retention for questions": _is_number(snapshot.retain_for),
-        "number": _is_number(snapshot.number) and _is_number(snapshot.changes, _MOST_CHANGES),
+        "lateness": is_number(lateness) or (lateness is None and not snapshot.earlier),
+        "retention for questions": is_number(snapshot.retain_for),
+        "number": is_number(snapshot.number) and is_number(snapshot.changes, _MOST_CHANGES),
         "number of standalone windows": snapshot.counts.standalone <= snapshot.counts.keys,
-        "time of expiry": _is_time_or_nil(expired) and (expired is None or snapshot.timed),
+        "time of expiry": is_time_or_nil(expired) and (expired is None or snapshot.timed),
         "run": all(run.height <= MAX_HEIGHT for run in snapshot.runs),
         "column": all(not name.startswith("\0") or name.count("\0") >= 2 for name in columns),
     }
     for what, holds in possible.items():
         if not holds:
             raise corrupt(f"it has an invalid {what}")
-
-
-def _is_number(value: Any, most: int = _FAR) -> bool:
-    return type(value) is int and 0 <= value < most
-
-
-def _is_time(value: Any) -> bool:
-    return type(value) is int and abs(value) < _FAR
-
-
-def _is_time_or_nil(value: Any) -> bool:
-    return value is None or _is_time(value)

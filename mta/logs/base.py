@@ -29,7 +29,8 @@ from mta.folds.sliding import Events, Fronts, SlidingFolds, joined
 from mta.frames.base import AbstractPolicy
 from mta.kernels.native import ranks
 from mta.monoids.base import AbstractMonoid, Partial
-from mta.pages import NO_NAME, Group, Layout, Named, Snapshot
+from mta.pages import NO_NAME, Group, Layout, Named
+from mta.snapshots import Snapshot
 from stores import PageStore
 
 #: What to do with an event that has the time of an existing event, in structures ordered by time.
@@ -147,12 +148,17 @@ class Prefetched(NamedTuple):
     """The stored events from ``late_from`` on; None if no event may be late."""
     lag: Lag | None = None
     """None if the window ends with the newest event."""
+    turns: bool = False
+    """Whether the folds cover the whole window, and later events arrive in order.
+
+    New events may then become the next folds.
+    """
 
     def cut(self, size: int, monoid: AbstractMonoid) -> Prefetched:
         """Return a copy with at most ``size`` aggregates."""
         size = min(size, self.size)
-        folds = monoid.partials.cut(self.folds, 0, size)
-        return self._replace(folds=folds, size=size, leaving=self.leaving[:size])
+        folds, turns = monoid.partials.cut(self.folds, 0, size), self.turns and size == self.size
+        return self._replace(folds=folds, size=size, leaving=self.leaving[:size], turns=turns)
 
     def beside(self, identity: Partial, room: int) -> Prefetched:
         """Return a copy for ``room`` events; ``right`` becomes the identity if it is None."""

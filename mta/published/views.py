@@ -37,14 +37,13 @@ from mta.logs.levels.log import LevelLog
 from mta.logs.ranges import events_in, leaves_from
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Observed
-from mta.pages import Snapshot
 from mta.published.pages import ReadOnlyPages, Steps
 from mta.published.single import IndexedPages, Indexes, NotSimple, Results, SingleKeys
 from mta.publishing.records import What
+from mta.snapshots import Snapshot
 from mta.times import TimeUnit
 from mta.windows.settings import Settings
 from mta.windows.shared import SharedWindows
-from mta.windows.shared_snapshot import SharedSnapshot
 from mta.windows.window import Window
 from stores import WindowStoreError
 
@@ -200,11 +199,10 @@ def _restored(operation: Operation, snapshot: bytes, aggregator: type[EventLog])
     given: dict[str, Any] = {}
     if what.lateness is not None:
         given = {"allowed_lateness": what.lateness / 1e6, "on_duplicate": what.on_duplicate}
+    found = Snapshot.decode(snapshot).windows
+    _require_same(operation, {window.name: window.fingerprint for window in found})
     if what.shape == "windows":
-        state = SharedSnapshot.decode(snapshot)
-        _require_same(operation, {w.name: w.policy[1] for w in state.windows})
         return SharedWindows.restore(snapshot, monoid, operation.policies, store, **given)
-    _require_same(operation, {"": Snapshot.decode(snapshot).policy[1]})
     if what.lateness is None:
         given["aggregator"] = aggregator
     return Window.restore(snapshot, monoid, operation.policies[""], store, **given)

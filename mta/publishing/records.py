@@ -49,9 +49,10 @@ from typing import Any, Literal, get_args
 
 from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid
-from mta.pages import NAME, NAME_BYTES, corrupt, seal, unseal
+from mta.pages import NAME, NAME_BYTES, corrupt
 from mta.publishing import known
 from mta.publishing.known import Description
+from mta.snapshots import seal, unseal
 
 MAGIC, WRITTEN = "mta-published", "mta-written"
 VERSION = 1

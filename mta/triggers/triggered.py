@@ -45,7 +45,8 @@ from mta.evaluators.coverage import Coverage
 from mta.frames.base import AbstractPolicy
 from mta.logs.base import Aggregator, OnDuplicate
 from mta.monoids.base import AbstractMonoid, Out
-from mta.pages import Snapshot, corrupt, seal, unseal
+from mta.pages import corrupt
+from mta.snapshots import Snapshot, entry, is_number, is_time, is_time_or_nil, seal, unseal
 from mta.times import TimeUnit, in_unit, to_time
 from mta.triggers.rules import EveryPeriod, OnDemand, Plan, Progress, Trigger
 from mta.windows.engine import PublicWindow, WindowEngine, require_kind
@@ -392,8 +393,6 @@ def _pairs(due: Due) -> list[tuple[Any, Any]]:
 
 MAGIC = "mta-triggered"
 VERSION = 1
-_TIMES = range(-(1 << 62), 1 << 62)
-_COUNTS = range(1 << 62)
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,16 +435,7 @@ def _validated(values: list[Any]) -> TriggeredSnapshot:
     if [type(value) for value in (window, trigger, *lists)] != [bytes, str, list, list, list]:
         raise corrupt("its fields have the wrong types")
     Snapshot.decode(window)
-    progress = Progress(_number(events, _COUNTS), _time(newest), _time(given))
-    moments = [_number(moment, _TIMES) for moment in moments]
+    fits = is_number, is_time_or_nil, is_time_or_nil
+    progress = Progress(*entry("progress", [events, newest, given], *fits))
+    entry("moments", moments, *[is_time] * len(moments))
     return TriggeredSnapshot(window, trigger, progress, moments, columns, part)
-
-
-def _time(value: Any) -> int | None:
-    return None if value is None else _number(value, _TIMES)
-
-
-def _number(value: Any, among: range) -> int:
-    if type(value) is not int or value not in among:
-        raise corrupt(f"it has {value!r} in place of a number in range")
-    return value

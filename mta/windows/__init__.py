@@ -2,9 +2,9 @@
 
 - ``window``: one window, the public class
 - ``settings``, ``intake``, ``engine``: its settings, the checks of input, its internal state
-- ``single``: single events in plain Python, which the log receives in groups; ``native``: the same
-  in a compiled kernel; ``late``: late events for operations that depend on order
-- ``shared``, ``shared_engine``, ``shared_snapshot``: multiple windows over one stream
+- ``single``: single events, which the log receives in groups; ``stack``: their folds, in Python and
+  compiled; ``late``: late events for operations that depend on order
+- ``shared``, ``shared_engine``: multiple windows over one stream
 - ``moments``: the window as of any moment
 - ``display``: tables in notebooks, and readable sizes
 - ``opaque``: windows restored from snapshots alone

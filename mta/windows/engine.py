@@ -42,16 +42,17 @@ from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.ranges import fold_between, fold_positions
 from mta.monoids.base import AbstractMonoid, Out, Partial, as_output, same_value
 from mta.monoids.product import Observed
-from mta.pages import NAME, Snapshot, corrupt
+from mta.pages import NAME, corrupt
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import Shape, What, what_of
+from mta.snapshots import Snapshot, WindowState
 from mta.times import TimeUnit, to_count, to_time
 from mta.windows.display import html_table
 from mta.windows.intake import Intake, alone, busy, require_emit
 from mta.windows.moments import asked
-from mta.windows.native import NativeEvents, block_for
 from mta.windows.settings import Settings
-from mta.windows.single import SECOND, UNIT, UNKNOWN, Ahead, Asked, Moved, SingleEvents, WindowAhead
+from mta.windows.single import SECOND, UNIT, UNKNOWN, Ahead, Asked, SingleEvents
+from mta.windows.stack import Moved, WindowAhead
 from stores import PageStore, StoreLike, open_store
 
 _Log = TypeVar("_Log", bound=FingerTreeLog)
@@ -239,9 +240,6 @@ class Engine(Generic[Out]):
         self.main, self.policy, self.settings = monoid, policy, settings
         observed = [(columns, observer) for _, columns, observer in policy.observers]
         self.monoid = Observed(monoid, observed) if observed else monoid
-        #: The monoid and the policy, as snapshots name them.
-        self._monoid_is = self.monoid.name, self.monoid.fingerprint
-        self._policy_is = policy.describe(), policy.fingerprint
         self.timed = policy.needs_times or settings.aggregator.by_time
         sizes = settings.group_sizes(self.monoid, self.timed)
         self.store, self.owns_store = opened, opened is not store
@@ -328,8 +326,7 @@ class Engine(Generic[Out]):
         return Snapshot(
             window=setting.window,
             algorithm=structure.name,
-            monoid=self._monoid_is,
-            policy=self._policy_is,
+            monoid=(self.monoid.name, self.monoid.fingerprint),
             leaf_arity=setting.leaf_arity,
             arity=setting.arity,
             timed=setting.timed,
@@ -340,28 +337,26 @@ class Engine(Generic[Out]):
             counts=intake.counts,
             levels=structure.height,
             pages=structure.page_count,
+            windows=self._window_states(),
             state=structure.write_state(),
         ).encode()
+
+    def _window_states(self) -> list[WindowState]:
+        """Return the windows as a snapshot has them, in the order of their names."""
+        return []
 
     def retain_snapshot(self) -> None:
         """Retain all current pages, as is necessary after a snapshot."""
         self.structure().retain_snapshot(self.settings.retain)
 
-    def restore(self, snapshot: Snapshot, others: bool = False) -> None:
-        """Load a snapshot into an engine without events. Raises SnapshotMismatch, CorruptSnapshot.
+    def restore(self, snapshot: Snapshot) -> None:
+        """Load a snapshot into an engine without events.
 
-        With ``others``, another policy on counts and times may replace the policy in the snapshot.
+        Raises SnapshotMismatch and CorruptSnapshot.
         """
-        monoid, policy, structure = self.monoid, self.policy, self.structure()
+        monoid, structure = self.monoid, self.structure()
         if snapshot.monoid[1] != monoid.fingerprint:
             raise _mismatch("monoid", snapshot.monoid[0], monoid.name)
-        changed = snapshot.policy[1] != policy.fingerprint
-        is_known = policy.positional and policy_of(*snapshot.policy) is not None
-        if changed and not (others and is_known):
-            raise _mismatch("policy", snapshot.policy[0], policy.describe())
-        if changed and snapshot.timed != self.timed:
-            was, now = _timed(snapshot.timed), _timed(self.timed)
-            raise _mismatch("policy", f"{snapshot.policy[0]}, so {was}", f"{policy!r}, so {now}")
         if snapshot.algorithm != structure.name or snapshot.timed != structure.setting.timed:
             raise _mismatch("aggregator", snapshot.algorithm, structure.name)
         try:
@@ -422,10 +417,6 @@ class WindowEngine(Engine[Out]):
     def _singles(self, paged: bool) -> SingleEvents:
         # With ``max_ahead``, each time must be compared with the clock.
         any_time = self.settings.max_ahead is None
-        if any_time and self.monoid is self.main:
-            block = block_for(self.monoid, self.policy)
-            if block is not None:
-                return NativeEvents(self, block, paged)
         self._asked = self._as_asked()
         usual = self._asked is not None or type(self.policy) in (CountWindow, TimeWindow)
         return SingleEvents(self, usual and any_time, paged, self._asked)
@@ -438,6 +429,8 @@ class WindowEngine(Engine[Out]):
         found = structure.prefetched(most if asked is None else 0)
         if found is None:
             return None
+        if asked is not None:
+            found = found._replace(turns=False)
         if isinstance(policy, TimeWindow):
             size = policy.lifetime
         elif isinstance(policy, CountWindow):
@@ -505,16 +498,30 @@ class WindowEngine(Engine[Out]):
         store: StoreLike,
         settings: Settings,
     ) -> Self:
-        state = Snapshot.decode(snapshot)
+        state = Snapshot.decode_single(snapshot)
         engine = cls(monoid, policy, store, state.window, settings.of_snapshot(state))
         engine.restore(state, others=True)
         return engine
 
     def restore(self, snapshot: Snapshot, others: bool = False) -> None:
-        super().restore(snapshot, others)
-        if snapshot.policy[1] != self.policy.fingerprint:
+        """Load a snapshot; with ``others``, this frame may replace one on counts and times."""
+        (window,), policy = snapshot.windows, self.policy
+        has_changed = window.fingerprint != policy.fingerprint
+        if has_changed:
+            is_known = policy.positional and policy_of(window.frame, window.fingerprint) is not None
+            if not (others and is_known):
+                raise _mismatch("policy", window.frame, policy.describe())
+            if snapshot.timed != self.timed:
+                was, now = _timed(snapshot.timed), _timed(self.timed)
+                raise _mismatch("policy", f"{window.frame}, so {was}", f"{policy!r}, so {now}")
+        super().restore(snapshot)
+        if has_changed:
             self._structure.recede()
             self.pass_to(snapshot.last_time)
+
+    def _window_states(self) -> list[WindowState]:
+        policy = self.policy
+        return [WindowState("", policy.describe(), policy.fingerprint, self._structure.front)]
 
     def coverage(self) -> Coverage:
         structure, time = self.structure(), self.intake.last_time if self.timed else None

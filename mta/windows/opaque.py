@@ -32,10 +32,10 @@ from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import KeepAll, LeafReader, LevelLog
 from mta.logs.ranges import leaves_from
 from mta.monoids.base import Monoid, Partial
-from mta.pages import MAX_ARITY, Snapshot, corrupt
+from mta.pages import MAX_ARITY, corrupt
+from mta.snapshots import Snapshot
 from mta.windows.engine import Engine
 from mta.windows.settings import Settings
-from mta.windows.shared_snapshot import shared_snapshot
 from stores import PageStore
 
 #: Represents every value and every partial. It is not None, which marks pages whose fold the parent
@@ -74,10 +74,8 @@ def restore_opaque(
     With ``values``, the first columns of events, you can read the events (``Opaque.events``).
     Raises CorruptSnapshot, and SnapshotMismatch for an aggregator that this release does not know.
     """
-    shared = shared_snapshot(snapshot)
-    fronts = {window.name: window.front for window in shared.windows} if shared else None
-    data = shared.events if shared else snapshot
-    state = Snapshot.decode(data)
+    state = Snapshot.decode(snapshot)
+    fronts = {w.name: w.front for w in state.windows} if state.is_shared else None
     known = {kind.name: kind for kind in _COLUMNS}
     aggregator = known.get(state.algorithm)
     if aggregator is None:
@@ -85,7 +83,7 @@ def restore_opaque(
             f"the snapshot is of the aggregator {state.algorithm!r}, but this release knows "
             f"{sorted(known)}; use the release that wrote it"
         )
-    monoid, policy = _UnknownMonoid(state, values), _UnknownPolicy(state)
+    monoid, policy = _UnknownMonoid(state, values), KeepAll(state.timed)
     settings = Settings(aggregator=aggregator, allowed_lateness=0 if aggregator.by_time else None)
     engine = Engine(monoid, policy, store, state.window, settings.of_snapshot(state))
     engine.restore(state)
@@ -122,17 +120,6 @@ class _UnknownMonoid(Monoid):
 
     def fold(self, partials: Rows, count: int) -> Partial:
         return _ANY
-
-
-class _UnknownPolicy(KeepAll):
-    """A placeholder for the policy of a snapshot."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        super().__init__(snapshot.timed)
-        self._name, self.fingerprint = snapshot.policy
-
-    def describe(self) -> str:
-        return self._name
 
 
 def _columns_of(snapshot: Snapshot) -> tuple[int, int]:

@@ -15,7 +15,8 @@ from mta.evaluators.fiba import FiBA
 from mta.logs.base import Aggregator, EventLog, OnDuplicate
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import skipping
-from mta.pages import MAX_ARITY, NAME_BYTES, OBJECT_BYTES, Snapshot
+from mta.pages import MAX_ARITY, NAME_BYTES, OBJECT_BYTES
+from mta.snapshots import Snapshot
 from mta.times import Duration, to_count, to_duration
 
 OnLate = Literal["raise", "drop"]

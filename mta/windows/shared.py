@@ -21,15 +21,15 @@ from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LevelLog
 from mta.monoids.base import AbstractMonoid, Out, Refold
 from mta.monoids.product import require_distinct, result_columns
-from mta.pages import Snapshot
 from mta.publishing.records import What
+from mta.snapshots import Snapshot
 from mta.times import Duration, TimeUnit, in_unit
 from mta.windows.display import result_rows
 from mta.windows.engine import EventsWindow, require_kind, require_policy
 from mta.windows.intake import alone
 from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, Settings
 from mta.windows.shared_engine import SharedEngine, check_name
-from mta.windows.shared_snapshot import SharedSnapshot
+from mta.windows.single import UNKNOWN
 from stores import StoreLike
 
 
@@ -192,7 +192,11 @@ class SharedWindows(EventsWindow[Out]):
         events, unless ``partial``. Windows end with the newest event. With ``at``, they end at a
         moment, or at each of many, as in ``Window.query``.
         """
-        return self._single.query(which, partial, at, time_unit)
+        single = self._single
+        is_known = single.is_native and single.is_whole and single.shown is not UNKNOWN
+        if is_known and which is None and at is None and not single.owner.busy:
+            return single.results_in_lanes()
+        return single.query(which, partial, at, time_unit)
 
     # --- adding and removing windows --------------------------------------------------------------
 
@@ -304,15 +308,14 @@ class SharedWindows(EventsWindow[Out]):
         that observe other values. Raises ValueError if a frame needs times and the events have
         none.
         """
-        state = SharedSnapshot.decode(snapshot)
+        events = Snapshot.decode_shared(snapshot)
         checked, keep = _read(locals())
         _check_policies(windows)
         require_distinct(monoid, windows)
-        fronts, events = state.fronts_of(windows), Snapshot.decode(state.events)
         checked = checked.of_snapshot(events)
         engine = SharedEngine(monoid, windows, store, events.window, checked, events.timed, keep)
         engine.restore(events)
-        engine.place(windows, fronts)
+        engine.place(windows, events.fronts_of(windows))
         return cls._of(engine)
 
     def restore_like(self, snapshot: bytes) -> Self:
@@ -321,9 +324,9 @@ class SharedWindows(EventsWindow[Out]):
         Args:
             snapshot: The return value of ``checkpoint`` of windows of this kind.
         """
-        state, windows = SharedSnapshot.decode(snapshot), self.windows
-        fronts = state.fronts_for(windows)
-        engine = self.engine.restore_like(Snapshot.decode(state.events))
+        events, windows = Snapshot.decode_shared(snapshot), self.windows
+        fronts = events.fronts_for(windows)
+        engine = self.engine.restore_like(events)
         engine.place(windows, fronts)
         return self._of(engine)
 

@@ -31,13 +31,14 @@ from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import KeepAll, LevelLog
 from mta.monoids.base import AbstractMonoid, Out
 from mta.monoids.product import Columns
+from mta.snapshots import MAX_NAME_BYTES, WindowState
 from mta.times import TimeUnit, to_time
 from mta.windows.engine import Engine, by_time, require_kind, require_policy
 from mta.windows.intake import require_emit
 from mta.windows.moments import asked
 from mta.windows.settings import Settings
-from mta.windows.shared_snapshot import MAX_NAME_BYTES, SharedSnapshot, WindowState
-from mta.windows.single import UNKNOWN, Ahead, Moved, SingleEvents, WindowAhead
+from mta.windows.single import UNKNOWN, Ahead, SingleEvents
+from mta.windows.stack import Moved, WindowAhead
 from stores import StoreLike
 
 #: The number of events of a batch that each window processes in one piece.
@@ -218,6 +219,10 @@ class SharedEngine(Engine[Out]):
                 ahead = cursor.frame_ahead(most, room, self.timed)
             else:
                 ahead = cursor.ahead(room, newest)
+                if not by_count and not newest:
+                    ahead = ahead.cut(len(ahead.leaving), self.monoid)
+                right = self.monoid.identity if ahead.right is None else ahead.right
+                ahead = ahead._replace(right=right)
             found[name] = WindowAhead(size, by_count, len(cursor), ahead)
             room, late_from = min(room, ahead.room), max(late_from, ahead.late_from)
         return Ahead(found, room, late_from if found else inf, len(found) == len(self._windows))
@@ -225,7 +230,8 @@ class SharedEngine(Engine[Out]):
     def _is_prefetched(self, cursor: Cursor) -> bool:
         """Return whether single events enter a window on arrival."""
         if not cursor.ends_early:
-            return cursor.back == self._structure.back
+            is_asked = cursor.is_held or type(cursor.policy) not in _USUAL
+            return is_asked and cursor.back == self._structure.back
         is_asked = type(cursor.policy) in _USUAL and cursor.is_held
         return is_asked and len(self.ready(cursor)) > 0
 
@@ -389,12 +395,13 @@ class SharedEngine(Engine[Out]):
     def snapshot(self) -> bytes:
         """Release the events that no window needs, and return a snapshot of all windows."""
         self.evict()
-        events = super().snapshot()
-        states = [
-            WindowState(name, (c.policy.describe(), c.policy.fingerprint), c.front)
+        return super().snapshot()
+
+    def _window_states(self) -> list[WindowState]:
+        return sorted(
+            WindowState(name, c.policy.describe(), c.policy.fingerprint, c.front)
             for name, c in self.cursors.items()
-        ]
-        return SharedSnapshot(events, states).encode()
+        )
 
     # --- events out -----------------------------------------------------------------------------
 

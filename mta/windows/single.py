@@ -1,18 +1,10 @@
 """Single events: their data is prefetched, and the log receives them in groups.
 
-Nearly every event does no more than this, for any log and any windows:
-
-    [ x x f1 f2 f3 ... | middle ... n n n . . . ]        f: the oldest events, n: the newest
-          folds                right
-
-    insert   right = combine(right, lift(value)), and append the value to a list
-    evict    nothing: the number of evicted events follows from the number of new events or the
-             newest time
-    query    combine(folds[number of evicted events], right), once
-
-``folds`` are the aggregates from f1, f2, f3, ... to the start of the new events. When they are used
-up, or when the log is read, ``write_back`` sends the log the new events and the evictions. A numpy
-call takes longer than everything else that an event needs, so one call serves many events.
+``SingleEvents`` has the events that the log has not received, and the stack of each window
+(``stack``). Nearly every event is only combined with one aggregate per window, for any log and any
+windows. When the prefetched data is used up, or when the log is read, ``write_back`` sends the log
+the new events and the evictions. A numpy call takes longer than everything else that an event
+needs, so one call serves many events.
 
 Late events are processed in the same way, unless they are older than the log's last leaf. If the
 aggregate depends on order, ``late`` has the folds, and a late event must be among the newest stored
@@ -21,8 +13,7 @@ events. All other events use the general path.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from itertools import pairwise, takewhile
 from math import inf
@@ -34,73 +25,27 @@ from mta.columns.codec import ALWAYS_PLAIN
 from mta.columns.reading import plain
 from mta.columns.schemas import Row, packed
 from mta.folds.sliding import Events
-from mta.logs.base import Lag, Prefetched, Recent
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, same_value
 from mta.monoids.product import Product
 from mta.times import MICROSECONDS, TimeUnit, to_time
 from mta.windows.intake import Intake, busy
 from mta.windows.late import LateEvents
+from mta.windows.stack import EXACT, MOST, Entering, Lanes, Limits, Moved, Stack, WindowAhead
 
 #: The numbers of events to prefetch: few at first, because a program may read the log after every
 #: event.
-_FEW, MANY = 16, 1024
+_FEW = 16
 #: Under a policy on an aggregate that changes with every event, the most events that use the
 #: general path before an event tries the fast path again.
 _MOST_MISSES = 63
 #: Marks an unknown result; an enumeration member stays identical in copies.
 UNKNOWN: Any = Enum("_Shown", "UNKNOWN").UNKNOWN  # type: ignore[attr-defined]
-#: Times are doubles here, because Python handles them faster than large integers. They are exact
-#: for whole microseconds up to the year 2041; other times use the general path. The sum of such a
-#: time and ``UNIT`` has no bits for fractions.
-SECOND, EXACT, UNIT = float(MICROSECONDS), 2.0**51, 1.5 * 2.0**52
+#: The sum of a time and ``UNIT`` has no bits for fractions.
+SECOND, UNIT = float(MICROSECONDS), 1.5 * 2.0**52
 
 
-class Moved(NamedTuple):
-    """How a window has changed as single events arrived."""
-
-    came: int
-    """How many events have entered its frame."""
-    left: int
-    """How many events have left its frame."""
-    right: Partial
-    """The aggregate of the events that entered; None if there are none or ``combine`` fails."""
-
-
-class WindowAhead(NamedTuple):
-    """The prefetched data of one window by count or time."""
-
-    size: int
-    """The size, in events or in microseconds."""
-    by_count: bool
-    length: int
-    """The number of events in the window."""
-    found: Prefetched
-
-    def room(self, most: int) -> int:
-        """Return how many of ``most`` events can arrive before prefetched folds are used up."""
-        folds = self.found.size
-        if not self.by_count:
-            return most
-        return min(most, self.spare + folds - 1) if folds else most
-
-    @property
-    def spare(self) -> int:
-        """How many events can arrive before a window by count evicts any."""
-        return self.size - self.length
-
-    def bound(self, last: float) -> float:
-        """Return the time that events must precede; ``last`` is the newest time."""
-        leaving, lag, most = self.found.leaving, self.found.lag, EXACT
-        if lag is not None and not lag.is_all:
-            times = lag.waiting.times
-            most = -inf if times is None else min(most, float(times[-1]) + lag.delay)
-        if self.by_count:
-            return most
-        if not len(leaving):
-            return -inf
-        first, end = float(leaving[0]), float(leaving[-1])
-        known = max(-EXACT, last - self.size) < first and end < EXACT
-        return min(most, end + self.size) if known else -inf
+#: Stands for a window whose stack is in a lane.
+_NATIVE = Stack([])
 
 
 class Ahead(NamedTuple):
@@ -189,71 +134,49 @@ class Reader:
         return value if self._text and kind is str and value.isascii() else None
 
 
-class Evictions:
-    """The next evictions of one window, as lists, which Python reads faster than arrays."""
-
-    __slots__ = (
-        "at", "entering", "folds", "leaving", "next", "older", "recent", "right", "seen", "shown",
-        "size", "spare",
-    )  # fmt: skip
-
-    def __init__(self, folds: list[Partial], window: WindowAhead | None = None) -> None:
-        #: The aggregate of the older events after each eviction; empty until first requested.
-        self.folds = folds
-        #: The times of the next events that leave a window by time.
-        self.leaving: list[float] = []
-        self.size, self.spare = 0.0, 0
-        #: The aggregate of the new events, now and before the newest event; None if there are none.
-        self.right: Partial | None = None
-        self.older: Partial | None = None
-        #: The newest stored events, which late events may precede; None if no event may be late.
-        self.recent: Recent | None = None
-        #: The events that the window will reach next, if it ends before the newest event.
-        self.entering: Entering | None = None
-        if window is not None:
-            self.right, self.recent = window.found.right, window.found.recent
-            self.size, self.spare = float(window.size), window.spare
-            if not window.by_count:
-                self.leaving = window.found.leaving.astype(float).tolist()
-        #: How many events had left at the last request.
-        self.at = 0
-        #: The next window that events enter on arrival.
-        self.next: Evictions | None = None
-        #: The result after ``seen`` events.
-        self.shown, self.seen = None, -1
-
-    def gone(self, count: int, last: float) -> int:
-        """Return how many events have left after ``count`` arrived, the newest at time ``last``."""
-        if self.leaving:
-            return bisect_right(self.leaving, last - self.size, self.at)
-        return max(count - self.spare, self.at)
-
-
-class Entering:
-    """The stored events that a frame will reach next, if it ends before the newest event.
-
-    After them, the frame reaches the new events, which all windows share.
-    """
-
-    __slots__ = ("came", "count", "delay", "rows", "times", "values")
-
-    def __init__(self, lag: Lag, values: list[Row]) -> None:
-        self.delay, self.rows = float(lag.delay), lag.rows
-        self.values, self.count, times = values, len(values), lag.waiting.times
-        self.times = [] if times is None else times.astype(float).tolist()
-        #: How many events have entered the frame, of the stored and the new events.
-        self.came = 0
-
-
 class SingleEvents:
     """Single events that arrived, before the log receives them."""
 
     # Python finds slots faster than the attributes of a large object.
     __slots__ = (
-        "_append", "_append_time", "_asked", "_bound", "_combine", "_double", "_first", "_held",
-        "_is_whole", "_kept", "_last", "_late", "_late_from", "_length", "_lift", "_live", "_lower",
-        "_misses", "_monoid", "_most", "_only", "_reader", "_room", "_rows", "_skip", "_times",
-        "_usual", "_windows", "event", "intake", "owner", "show", "shown", "timed",
+        "_append",
+        "_append_time",
+        "_asked",
+        "_bound",
+        "_combine",
+        "_double",
+        "_ends",
+        "_first",
+        "_held",
+        "_kept",
+        "_last",
+        "_late",
+        "_late_from",
+        "_length",
+        "_lift",
+        "_live",
+        "_lower",
+        "_misses",
+        "_monoid",
+        "_most",
+        "_only",
+        "_pick",
+        "_reader",
+        "_room",
+        "_rows",
+        "_skip",
+        "_times",
+        "_usual",
+        "_windows",
+        "event",
+        "intake",
+        "is_native",
+        "is_whole",
+        "lanes",
+        "owner",
+        "show",
+        "shown",
+        "timed",
     )  # fmt: skip
 
     def __init__(self, owner: Owner, usual: bool, paged: bool, asked: Asked | None = None) -> None:
@@ -263,7 +186,7 @@ class SingleEvents:
         #: Adds an event of a value and a time, and returns the result after it, or UNKNOWN before
         #: it is requested; None, with nothing changed, if the event needs ``insert``.
         self.event: Callable[[Any, float], Any] = self._event if asked is None else _no_event
-        #: The result after the newest event, if known.
+        #: The result after the newest event, if known; for multiple windows in lanes, by name.
         self.shown: Any = UNKNOWN
         self._lift = None if monoid.lift is same_value else monoid.lift
         numbers = monoid.is_plain and monoid.inputs.plain and owner.main.is_columnar
@@ -279,6 +202,12 @@ class SingleEvents:
             self.show = dict.copy if isinstance(owner.main, Product) else None
         #: Whether anything can be prefetched.
         self._usual = monoid.is_plain and usual
+        #: The compiled stacks, if they support the monoid, and whether they are in use.
+        #: ``is_whole`` is whether all windows are prefetched.
+        self.lanes = Lanes.of(monoid) if self._usual and asked is None else None
+        self.is_native = False
+        #: Extracts the columns of an event for a product.
+        self._pick = monoid.picks_doubles if isinstance(monoid, Product) else None
         self._reader = Reader(monoid, paged)
         #: ``float`` if a double is a valid row, unless it is NaN.
         self._double: type[float] | None = None
@@ -295,19 +224,23 @@ class SingleEvents:
 
     def _reset(self) -> None:
         """Discard prefetched data."""
-        self._held = self._is_whole = False
-        self._windows: dict[str, Evictions] = {}
+        self._held = self.is_whole = self.is_native = False
+        self._windows: dict[str, Stack] = {}
         #: The window, if there is only one.
-        self._only: Evictions | None = None
-        #: The requested windows that events enter on arrival. Each also has a reference to the next
-        #: one, because Python follows references faster than a list.
-        self._live: list[Evictions] = []
-        self._first: Evictions | None = None
-        #: How many events can arrive, the newest time, the time that events must precede, and the
-        #: time from which on events can arrive in any order.
-        self._room, self._last, self._bound, self._late_from = 0, -inf, -inf, inf
+        self._only: Stack | None = None
+        #: The windows that events enter on arrival. Each also has a reference to the next one,
+        #: because Python follows references faster than a list.
+        self._live: list[Stack] = []
+        self._first: Stack | None = None
+        #: How many events can arrive and the time that they must precede, before a stack turns and
+        #: in total; the newest time, and the time from which on events can arrive in any order.
+        self._room, self._last, self._bound, self._late_from = 0.0, -inf, -inf, inf
+        self._ends = 0, -inf
         #: The folds that late events change, after the first late event if order matters.
         self._late: LateEvents | None = None
+        self.shown = UNKNOWN
+        if self._asked is None:
+            self.event = self._event
 
     # --- the interface for windows --------------------------------------------------------------
 
@@ -343,6 +276,18 @@ class SingleEvents:
             self._last = micros
         return UNKNOWN
 
+    def _native_event(self, value: Any, micros: float) -> Any:
+        """Add an event of doubles to the lanes of several windows, or of a product's parts."""
+        lanes = self.lanes
+        assert lanes is not None
+        if self._pick is None:
+            return lanes.event(value, micros)
+        try:
+            row = self._pick(value)
+        except (KeyError, TypeError, IndexError):
+            return None
+        return None if row is None else lanes.event(row, micros)
+
     def insert(self, value: Any, time: Any) -> None:
         """Add an event that ``event`` did not add: another type, late, or beyond what is loaded."""
         owner = self.owner
@@ -358,11 +303,12 @@ class SingleEvents:
 
     def _takes(self, row: Row, micros: float) -> bool:
         """Add an event, after prefetching again if need be; return whether that is possible."""
-        is_next = len(self._rows) < self._room
-        if self.timed:
-            is_next = is_next and self._last <= micros < self._bound
-        if not (is_next or self._may_come(micros)):
+        if self.is_native and self._adds_to_lanes(row, micros):
+            return True
+        if not (self._accepts(micros) or self._may_come(micros)):
             return False
+        if self.is_native:
+            return self._adds_to_lanes(row, micros)
         try:
             new = row if self._lift is None else self._lift(row)
             if not self._add(new, micros):
@@ -370,10 +316,29 @@ class SingleEvents:
         except Exception:  # the general path raises it again, if it needs what failed
             return False
         self._append(row)
+        self.shown = UNKNOWN
         if self.timed:
             self._append_time(micros)
             if micros > self._last:
                 self.intake.newest = self._last = micros
+        self._limit()
+        return True
+
+    def _accepts(self, micros: float) -> bool:
+        """Return whether an event in order is within what is prefetched."""
+        room, bound = self._ends
+        if self.is_native or len(self._rows) >= room:  # the lanes have refused it
+            return False
+        return not self.timed or self._last <= micros < bound
+
+    def _adds_to_lanes(self, row: Row, micros: float) -> bool:
+        assert self.lanes is not None
+        shown = self.lanes.event(row, micros)
+        if shown is None:
+            return False
+        self.shown = shown
+        if self.timed and (self.intake.newest is None or micros > self.intake.newest):
+            self.intake.newest = micros
         return True
 
     def _add(self, new: Partial, micros: float) -> bool:
@@ -391,11 +356,34 @@ class SingleEvents:
             rights = late.insert(new, micros, self._rows, self._times, [w.right for w in windows])
         else:
             rights = [new if w.right is None else combine(w.right, new) for w in windows]
+        turns = self._turned_by(new, micros)
         for window, right in zip(windows, rights, strict=True):
             window.right = right
+        for turn in turns:
+            turn()
         return True
 
-    def _undo(self, failed: Evictions | None, error: BaseException) -> None:
+    def _turned_by(self, new: Partial, micros: float) -> list[Callable[[], None]]:
+        """Return calls that turn the stacks whose folds are used up as an event arrives."""
+        count, turning = len(self._rows), []
+        for window in self._live:
+            if window.turns and window.gone(count + 1, micros) >= len(window.folds):
+                turning.append(window)
+        if not turning:
+            return []
+        lift, rows = self._lift, self._rows
+        partials = rows if lift is None else [lift(row) for row in rows]
+        found = [w.turned_by(new, micros, partials, self._times, self._combine) for w in turning]
+        return [turn for turn in found if turn is not None]
+
+    def _limit(self) -> None:
+        """Set the limits of the fast path, up to which no stack turns."""
+        room, bound = self._ends
+        limits = [window.limits(self._times, self._last) for window in self._live]
+        self._room = min([room, *(limit for limit, _ in limits)])
+        self._bound = min([bound, *(limit for _, limit in limits)])
+
+    def _undo(self, failed: Stack | None, error: BaseException) -> None:
         """Remove an event from the windows before the window whose combine failed.
 
         The general path then raises the same error again. Raises an interruption, such as
@@ -407,7 +395,7 @@ class SingleEvents:
         if not isinstance(error, Exception):
             raise error
 
-    def _late_events(self, windows: Sequence[Evictions]) -> LateEvents:
+    def _late_events(self, windows: Sequence[Stack]) -> LateEvents:
         """Create the folds for late events of these windows. At most one page read per level."""
         recents = [window.recent for window in windows if window.recent is not None]
         before = [recent.before() for recent in recents]
@@ -422,14 +410,14 @@ class SingleEvents:
             else:
                 self._misses, self._skip = min(2 * self._misses + 1, _MOST_MISSES), self._misses
         # Prefetched data was useful so far, so prefetch as much again unless this event changes it.
-        most = _FEW if self._is_waiting else self._most
+        most = _FEW if self.is_waiting else self._most
         with np.errstate(all="ignore"):
             self.owner.insert(value, time)
         self._most = most
         self._reader.learn(not self.intake.unproven)
         self._double = float if self._usual and self._reader.doubles else None
 
-    def result(self, window: Evictions | None = None) -> Any:
+    def result(self, window: Stack | None = None) -> Any:
         """Return the result of a window, by default the only one. 1 combine, none if known."""
         if window is None:
             window = self._only
@@ -441,17 +429,18 @@ class SingleEvents:
         else:
             if window.entering is not None:
                 self._enter(window, window.entering)
-            at, leaving, right = window.at, window.leaving, window.right
-            if leaving:
+            at, leaving, right, folds = window.at, window.leaving, window.right, window.folds
+            if not window.by_count:
                 until = self._last - window.size
                 while leaving[at] <= until:  # usually one event leaves per arrival
                     at += 1
                 window.at = at
             elif (gone := count - window.spare) > at:
                 at = gone
-            shown = window.folds[at]
-            if right is not None:
-                shown = self._combine(shown, right)
+            if at == len(folds):
+                shown = right
+            else:
+                shown = folds[at] if right is None else self._combine(folds[at], right)
             if self._lower is not None:
                 shown = self._lower(shown)
             window.shown, window.seen = shown, count
@@ -481,44 +470,55 @@ class SingleEvents:
 
     def found(self, which: Any) -> Any:
         """Return the result of ``query`` if known or prefetched, else UNKNOWN."""
-        windows, result = self._windows, self.result
+        windows = self._windows
         if which is None:
-            if not self._is_whole:
+            if not self.is_whole:
                 return UNKNOWN
-            return {name: result(each) for name, each in windows.items()}
+            if self.is_native:
+                return self._native_results()
+            return {name: self.result(each) for name, each in windows.items()}
         window = windows.get(which) if which.__class__ is str else None
-        if window is None or not window.folds:
+        if window is None:
             return UNKNOWN
-        return result(window)
+        if self.is_native:
+            return self._native_results()[which]
+        return self.result(window)
 
-    def _enter(self, window: Evictions, entering: Entering) -> None:
+    def _native_results(self) -> dict[str, Any]:
+        """Return the results of the lanes, for the first request at most one combine each."""
+        lanes, combine, lower, names = self.lanes, self._combine, self._lower, self._windows
+        assert lanes is not None
+        if self.shown is UNKNOWN:
+            folds = [
+                right if left is None else combine(left, right)
+                for left, right in lanes.aggregates()
+            ]
+            found = dict(zip(names, folds if lower is None else map(lower, folds), strict=True))
+            self.shown = found if len(found) > 1 else next(iter(found.values()))
+        return self.results_in_lanes()
+
+    def results_in_lanes(self) -> dict[str, Any]:
+        """Return the known results of the lanes by window, as objects of the caller."""
+        show, shown = self.show, self.shown
+        if len(self._windows) == 1:
+            shown = dict.fromkeys(self._windows, shown)
+        if show is None:
+            return dict(shown)
+        return {name: show(result) for name, result in shown.items()}
+
+    def _enter(self, window: Stack, entering: Entering) -> None:
         """Add to a frame the events that are now old enough."""
         rows, stored, lift, right = self._rows, entering.count, self._lift, window.right
-        stop = self._entered(entering)
+        stop = entering.entered(len(rows), self._times, self._last)
         for at in range(entering.came, stop):
             row = entering.values[at] if at < stored else rows[at - stored]
             new = row if lift is None else lift(row)
             right = new if right is None else self._combine(right, new)
         window.right, entering.came = right, stop
 
-    def _entered(self, entering: Entering) -> int:
-        """Return how many events are now in a frame."""
-        at, stored, delay = entering.came, entering.count, entering.delay
-        stop = stored + len(self._rows) - entering.rows
-        if not delay:  # no time is later than the newest time
-            return max(at, stop)
-        times, until = entering.times, self._last - delay
-        while at < min(stop, stored) and times[at] <= until:
-            at += 1
-        if at >= stored:
-            times = self._times
-            while at < stop and times[at - stored] <= until:
-                at += 1
-        return at
-
     def note(self, fold: Partial) -> None:
         """Record the aggregate of the only window while nothing is prefetched."""
-        self._only = Evictions([fold])
+        self._only = Stack([fold])
         self._windows = {"": self._only}
 
     def evict(self) -> bool:
@@ -528,10 +528,7 @@ class SingleEvents:
         """
         if self.intake.allowed_lateness:
             return False
-        if not (self._has_evictions() or (self._renew() and self._has_evictions())):
-            return False
-        self._evict()
-        return True
+        return self._evict() or (self._renew() and self._evict())
 
     def write_back(self) -> None:
         """Send the new events and the evictions to the log. No store call."""
@@ -543,16 +540,14 @@ class SingleEvents:
             self._most = _FEW
             self._reset()
         elif self._windows:
-            self._windows, self._only = {}, None
+            self._windows, self._only, self.shown = {}, None, UNKNOWN
 
     def length(self) -> int | None:
         """Return the number of events in the only window; None if nothing is prefetched."""
         if not self._held:
             return None
-        window = self._only
-        assert window is not None
-        came, left, _ = self._moved(window)
-        return self._length + came - left
+        ((_, moved),) = self._moved()
+        return self._length + moved.came - moved.left
 
     # --- prefetched data ------------------------------------------------------------------------
 
@@ -564,11 +559,12 @@ class SingleEvents:
         is_late = self.timed and newest is not None and micros < newest
         if is_late and not self._may_be_late(micros):
             return False
-        if is_late and micros < self._bound and len(self._rows) < self._room:
+        room, bound = self._ends
+        if not self.is_native and is_late and micros < bound and len(self._rows) < room:
             return True
         if not self._renew():
             return False
-        return (self._late_from if is_late else self._last) <= micros < self._bound
+        return (self._late_from if is_late else self._last) <= micros < self._ends[1]
 
     def _may_be_late(self, micros: float) -> bool:
         """Return whether an event older than the newest one can be added without the log."""
@@ -594,13 +590,16 @@ class SingleEvents:
         return True
 
     @property
-    def _is_waiting(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether there are events that the log has not received."""
+        if self.is_native:
+            assert self.lanes is not None
+            return self.lanes.came > 0
         return bool(self._rows)
 
     def _renew(self) -> bool:
         """Prefetch again; return whether an event can be added."""
-        most = min(2 * self._most, MANY)
+        most = min(2 * self._most, MOST)
         self.write_back()
         self._most = most
         last = self.intake.newest if self.timed else 0.0
@@ -623,16 +622,24 @@ class SingleEvents:
         bound = min([EXACT, *(window.bound(last) for window in windows)])
         if room <= 0 or bound == -inf:
             return False
-        self._held, self._room = True, room
-        self._last, self._bound, self._late_from = last, bound, ahead.late_from
+        self._held, self._ends = True, (room, bound)
+        self._last, self._late_from, self.is_whole = last, ahead.late_from, ahead.is_whole
         self._load(ahead)
         return True
 
     def _load(self, ahead: Ahead) -> None:
-        """Load the prefetched data as lists."""
+        """Load the prefetched data of all windows: into lanes if possible, else as lists."""
+        (room, bound), lanes = self._ends, self.lanes
+        if lanes is not None and ahead.windows:
+            lateness = float(self.intake.allowed_lateness or 0)
+            last = self._last if self.timed else -EXACT
+            lanes.load(ahead.windows, Limits(room, last, bound, ahead.late_from, lateness))
+            self._windows, self.is_native = dict.fromkeys(ahead.windows, _NATIVE), True
+            self.event = lanes.only or self._native_event
+            return
         listed = self._monoid.partials.listed
         self._windows = {
-            name: Evictions(listed(window.found.folds), window)
+            name: Stack(listed(window.found.folds), window)
             for name, window in ahead.windows.items()
         }
         for name, window in ahead.windows.items():
@@ -640,47 +647,58 @@ class SingleEvents:
                 # Rows without columns have no list.
                 values = self._monoid.inputs.listed(lag.waiting.rows) or [()] * lag.waiting.size
                 self._windows[name].entering = Entering(lag, values)
-        asked = [window for window in self._windows.values() if window.folds]
-        self._live = [window for window in asked if window.entering is None]
+        self._live = [window for window in self._windows.values() if window.entering is None]
         self._first = self._live[0] if self._live else None
         for live, following in pairwise(self._live):
             live.next = following
-        self._is_whole = ahead.is_whole and len(asked) == len(self._windows)
         self._only = self._windows.get("")
+        self._limit()
 
-    def _has_evictions(self) -> bool:
-        """Return whether an eviction is prefetched."""
+    def _evict(self) -> bool:
+        """Evict the oldest event of the only window if that is prefetched; return whether."""
         if not self._held:
             return False
+        self.shown = UNKNOWN
+        if self.is_native:
+            assert self.lanes is not None
+            return self.lanes.evict()
         window = self._only
         assert window is not None
-        return window.gone(len(self._rows), self._last) < len(window.folds) - 1
-
-    def _evict(self) -> None:
-        window = self._only
-        assert window is not None
-        window.at, window.seen = window.gone(len(self._rows), self._last) + 1, -1
+        gone = window.gone(len(self._rows), self._last)
+        if gone >= len(window.folds) - 1:
+            return False
+        window.at, window.seen = gone + 1, -1
+        return True
 
     def _sync(self) -> None:
         """Write events and evictions back to the log."""
-        count = len(self._rows)
-        moved = {name: self._moved(window) for name, window in self._windows.items()}
+        moved = dict(self._moved())
+        if self.is_native:
+            assert self.lanes is not None
+            count, rows, times = self.lanes.came, self.lanes.values(), self.lanes.times()
+        else:
+            count, times = len(self._rows), packed(self._times, "<f8")
+            rows = self._monoid.inputs.gathered(self._rows)
         if count or any(each.left for each in moved.values()):
-            times = packed(self._times, "<f8").astype("<i8") if self.timed else None
-            new = Events(self._monoid.inputs.gathered(self._rows), times, count)
+            new = Events(rows, times.astype("<i8") if self.timed else None, count)
             self.owner.write_back(new, moved)
 
-    def _moved(self, window: Evictions) -> Moved:
-        """Return how a window has changed until now."""
-        came, entering = len(self._rows), window.entering
-        left = window.gone(came, self._last)
-        if entering is None:
-            return Moved(came, left, window.right)
-        try:
-            self._enter(window, entering)
-        except Exception:  # a request for the result raises the error
-            return Moved(self._entered(entering), left, None)
-        return Moved(entering.came, left, window.right)
+    def _moved(self) -> Iterator[tuple[str, Moved]]:
+        """Yield how each window has changed until now."""
+        if self.is_native:
+            assert self.lanes is not None
+            yield from self.lanes.moved()
+            return
+        for name, window in self._windows.items():
+            came, entering, right = len(self._rows), window.entering, window.right
+            left = window.left + window.gone(came, self._last)
+            if entering is not None:
+                try:
+                    self._enter(window, entering)
+                    came, right = entering.came, window.right
+                except Exception:  # a request for the result raises the error
+                    came, right = entering.entered(came, self._times, self._last), None
+            yield name, Moved(came, left, right)
 
 
 def _no_event(_value: Any, _micros: float) -> None:

@@ -18,8 +18,8 @@ from mta.frames.base import AbstractPolicy
 from mta.logs.base import Aggregator, OnDuplicate
 from mta.monoids.base import AbstractMonoid, Out
 from mta.monoids.product import Product
-from mta.pages import Snapshot
 from mta.publishing.records import What
+from mta.snapshots import Snapshot
 from mta.times import Duration, TimeUnit, in_unit
 from mta.windows.display import result_rows
 from mta.windows.engine import EventsWindow, WindowEngine
@@ -335,7 +335,7 @@ class Window(EventsWindow[Out]):
         Args:
             snapshot: The return value of ``checkpoint`` of a window of this kind.
         """
-        return self._of(self.engine.restore_like(Snapshot.decode(snapshot)))
+        return self._of(self.engine.restore_like(Snapshot.decode_single(snapshot)))
 
     # --- looking at it --------------------------------------------------------------------------
 

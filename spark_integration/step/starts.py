@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 
 from mta.errors import MissingPage
 from mta.keyed.changes import side_by_side
-from mta.pages import corrupt, seal, unseal
+from mta.pages import corrupt
+from mta.snapshots import seal, unseal
 from spark_integration.errors import StateMismatch
 from spark_integration.plan import Plan
 from spark_integration.step.rows import Timed

@@ -13,9 +13,8 @@ from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptSnapshot, MissingPage, SnapshotMismatch
 from mta.logs.base import Aggregator
 from mta.logs.finger_tree.log import FingerTreeLog
-from mta.pages import Snapshot
+from mta.snapshots import Snapshot
 from mta.windows.opaque import restore_opaque
-from mta.windows.shared_snapshot import SharedSnapshot
 from stores import MemoryStore
 from tests.support.naive import AGGREGATORS, joined, pages_of
 
@@ -86,8 +85,6 @@ def test_what_each_window_holds(lateness: int | None) -> None:
     for window in summary.windows:
         ends = [(number + 1) * 4 * 3**level for level, number in pages]
         assert window.pages == sum(end > window.front for end in ends)
-    alone = describe_snapshot(Snapshot.decode(SharedSnapshot.decode(snapshot).events).encode())
-    assert alone.windows == ()
 
 
 @ORDERS
@@ -251,7 +248,7 @@ def test_snapshots_that_cannot_be_read_say_so() -> None:
             restore_opaque(damaged, store)
         with pytest.raises(CorruptSnapshot):
             describe_snapshot(damaged)
-    events = Snapshot.decode(SharedSnapshot.decode(snapshot).events)
+    events = Snapshot.decode(snapshot)
     events.algorithm = "Quantum MTA"
     with pytest.raises(SnapshotMismatch, match="use the release that wrote it"):
         restore_opaque(events.encode(), store)
@@ -259,6 +256,5 @@ def test_snapshots_that_cannot_be_read_say_so() -> None:
         events.algorithm, events.state = "Level log", state  # type: ignore[assignment]
         with pytest.raises(CorruptSnapshot):
             restore_opaque(events.encode(), store)
-        wrong = SharedSnapshot(events.encode(), SharedSnapshot.decode(snapshot).windows)
         with pytest.raises(CorruptSnapshot):
-            describe_snapshot(wrong.encode())
+            describe_snapshot(events.encode())

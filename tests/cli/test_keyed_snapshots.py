@@ -13,7 +13,7 @@ from mta.audit.keyed import OpaqueKeys
 from mta.cli.commands import CommandLine
 from mta.cli.console import Exit
 from mta.keyed.snapshot import MAGIC, VERSION
-from mta.pages import seal, unseal
+from mta.snapshots import seal, unseal
 from stores import open_store
 
 KEYS, BATCHES, ROWS = 300, 20, 700

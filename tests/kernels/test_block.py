@@ -30,8 +30,7 @@ from mta import (
 )
 from mta.errors import EmptyWindow, InvalidTime, InvalidValue, LateEvent, WindowBusy
 from mta.kernels import native
-from mta.kernels.native import Kernel
-from mta.windows.native import MOST, Block, Loaded, NativeEvents
+from mta.windows.stack import MOST
 from stores.errors import WindowStoreError
 from tests.support import oracle
 from tests.support.bits import Near, bits
@@ -148,7 +147,7 @@ def live(seed: int) -> tuple[list[Any], bool]:
             if what == "restore":
                 window = Window.restore(snapshot, monoid, policy, window.store, **settings)
         single = window.engine.single
-        used |= isinstance(single, NativeEvents) and single._is_waiting
+        used |= single.is_native and single.is_waiting
     window.check()
     return [*seen, window.checkpoint()], used
 
@@ -197,10 +196,9 @@ def test_nearly_all_go_in_a_block(make: Any, policy: Any, kind: Any) -> None:
     batch = given(window.monoid, [1.0] * 2000, [2.0] * 2000)
     window.extend(batch, range(2000) if window.engine.timed else None)
     single, slow = window.engine.single, 0
-    assert isinstance(single, NativeEvents)
     for at in range(5000):
         window.insert(given(window.monoid, float(at % 7), 1.5), 2000.0 + at)
-        slow += not single._is_waiting
+        slow += not (single.is_native and single.is_waiting)
     # A first one; SteadyMTA takes a few at a time, others as many as a block holds.
     assert slow < (5000 / 16 if kind is SteadyMTA else 20)
 
@@ -219,7 +217,7 @@ def test_nearly_all_go_in_a_block(make: Any, policy: Any, kind: Any) -> None:
     ],
 )
 def test_others_go_as_before(window: Callable[[], Window[Any]]) -> None:
-    assert not isinstance(window().engine.single, NativeEvents)
+    assert window().engine.single.lanes is None
 
 
 def test_what_somebody_evicts_leaves_a_block() -> None:
@@ -232,7 +230,7 @@ def test_what_somebody_evicts_leaves_a_block() -> None:
         window.insert(float(at))
         window.evict()
         assert window.query() == 99.0
-    assert window.engine.single._is_waiting
+    assert window.engine.single.is_native and window.engine.single.is_waiting
     assert len(window) == 149
     for _ in range(149):
         window.evict()
@@ -250,7 +248,7 @@ def with_block(policy: Any, **settings: Any) -> Window[Any]:
     window.extend([1.0] * 50, range(50) if window.engine.timed else None)
     for at in range(20):
         window.insert(1.0, 50.0 + at)
-    assert window.engine.single._is_waiting
+    assert window.engine.single.is_native and window.engine.single.is_waiting
     return window
 
 
@@ -315,7 +313,8 @@ def test_a_product_takes_all_of_an_event_or_nothing() -> None:
     for at in range(20):
         window.insert({"x": 1.0, "y": float(at)}, 50.0 + at)
     known = {"least": 0.0, "all": 30.0, "most": 19.0}
-    assert window.engine.single._is_waiting and window.query() == known
+    assert window.engine.single.is_native and window.engine.single.is_waiting
+    assert window.query() == known
     window.query()["all"] = "changed"
     for event, error in [
         ({"x": 1.0, "y": float("nan")}, InvalidValue), ({"x": 1.0}, InvalidValue),
@@ -336,47 +335,81 @@ def test_a_product_takes_all_of_an_event_or_nothing() -> None:
 # --- the block ------------------------------------------------------------------------------------
 
 
-def test_a_block_takes_what_was_loaded() -> None:
-    block = Block.of(Kernel("mean", 0))
-    assert block is not None and block.event(1.0, 0.0) is None
-    folds = np.array([9.0, 5.0, 3.0]), np.array([3.0, 2.0, 1.0])
-    block.load(Loaded(4, 2, 0.0, 10.0, None), folds, (1.0, 1.0), np.empty(0, "<i8"))
+def stack(
+    kind: str, folds: list[float], most: int = 9, leaving: tuple[int, ...] = (), **members: Any
+) -> Any:
+    """A compiled stack of a window by count with these folds, or by time if events have times."""
+    found = native.compiled.Stack()
+    found.operation, found.is_mean = {"sum": 0, "mean": 0, "max": 1}[kind], kind == "mean"
+    found.most, found.bound, found.floor = most, 10.0, float("inf")
+    found.by_count, found.length = not leaving, len(folds)
+    for name, value in members.items():
+        setattr(found, name, value)
+    found.load(np.array(folds), np.array(leaving, "f8"), np.empty(0), np.empty(0))
+    return found
+
+
+def test_a_stack_takes_what_was_loaded() -> None:
+    block = stack("mean", [9.0, 5.0, 3.0], 4, right=1.0, newer=1, length=4, spare=2)
     found = [block.event(2.0, time) for time in (0.0, 1.0, 1.0, 9.0, 9.0)]
     assert found == [12 / 5, 14 / 6, 12 / 6, 12 / 6, None]
-    assert block.stands() == (4, 2, 4) and block.aggregates() == ((3.0, 1.0), (9.0, 5.0))
-    assert block.values().tolist() == [2.0] * 4
-    assert block.times().tolist() == [0.0, 1.0, 1.0, 9.0]
-    block.clear()
-    assert block.event(1.0, 9.0) is None and block.stands() == (0, 0, 0)
+    assert (block.count, block.left, block.entered) == (4, 2, 4)
+    assert (block.fold(), block.length - block.newer) == (3.0, 1)
+    assert (block.right, block.newer) == (9.0, 5)
+    assert np.frombuffer(block.column(False)).tolist() == [2.0] * 4
+    assert np.frombuffer(block.column(True)).tolist() == [0.0, 1.0, 1.0, 9.0]
 
 
-def test_events_leave_a_block_by_time() -> None:
-    block = Block.of(Kernel("max_f8", 0))
-    assert block is not None
-    folds, leaving = np.array([5.0, 4.0, 3.0]), np.array([1, 2, 5], "<i8")
-    block.load(Loaded(9, float("inf"), 10.0, 15.0, 10.0), folds, 0.0, leaving)
+def test_events_leave_a_stack_by_time() -> None:
+    block = stack("max", [5.0, 4.0, 3.0], leaving=(1, 2, 5), last=10.0, bound=15.0, age=10.0)
     found = [block.event(1.0, time) for time in (10.0, 11.0, 14.0, 15.0, 13.0)]
-    assert found == [5.0, 4.0, 3.0, None, None] and block.stands() == (3, 2, 3)
+    assert found == [5.0, 4.0, 3.0, None, None] and (block.count, block.left) == (3, 2)
 
 
-def test_a_block_holds_no_more_than_it_has_room_for() -> None:
-    block = Block.of(Kernel("sum_f8", 0))
-    assert block is not None
-    block.load(Loaded(5 * MOST, 5 * MOST, 0.0, 1.0, None), np.zeros(1), 0.0, np.empty(0, "<i8"))
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_new_events_become_folds_when_all_others_have_left(size: int) -> None:
+    values = [float(at * at % 7) for at in range(60)]
+    folds, times = [float(at) for at in range(size, 0, -1)], tuple(range(-size, 0))
+    by_count = stack("sum", folds, 60, turns=True, bound=1e9)
+    by_time = stack("sum", folds, 60, times, turns=True, age=size, bound=1e9, last=-1.0)
+    for at, value in enumerate(values):
+        kept = ([1.0] * size + values[: at + 1])[-size:]
+        assert by_count.event(value, 0.0) == by_time.event(value, float(at)) == sum(kept)
+    assert by_count.length == by_time.length == size and by_count.left == 60
+
+
+def test_a_stack_holds_no_more_than_it_has_room_for() -> None:
+    with pytest.raises(ValueError):
+        stack("sum", [0.0], MOST + 1)
+    block = stack("sum", [0.0], MOST, spare=2 * MOST)
     found = [block.event(1.0, 0.0) for _ in range(MOST + 1)]
     assert found[-1] is None and all(b - a == 1.0 for a, b in pairwise(found[:-1]))
+    block.most = 2 * MOST
+    assert block.event(1.0, 0.0) is None
 
 
 def test_a_window_of_batches_has_no_room_for_single_events() -> None:
     window = Window(Max(), CountWindow(1000), name="w")
     window.extend([float(at) for at in range(5000)])
     single = window.engine.single
-    assert isinstance(single, NativeEvents) and not single.block.has_room
+    assert not single.lanes.has_memory
     window.insert(1.0)
-    assert single.block.has_room and window.query() == 4999.0
+    assert single.lanes.has_memory and window.query() == 4999.0
 
 
-@pytest.mark.parametrize("buffer", [None, b"", bytearray(), bytearray(8), bytes(8 * 5133), 3])
-def test_what_is_no_block_takes_nothing(buffer: Any) -> None:
-    assert native.compiled.event(buffer, 1.0, 0.0) is None
-    assert native.compiled.event(buffer) is None
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ((), (), (), ()),
+        ((1.0,), (), (1.0,), ()),
+        ((1.0,) * 1026, (), (), ()),
+        ((1.0,), (), (1.0,) * 1020, (1.0,) * 1020),
+    ],
+)
+def test_a_stack_without_fitting_columns_takes_nothing(columns: Any) -> None:
+    block = native.compiled.Stack()
+    assert block.event(1.0, 0.0) is None
+    block.most, block.bound, block.by_count = 9, 1.0, True
+    with pytest.raises(ValueError, match=r"stack|doubles"):
+        block.load(*map(np.array, columns))
+    assert block.event(1.0, 0.0) is None and block.event(1.0) is None

@@ -34,7 +34,8 @@ from mta.columns import codec
 from mta.columns.schemas import Objects
 from mta.errors import CorruptPage, CorruptSnapshot, InvalidValue, MissingDependency
 from mta.monoids.summary import SummaryMonoid
-from mta.pages import Group, Layout, Snapshot
+from mta.pages import Group, Layout
+from mta.snapshots import Snapshot
 from stores.errors import pip_install
 from tests.support.catalogue import NUMBERS, WORDS
 

@@ -43,7 +43,7 @@ from mta.errors import (
     SnapshotMismatch,
     StoreUnavailable,
 )
-from mta.pages import Snapshot
+from mta.snapshots import Snapshot
 from mta.triggers.triggered import ResultsWhenDue, TriggeredSnapshot
 from stores import MemoryStore
 from stores.testing.counting import CountingStore
@@ -708,7 +708,7 @@ def test_the_format_of_the_snapshot() -> None:
         assert fields[:2] == ["mta-triggered", 1]
         assert fields[3:] == ["EveryPeriod(1000000 us)", 3, 3_500_000, 3_000_000, [[], []], part]
         inner = Snapshot.decode(fields[2])
-        assert inner.policy[1] == policy.fingerprint
+        assert inner.windows[0].fingerprint == policy.fingerprint
         assert (inner.last_time, inner.counts) == (3_500_000, [0, 0, 0])
 
 

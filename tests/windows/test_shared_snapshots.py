@@ -11,8 +11,8 @@ import xxhash
 from mta import CountWindow, Max, Sum, TimeWindow, Window
 from mta.audit.walk import audit
 from mta.errors import CorruptSnapshot, SnapshotMismatch
+from mta.snapshots import Snapshot
 from mta.windows.shared import SharedWindows
-from mta.windows.shared_snapshot import SharedSnapshot
 from tests.support.naive import joined
 from tests.support.shared_windows import FOUR, counted_windows, values
 
@@ -32,9 +32,9 @@ def test_restored_only_with_the_same_events() -> None:
         SharedWindows.restore(snapshot, Sum(), FOUR, store)
     with pytest.raises(ValueError, match="kept without any"):
         SharedWindows.restore(snapshot, Max(), {"day": TimeWindow("1 day")}, store)
-    with pytest.raises(CorruptSnapshot, match="not one of multiple windows"):
+    with pytest.raises(SnapshotMismatch, match=r"a single window: use Window\.restore"):
         SharedWindows.restore(Window(Max(), CountWindow(5)).checkpoint(), Max(), FOUR, store)
-    with pytest.raises(CorruptSnapshot, match="not a window's snapshot"):
+    with pytest.raises(SnapshotMismatch, match=r"several windows: use SharedWindows\.restore"):
         Window.restore(snapshot, Max(), CountWindow(50), store)
 
 
@@ -44,33 +44,34 @@ def test_damaged_snapshots_are_noticed() -> None:
     snapshot = windows.checkpoint()
     for at in range(len(snapshot)):
         with pytest.raises(CorruptSnapshot):
-            SharedSnapshot.decode(snapshot[:at])
+            Snapshot.decode(snapshot[:at])
         for bit in (1, 128):
             damaged = bytearray(snapshot)
             damaged[at] ^= bit
             with pytest.raises(CorruptSnapshot):
-                SharedSnapshot.decode(bytes(damaged))
+                Snapshot.decode(bytes(damaged))
 
 
 @pytest.mark.parametrize(
     ("at", "value"),
     [
-        (0, "mta-snapshot"),
+        (0, "mta-shared"),
         (1, 2),
-        (2, "text"),
-        (2, b"no snapshot"),
-        (3, {}),
-        (3, [["a", ["p", bytes(16)], 0], ["a", ["p", bytes(16)], 0]]),
-        (3, [["b", ["p", bytes(16)], 0], ["a", ["p", bytes(16)], 0]]),
-        (3, [["a", ["p", bytes(15)], 0]]),
-        (3, [["a", ["p", "text"], 0]]),
-        (3, [["a", ["p", bytes(16)], -1]]),
-        (3, [["a", ["p", bytes(16)], 8]]),
-        (3, [["a", ["p", bytes(16)], 1.0]]),
-        (3, [["", ["p", bytes(16)], 0]]),
-        (3, [["a" * 201, ["p", bytes(16)], 0]]),
-        (3, [["a", ["p", bytes(16)]]]),
-        (3, [1]),
+        (2, b"name"),
+        (4, ["Max", bytes(15)]),
+        (5, 1),
+        (15, {}),
+        (15, [["a", "p", bytes(16), 0], ["a", "p", bytes(16), 0]]),
+        (15, [["b", "p", bytes(16), 0], ["a", "p", bytes(16), 0]]),
+        (15, [["a", "p", bytes(15), 0]]),
+        (15, [["a", "p", "text", 0]]),
+        (15, [["a", "p", bytes(16), -1]]),
+        (15, [["a", "p", bytes(16), 8]]),
+        (15, [["a", "p", bytes(16), 1.0]]),
+        (15, [["", "p", bytes(16), 0], ["a", "p", bytes(16), 0]]),
+        (15, [["a" * 201, "p", bytes(16), 0]]),
+        (15, [["a", "p", bytes(16)]]),
+        (15, [1]),
     ],
 )
 def test_rightly_digested_snapshots_that_cannot_be(at: int, value: Any) -> None:
@@ -80,16 +81,16 @@ def test_rightly_digested_snapshots_that_cannot_be(at: int, value: Any) -> None:
     fields[at] = value
     body = msgpack.packb(fields)
     with pytest.raises(CorruptSnapshot):
-        SharedSnapshot.decode(body + xxhash.xxh3_128_digest(body))
+        Snapshot.decode(body + xxhash.xxh3_128_digest(body))
 
 
 def test_the_worked_example_of_a_snapshot() -> None:
     windows = SharedWindows(Max(), {"b": CountWindow(2), "a": CountWindow(1)}, name="w")
     windows.extend([1.0, 2.0, 3.0])
     body = msgpack.unpackb(windows.checkpoint()[:-16])
-    assert body[:2] == ["mta-shared", 1]
-    assert body[3] == [
-        ["a", ["CountWindow(1)", CountWindow(1).fingerprint], 2],
-        ["b", ["CountWindow(2)", CountWindow(2).fingerprint], 1],
+    assert body[:2] == ["mta-snapshot", 1]
+    assert body[15] == [
+        ["a", "CountWindow(1)", CountWindow(1).fingerprint, 2],
+        ["b", "CountWindow(2)", CountWindow(2).fingerprint, 1],
     ]
     assert audit(windows).pages == 0

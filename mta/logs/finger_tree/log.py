@@ -26,7 +26,7 @@ from mta.logs.finger_tree.node import Kind
 from mta.logs.finger_tree.pages import TreePages
 from mta.logs.ranges import Positions, events_in, leaves_from
 from mta.monoids.base import AbstractMonoid
-from mta.pages import Snapshot
+from mta.snapshots import Snapshot
 from mta.times import clock
 
 #: The most events of a batch to add together: this many, or as many as this many leaves contain.

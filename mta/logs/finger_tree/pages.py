@@ -42,11 +42,11 @@ from mta.pages import (
     Named,
     Note,
     Part,
-    Snapshot,
     corrupt,
     read_columns,
     write_columns,
 )
+from mta.snapshots import Snapshot
 
 _MAX_POSITION = 1 << 62
 #: How many leaves stay in memory: a few windows each need the leaf with their front.

@@ -68,13 +68,13 @@ from mta.pages import (
     Named,
     Part,
     RetiredPages,
-    Snapshot,
     corrupt,
     decode,
     encode,
     key_of,
     name_of,
 )
+from mta.snapshots import Snapshot
 from mta.times import are_in_order
 from stores import PageStore
 

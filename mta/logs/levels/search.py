@@ -28,7 +28,8 @@ from mta.errors import InvariantViolation
 from mta.logs.base import Aggregator, Leaf, Lens
 from mta.logs.levels.log import LevelPages
 from mta.monoids.base import Partial
-from mta.pages import Group, Layout, Snapshot, corrupt, read_columns
+from mta.pages import Group, Layout, corrupt, read_columns
+from mta.snapshots import Snapshot
 
 
 class Segment(NamedTuple):

@@ -9,7 +9,7 @@ import pytest
 
 from mta import CountWindow, FiBA, Max, Monoid, Product, Sum, TimeWindow, Window, describe_snapshot
 from mta.audit.walk import audit, live_keys
-from mta.pages import Snapshot
+from mta.snapshots import Snapshot
 from stores.memory import MemoryStore
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -13,7 +13,7 @@ from mta import CountWindow, FiBA, Product, SharedWindows, Sum, TimeWindow, Wind
 from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptSnapshot, InvariantViolation, MissingPage, StoreUnavailable
 from mta.logs.finger_tree.pages import TreePages
-from mta.pages import Snapshot
+from mta.snapshots import Snapshot
 from stores import MemoryStore, PageStore
 from stores.testing import FaultyStore
 from stores.testing.counting import CountingStore

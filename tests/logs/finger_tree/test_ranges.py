@@ -10,7 +10,7 @@ from mta import CountWindow, FiBA, Monoid, TimeWindow, Window
 from mta.errors import CorruptSnapshot, EventsGone
 from mta.frames.base import AbstractPolicy
 from mta.logs.ranges import fold_between
-from mta.pages import Snapshot
+from mta.snapshots import Snapshot
 from stores import MemoryStore
 from tests.support.oracle import CrowdedFiBA
 from tests.support.trees import joined

@@ -17,7 +17,7 @@ from mta.errors import CorruptSnapshot, EventsGone
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.logs.base import Aggregator
-from mta.pages import Snapshot
+from mta.snapshots import Snapshot
 from stores.memory import MemoryStore
 from stores.testing.counting import CountingStore
 from tests.support.counted import Counted

@@ -24,7 +24,7 @@ from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptPage, CorruptSnapshot, MissingPage, StoreUnavailable
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
-from mta.pages import Snapshot
+from mta.snapshots import Snapshot
 from stores import MemoryStore, PageStore
 from stores.testing import FaultyStore
 from stores.testing.counting import CountingStore
