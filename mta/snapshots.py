@@ -96,7 +96,7 @@ class Snapshot:
         """Decode the snapshot of a single window. Raises SnapshotMismatch for one of several."""
         found = Snapshot.decode(data)
         if found.is_shared:
-            raise SnapshotMismatch("the snapshot has several windows: use SharedWindows.restore")
+            raise SnapshotMismatch("the snapshot has multiple windows: use SharedWindows.restore")
         return found
 
     @staticmethod

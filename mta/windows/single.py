@@ -277,7 +277,7 @@ class SingleEvents:
         return UNKNOWN
 
     def _native_event(self, value: Any, micros: float) -> Any:
-        """Add an event of doubles to the lanes of several windows, or of a product's parts."""
+        """Add an event of doubles to the lanes of multiple windows, or of a product's parts."""
         lanes = self.lanes
         assert lanes is not None
         if self._pick is None:

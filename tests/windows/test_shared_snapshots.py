@@ -34,7 +34,7 @@ def test_restored_only_with_the_same_events() -> None:
         SharedWindows.restore(snapshot, Max(), {"day": TimeWindow("1 day")}, store)
     with pytest.raises(SnapshotMismatch, match=r"a single window: use Window\.restore"):
         SharedWindows.restore(Window(Max(), CountWindow(5)).checkpoint(), Max(), FOUR, store)
-    with pytest.raises(SnapshotMismatch, match=r"several windows: use SharedWindows\.restore"):
+    with pytest.raises(SnapshotMismatch, match=r"multiple windows: use SharedWindows\.restore"):
         Window.restore(snapshot, Max(), CountWindow(50), store)
 
 
