@@ -9,7 +9,6 @@ A forked child starts objects over that have locks, which another thread may hol
 
 from __future__ import annotations
 
-import asyncio
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -95,7 +94,9 @@ class PageStore(ABC):
 
     async def get_many_async(self, keys: Sequence[str]) -> list[bytes | None]:
         """Return what ``get_many`` does without blocking the event loop; one store call."""
-        return await asyncio.to_thread(self.get_many, keys)
+        from asyncio import to_thread  # 4 MiB that most programs do not need
+
+        return await to_thread(self.get_many, keys)
 
     def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
         """Return what ``see`` returns for the pages, in the order of the keys; one store call.

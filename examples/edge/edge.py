@@ -84,34 +84,42 @@ def show(window: Window, folder: Path, results: dict[str, np.ndarray], pace: flo
 
 def anonymous(process: int) -> int:
     """Bytes of a process that the kernel cannot drop (Linux)."""
-    lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    return 1024 * next((int(line.split()[1]) for line in lines if line.startswith("RssAnon")), 0)
+    return memory_of(process, "RssAnon")
+
+
+def memory_of(process: int, kind: str) -> int:
+    """Bytes of one kind of a process's memory, 0 once it has ended (Linux)."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return 1024 * next((int(line.split()[1]) for line in lines if line.startswith(kind)), 0)
 
 
 def compare(size: int, position: int, results: dict[str, np.ndarray]) -> None:
-    """The last batch's results against numpy, with the whole window in memory."""
-    first = max(0, position - BATCH - size) // BATCH
-    series = np.concatenate([readings(i) for i in range(first, position // BATCH)])
-    ends = np.arange(len(series) - BATCH, len(series))
-    starts = np.maximum(ends - size + 1, 0)
-    totals = np.concatenate([[0.0], np.cumsum(series)])
-    means = (totals[ends + 1] - totals[starts]) / (ends + 1 - starts)
-    np.testing.assert_array_equal(results["peak"], rolling_peaks(series, size)[-BATCH:])
-    np.testing.assert_allclose(results["mean"], means, rtol=1e-9)
-    print(f"the last {BATCH:,} results equal numpy's: peak to the bit, mean to 1e-9")
+    """The last batch's results against numpy, which makes the readings of the window again.
 
-
-def rolling_peaks(series: np.ndarray, size: int) -> np.ndarray:
-    """The largest of the last ``size`` values at each, by the method of van Herk and Gil-Werman.
-
-    In blocks of ``size`` a window is the end of one block and the beginning of the next.
+    A result covers the end of the older readings, and the beginning of the last batch. One batch is
+    in memory at a time, so the comparison runs on the device too.
     """
-    blocks = np.full((-(-len(series) // size), size), -np.inf)
-    blocks.flat[: len(series)] = series
-    heads = np.maximum.accumulate(blocks, axis=1).ravel()[: len(series)]
-    tails = np.maximum.accumulate(blocks[:, ::-1], axis=1)[:, ::-1].ravel()
-    full = np.maximum(heads[size - 1 :], tails[: max(0, len(series) - size + 1)])
-    return np.concatenate([heads[: size - 1], full])
+    newest = position - BATCH
+    last = readings(newest // BATCH)
+    peaks, totals = np.maximum.accumulate(last), np.cumsum(last)
+    starts = np.maximum(np.arange(newest, position) - size + 1, 0)
+    peak, total = -np.inf, 0.0
+    for batch in reversed(range(int(starts[0]) // BATCH, newest // BATCH)):
+        older = readings(batch)[::-1]
+        ends = np.maximum(np.maximum.accumulate(older), peak)[::-1]
+        sums = (np.cumsum(older) + total)[::-1]
+        here = starts // BATCH == batch
+        at = starts[here] - batch * BATCH
+        peaks[here] = np.maximum(peaks[here], ends[at])
+        totals[here] += sums[at]
+        peak, total = ends[0], sums[0]
+    counts = np.arange(newest, position) - starts + 1
+    np.testing.assert_array_equal(results["peak"], peaks)
+    np.testing.assert_allclose(results["mean"], totals / counts, rtol=1e-9)
+    print(f"the last {BATCH:,} results equal numpy's: peak to the bit, mean to 1e-9")
 
 
 def main() -> None:
@@ -120,6 +128,8 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1 << 22, help="readings to take")
     parser.add_argument("--folder", type=Path, help="where the window lies, to go on with it later")
     options = parser.parse_args()
+    if options.window < BATCH:
+        parser.error(f"--window must be at least {BATCH:,}, the size of a batch")
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)

@@ -2,9 +2,10 @@
 
 The device (``edge.py``) runs as a process of its own in a memory cgroup, which limits all that it
 and the kernel on its behalf hold, the disk's cached pages too. This process, outside, reads how
-much anonymous memory it has: before the first event, when it is an interpreter with its imports,
-and again and again until the end, for the highest. The last results are compared with a fold of the
-same readings by numpy.
+much memory it has: before the first event, when it is an interpreter with its imports, and again
+and again until the end, for the highest. It reads the anonymous memory, which the kernel cannot
+drop, and the resident memory, which also has the code of the libraries and the pages of the store
+that are mapped. The last results are compared with a fold of the same readings by numpy.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from pathlib import Path
 
 import edge
 import numpy as np
-from edge import BATCH, MIB, anonymous
+from edge import BATCH, MIB, anonymous, memory_of
 
 CGROUPS = Path("/sys/fs/cgroup")
+MB = 10**6
 
 
 @contextmanager
@@ -75,36 +77,40 @@ def start(group: Path | None, limit: int, *arguments: str) -> subprocess.Popen[s
 
 
 class Watch(threading.Thread):
-    """Reads a process's anonymous memory a hundred times a second, and keeps the highest."""
+    """Reads a process's memory a hundred times a second, and keeps the highest."""
 
     def __init__(self, process: int) -> None:
         super().__init__(daemon=True)
-        self.process, self.highest, self.done = process, 0, threading.Event()
+        self.process, self.highest, self.resident = process, 0, 0
+        self.done = threading.Event()
 
     def run(self) -> None:
         while not self.done.wait(0.01):
             self.highest = max(self.highest, anonymous(self.process))
+            self.resident = max(self.resident, memory_of(self.process, "VmRSS"))
 
 
 def measure(size: int, events: int, limit: int, folder: Path) -> float:
     """Run the device and watch it: the MiB it took. Raises if it dies or its results are wrong."""
     with memory_group(limit) as group:
         what = f"the cgroup {group.name}" if group else "RLIMIT_DATA, as there is no cgroup to have"
-        print(f"a window of {size:,} over {events:,} readings, {limit / MIB:.0f} MiB by {what}")
+        print(f"a window of {size:,} over {events:,} readings, {limit / MB:.0f} MB by {what}")
         with start(group, limit, str(folder), str(size), str(events)) as device:
             try:
-                found, bare, highest = follow(device)
+                found, bare, watch = follow(device)
             finally:
                 device.kill()
         if group is not None:
             print(f"    the group held {whole(group) / MIB:.0f} MiB at most, the disk's cache too")
     check(size, found)
-    grown = (highest - bare) / MIB
-    print(f"    {bare / MIB:.1f} MiB bare, {highest / MIB:.1f} at most: {grown:.1f} MiB more")
+    grown = (watch.highest - bare) / MIB
+    print(f"    resident: {watch.resident / MIB:.1f} MiB at most, with code and mapped pages")
+    print(f"    anonymous: {bare / MIB:.1f} MiB bare, {watch.highest / MIB:.1f} at most: "
+          f"{grown:.1f} MiB more")  # fmt: skip
     return grown
 
 
-def follow(device: subprocess.Popen[str]) -> tuple[dict[str, float], int, int]:
+def follow(device: subprocess.Popen[str]) -> tuple[dict[str, float], int, Watch]:
     """Let the device run to its end; its last result, and its memory before and at most."""
     assert device.stdin is not None and device.stdout is not None
     if device.stdout.readline() != "ready\n":
@@ -127,7 +133,7 @@ def follow(device: subprocess.Popen[str]) -> tuple[dict[str, float], int, int]:
         raise SystemExit(f"the device died with {device.returncode} (-9: of the group's limit)")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"    {seconds:.0f} s, of which {used.ru_utime + used.ru_stime:.0f} s in the processor")
-    return json.loads(last), bare, watch.highest
+    return json.loads(last), bare, watch
 
 
 def whole(group: Path) -> int:
@@ -162,12 +168,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--window", type=int, default=1 << 25, help="readings in the window")
     parser.add_argument("--events", type=int, default=1 << 26, help="readings to take")
-    parser.add_argument("--limit", type=int, default=128, help="MiB of the memory group")
+    parser.add_argument("--limit", type=int, default=64, help="MB of the memory group")
     parser.add_argument("--at-most", type=float, default=64, help="MiB above the bare interpreter")
     parser.add_argument("--folder", type=Path, help="where to make the temporary folder")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        grown = measure(options.window, options.events, options.limit * MIB, Path(folder))
+        grown = measure(options.window, options.events, options.limit * MB, Path(folder))
     if grown > options.at_most:
         raise SystemExit(f"that is more than {options.at_most:g} MiB")
     print(f"within {options.at_most:g} MiB; the last results equal a fold of the window by numpy")
