@@ -138,6 +138,7 @@ def _spelled_out(annotation: Any, item: _Object) -> Any:
             found = item.modules_collection[annotation.canonical_path]
         except (KeyError, griffe.AliasResolutionError):
             return annotation
-        if found.is_attribute and found.name not in ("Aggregations", "StoreLike"):
+        is_type = found.is_attribute and not isinstance(found.value, griffe.ExprCall)
+        if is_type and found.name not in ("Aggregations", "StoreLike"):
             return _spelled_out(found.value, found)
     return annotation

@@ -1,7 +1,7 @@
-"""A Spark job from topic to topic: readings in, each with its meter's peak of the last day out.
+"""A Spark job from topic to topic: it adds to each reading its meter's peak of the last day.
 
-What cannot be used goes to a topic of its own, with the reason. ``readings.py`` starts this job,
-kills it and looks at what it has written.
+Messages that cannot be used go to a separate topic, with the reason. ``readings.py`` starts this
+job, kills it and checks what it has written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ READINGS, PEAKS, REJECTED = "readings", "peaks", "rejected"
 
 
 def peaks_and_rejected(messages: DataFrame, store: str) -> DataFrame:
-    """What goes out: a topic, a key and a value for each message that came in."""
+    """Return a topic, a key and a value for each message: its result, or why it has none."""
     messages = parse_messages(messages, "device string, ts timestamp, watts double")
     results = sliding_aggregate(
         messages.where("reason IS NULL").select("event.*"),
@@ -49,7 +49,7 @@ def peaks_and_rejected(messages: DataFrame, store: str) -> DataFrame:
 
 
 def write_to(servers: str) -> Callable[[DataFrame, int], None]:
-    """Writes micro-batches to Kafka, with their number in a header of each message."""
+    """Return a function that writes micro-batches, with their number in each message's header."""
 
     def write(batch: DataFrame, number: int) -> None:
         header = F.struct(F.lit("batch").alias("key"), F.lit(str(number).encode()).alias("value"))

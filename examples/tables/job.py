@@ -1,7 +1,7 @@
-"""A Spark job from table to table, of Delta or Iceberg: readings in, and their windows out twice.
+"""A Spark job between tables of Delta or Iceberg, with two queries.
 
 One query appends each reading with its meter's peak of the last day. Another one also corrects the
-results that a late reading changes. ``tables.py`` starts this job, kills it and looks at both.
+results that a late reading changes. ``tables.py`` starts this job, kills it and checks both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LIMITS = {
 
 
 def settings(kind: str, folder: Path) -> dict[str, str]:
-    """What the session needs, beside the package."""
+    """Return the settings that the session needs, in addition to the package."""
     if kind == "delta":
         return {
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -48,7 +48,7 @@ def settings(kind: str, folder: Path) -> dict[str, str]:
 
 
 def windows(readings: DataFrame, store: str, *, emit_updates: bool) -> DataFrame:
-    """Each reading with its meter's window; with updates, also those that late readings change."""
+    """Return each reading with its window, and with updates also results that late ones change."""
     return sliding_aggregate(
         readings,
         by="device",
@@ -64,8 +64,18 @@ def windows(readings: DataFrame, store: str, *, emit_updates: bool) -> DataFrame
     )
 
 
+def append_to(path: str, name: str) -> Callable[[DataFrame, int], None]:
+    """Return a function that appends micro-batches to Delta, which skips numbers that it has."""
+
+    def append(batch: DataFrame, number: int) -> None:
+        once = {"txnAppId": name, "txnVersion": str(number)}
+        batch.write.format("delta").mode("append").options(**once).save(path)
+
+    return append
+
+
 def merge_into(table: str) -> Callable[[DataFrame, int], None]:
-    """Writes micro-batches into a table that has one row of each key and time, the newest."""
+    """Return a function that merges micro-batches into a table with one row per key and time."""
 
     def merge(batch: DataFrame, number: int) -> None:
         # A MERGE may read its rows twice, and they are computed once.
@@ -81,18 +91,8 @@ def merge_into(table: str) -> Callable[[DataFrame, int], None]:
     return merge
 
 
-def append_to(path: str, name: str) -> Callable[[DataFrame, int], None]:
-    """Writes micro-batches into a table of Delta, which passes over numbers that it has."""
-
-    def append(batch: DataFrame, number: int) -> None:
-        once = {"txnAppId": name, "txnVersion": str(number)}
-        batch.write.format("delta").mode("append").options(**once).save(path)
-
-    return append
-
-
 def make_tables(spark: SparkSession, kind: str, names: dict[str, str], folder: Path) -> None:
-    """The source, a commit for each file of readings, and the empty targets."""
+    """Create the source, with a commit for each file of readings, and the empty targets."""
     columns = "device string, ts timestamp, watts double"
     spark.sql(f"CREATE TABLE {names['readings']} ({columns}, part int) USING {kind}")
     spark.sql(f"CREATE TABLE {names['peaks']} ({columns}, part int, peak double, n bigint) "
@@ -138,7 +138,9 @@ def main() -> None:
     for query in queries:
         query.awaitTermination()
     for table in ("peaks", "newest"):
-        spark.table(names[table]).coalesce(1).write.parquet(str(folder / f"{table}.parquet"))
+        spark.table(names[table]).coalesce(1).write.mode("overwrite").parquet(
+            str(folder / f"{table}.parquet")
+        )
     spark.stop()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import inspect
+import json
 import re
 import time
 from collections.abc import Callable
@@ -387,6 +388,46 @@ def test_excerpts_are_of_an_example(page: Path) -> None:
     assert len(found) > 2
     parts = [(block, indent(block, "    ")) for block in found]  # as it is, or of a function
     assert not [part for part, inside in parts if part not in sources and inside not in sources]
+
+
+@pytest.mark.parametrize("page", EXCERPTS, ids=name_of)
+def test_the_blocks_of_a_page_are_a_whole_job(page: Path) -> None:
+    """Whoever has only the page can run it: the blocks in their order are the file."""
+    source = (ROOT / "examples" / EXCERPTS[page] / "job.py").read_text()
+    _, _, code = source.partition("from __future__ import annotations\n\n")
+    parts = [block.strip("\n") for block in blocks(page, "python") if block.strip("\n") in code]
+    assert "\n\n\n".join(parts) == code.strip("\n")
+    assert "python job.py" in page.read_text()
+
+
+def test_the_messages_of_the_page_on_kafka_are_answered_as_it_says(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    page = DOCS / "kafka.md"
+    text = page.read_text()
+    sent = re.findall(r'^\{"device": .*\}$', text, re.MULTILINE)
+    answer = re.compile(r'^\{"(?:device|reason)":".*', re.MULTILINE)
+    expected = [json.loads(line) for line in answer.findall(text)]
+    assert len(sent) == len(expected) == 3
+    rows = [(None, line.encode(), "readings", 0, at) for at, line in enumerate(sent)]
+    columns = "key binary, value binary, topic string, partition int, offset bigint"
+    spark.createDataFrame(rows, columns).write.parquet(str(tmp_path / "in"))
+    space: Space = {"__name__": "job"}
+    for block in blocks(page, "python"):
+        if "class NewMessages" not in block:
+            run(block, page, space, tmp_path)
+    answers: list[Any] = []
+
+    def write(batch: Any, _: int) -> None:
+        answers.extend(json.loads(row.value) for row in batch.collect())
+
+    stream = spark.readStream.schema(columns).parquet(str(tmp_path / "in"))
+    results = space["peaks_and_rejected"](stream, f"file://{tmp_path}/pages")
+    writer = results.writeStream.foreachBatch(write).trigger(availableNow=True)
+    writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    for row in [*answers, *expected]:
+        row.pop("message", None)
+    assert sorted(answers, key=str) == sorted(expected, key=str)
 
 
 def test_counts_for_prometheus_and_opentelemetry(
