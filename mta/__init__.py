@@ -17,6 +17,7 @@ that are listed before it:
 - ``evaluators``: aggregates of a moving frame over a log
 - ``publishing``: snapshots under a name, for other processes
 - ``windows``, ``keyed``, ``triggers``: the public windows
+- ``queries``: window functions in SQL
 - ``audit``, ``laws``: checks of stored data, and of user-defined monoids and policies
 - ``published``: readers of published windows
 - ``serve``: published windows over HTTP
@@ -46,6 +47,7 @@ from mta.published import (
     published_names,
     unpublish,
 )
+from mta.queries.tables import sql
 from mta.triggers.rules import EveryCount, EveryPeriod, OnDemand, Trigger
 from mta.triggers.sliced import SlicedWindow
 from mta.triggers.triggered import Due, TriggeredWindow
@@ -85,6 +87,7 @@ __all__ = [
     "open_published",
     "published_names",
     "rolling",
+    "sql",
     "unpublish",
 ]
 __all__ += monoids.__all__

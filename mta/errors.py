@@ -34,6 +34,10 @@ class InvalidTime(WindowStoreError, ValueError):
     """An event's time is missing or cannot be read: correct it."""
 
 
+class InvalidQuery(WindowStoreError, ValueError):
+    """A query in SQL cannot be answered: change what the message shows."""
+
+
 class LateEvent(WindowStoreError, ValueError):
     """An event is too old: sort the events, set allowed_lateness, or choose on_late="drop"."""
 

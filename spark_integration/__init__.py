@@ -3,6 +3,7 @@
 PySpark is an extra, so it is imported only when one of these names is used.
 
 - ``sliding``: ``sliding_aggregate`` itself
+- ``queries``: window functions in SQL
 - ``history``: windows of a batch, from which a stream continues
 - ``request``, ``options``, ``plan``: options as plain data for the workers
 - ``kafka``: topics as streams of events
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from .kafka import check_topic, parse_messages, read_topic
     from .options import History
     from .publishing import report_counts
+    from .queries import sql
     from .runners.workers import executor_store
     from .sliding import recommended_conf, sliding_aggregate
 
@@ -52,11 +54,13 @@ _HOMES = {
     "report_counts": "publishing",
     "save_history": "history",
     "sliding_aggregate": "sliding",
+    "sql": "queries",
 }
 __all__ = [
     "History", "check_topic", "check_workers", "delete_history",
     "events_of_key", "executor_store", "inspect_query", "parse_messages", "read_topic",
     "recommended_conf", "report_counts", "save_history", "sliding_aggregate", "small_groups",
+    "sql",
 ]  # fmt: skip
 
 

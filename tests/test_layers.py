@@ -42,6 +42,8 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         "mta/serve/answers.py",
     ),
     "pyspark": ("spark_integration/", "benchmarks/spark/"),
+    "sqlglot": ("mta/queries/",),
+    "duckdb": ("mta/queries/duck.py", "benchmarks/"),
     "matplotlib": ("spark_integration/", "benchmarks/"),
     "pickle": (),
     "marshal": (),
@@ -102,13 +104,13 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "mta": (
         "errors", "times", "datasets", "kernels", "columns", "recipes", "dataframes",
         "monoids", "in_order", "folds", "frames", "pages", "snapshots", "logs", "evaluators",
-        "publishing", "windows", "triggers", "keyed", "audit", "published", "laws",
+        "publishing", "windows", "triggers", "keyed", "queries", "audit", "published", "laws",
         "serve", "cli",
         "__main__",
     ),
     "spark_integration": (
         "errors", "versions", "options", "plan", "java", "interpreter", "kafka", "step", "runners",
-        "checkpoint", "request", "starting", "publishing", "sliding",
+        "checkpoint", "request", "starting", "publishing", "sliding", "queries",
         "history", "migration", "inspection", "session", "cli",
     ),
     "benchmarks": (

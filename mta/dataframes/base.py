@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple, Self
@@ -159,6 +159,22 @@ class Frame(ABC):
     @abstractmethod
     def with_columns(self, results: Mapping[str, Result]) -> Any:
         """Return the frame with more columns after the existing ones."""
+
+    @abstractmethod
+    def of_arrow(self, table: Any) -> Any:
+        """Return an Arrow table as a frame of this library."""
+
+    @abstractmethod
+    def beside(self, more: Any) -> Self:
+        """Return this frame with the columns of another frame of the library, row by row."""
+
+    @abstractmethod
+    def selected(self, columns: Mapping[str, str]) -> Self:
+        """Return some columns, by their new names."""
+
+    @abstractmethod
+    def without_nans(self, names: Collection[str]) -> Self:
+        """Return the frame with nulls instead of NaN in some columns."""
 
     def require(self, names: Sequence[str]) -> None:
         """Raise InvalidValue unless each name is that of exactly one column."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +49,26 @@ class ArrowFrame(Frame):
         for name, column in added.items():
             schema = schema.append(pa.field(name, column.type))
         return type(frame).from_arrays([*frame.columns, *added.values()], schema=schema)
+
+    def of_arrow(self, table: Any) -> Any:
+        return table
+
+    def beside(self, more: Any) -> Self:
+        table = self.frame if isinstance(self.frame, pa.Table) else pa.table(self.frame)
+        for field in more.schema:
+            table = table.append_column(field, more.column(field.name))
+        return type(self)(table)
+
+    def selected(self, columns: Mapping[str, str]) -> Self:
+        return type(self)(self.frame.select([*columns.values()]).rename_columns([*columns]))
+
+    def without_nans(self, names: Collection[str]) -> Self:
+        columns = [
+            pc.if_else(pc.is_nan(column), None, column)
+            if name in names and _types.is_floating(column.type) else column
+            for name, column in zip(self.names, self.frame.columns, strict=True)
+        ]  # fmt: skip
+        return type(self)(type(self.frame).from_arrays(columns, names=self.names))
 
 
 def read(column: Any, name: str) -> Column:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -41,6 +41,22 @@ class PandasFrame(Frame):
 
     def with_columns(self, results: Mapping[str, Result]) -> Any:
         return self.frame.assign(**{name: _array(result) for name, result in results.items()})
+
+    def of_arrow(self, table: Any) -> Any:
+        return table.to_pandas(types_mapper=pd.ArrowDtype)
+
+    def beside(self, more: Any) -> Self:
+        return type(self)(self.frame.assign(**{name: more[name].array for name in more.columns}))
+
+    def selected(self, columns: Mapping[str, str]) -> Self:
+        series = {new: self._series(old).array for new, old in columns.items()}
+        return type(self)(pd.DataFrame(series, index=self.frame.index))
+
+    def without_nans(self, names: Collection[str]) -> Self:
+        series = {name: self.frame[name] for name in names}
+        own = {n: s for n, s in series.items() if pd.api.types.is_extension_array_dtype(s.dtype)}
+        floats = {n: s for n, s in own.items() if pd.api.types.is_float_dtype(s.dtype)}
+        return type(self)(self.frame.assign(**{n: s.where(s == s) for n, s in floats.items()}))
 
     def _series(self, name: str) -> Any:
         if name in self.names:

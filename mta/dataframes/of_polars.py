@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from decimal import Decimal
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
@@ -43,6 +43,19 @@ class PolarsFrame(Frame):
 
     def with_columns(self, results: Mapping[str, Result]) -> Any:
         return self.frame.with_columns([_series(*pair) for pair in results.items()])
+
+    def of_arrow(self, table: Any) -> Any:
+        return pl.from_arrow(table)
+
+    def beside(self, more: Any) -> Self:
+        return type(self)(self.frame.with_columns(more.get_columns()))
+
+    def selected(self, columns: Mapping[str, str]) -> Self:
+        return type(self)(self.frame.select([pl.col(old).alias(n) for n, old in columns.items()]))
+
+    def without_nans(self, names: Collection[str]) -> Self:
+        floats = [n for n in names if self.frame.schema[n].is_float()]
+        return type(self)(self.frame.with_columns(pl.col(floats).fill_nan(None)))
 
 
 def _restored(kind: pl.DataType, values: np.ndarray) -> Any:

@@ -20,6 +20,8 @@ from mta.frames.windows import END, CountWindow, TimeWindow, end_of
 
 #: Longer descriptions are not read.
 _LONGEST = 1000
+#: The end of a frame by count in a description.
+_ROWS = r", exclude current|, delay (\d{1,18}) rows"
 
 
 def policy_of(text: str, fingerprint: bytes) -> AbstractPolicy | None:
@@ -32,8 +34,8 @@ def policy_of(text: str, fingerprint: bytes) -> AbstractPolicy | None:
 
 
 def _parsed(text: str) -> AbstractPolicy | None:
-    if found := re.fullmatch(r"CountWindow\((\d{1,18})(, exclude current)?\)", text):
-        return CountWindow(int(found[1]), exclude_current=found[2] is not None)
+    if found := re.fullmatch(rf"CountWindow\((\d{{1,19}})({_ROWS})?\)", text):
+        return CountWindow(int(found[1]), delay=int(found[3] or found[2] is not None))
     if found := re.fullmatch(rf"TimeWindow\((\d{{1,18}}) us{END}\)", text):
         return TimeWindow(timedelta(microseconds=int(found[1])), **end_of(found))
     if found_calendar := calendar_of(text):

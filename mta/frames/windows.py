@@ -23,8 +23,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from mta.folds.sliding import Fronts
-from mta.frames.base import NEWEST, AbstractPolicy, End, Ties, TimeSearch, View
-from mta.times import MICROSECONDS, Duration, as_text, is_duration, to_duration
+from mta.frames.base import AbstractPolicy, End, Ties, TimeSearch, View
+from mta.times import MICROSECONDS, Duration, as_text, is_duration, to_count, to_duration
 
 #: In seconds.
 _CENTURY = 36525 * 86400
@@ -39,22 +39,25 @@ class CountWindow(AbstractPolicy):
 
     Args:
         size: The number of events, at least 1.
-        exclude_current: Whether to exclude the newest event.
+        exclude_current: Whether to exclude the newest event: the same as ``delay=1``.
+        delay: How many of the newest events to exclude. The window still has ``size`` events.
 
-    >>> CountWindow(3), CountWindow(100, exclude_current=True)
-    (CountWindow(3), CountWindow(100, exclude_current=True))
+    >>> CountWindow(3), CountWindow(100, exclude_current=True), CountWindow(3, delay=2)
+    (CountWindow(3), CountWindow(100, exclude_current=True), CountWindow(3, delay=2))
     """
 
     positional = True
 
-    def __init__(self, size: int, *, exclude_current: bool = False) -> None:
+    def __init__(self, size: int, *, exclude_current: bool = False, delay: int = 0) -> None:
         number = isinstance(size, Real) and not isinstance(size, bool) and not is_duration(size)
         if not number or not size >= 1 or size % 1:  # also refuses NaN and infinity
             raise ValueError(f"a count window contains at least 1 event, not {size!r}")
         if not isinstance(exclude_current, (bool, np.bool_)):
             raise TypeError(f"exclude_current is True or False, not {exclude_current!r}")
-        self.size = int(size)
-        self.end = End(rows=1) if exclude_current else NEWEST
+        self.size, rows = int(size), to_count(delay, "a delay by rows", 0)
+        if exclude_current and rows > 1:
+            raise ValueError(f"exclude_current=True means delay=1, and delay is {delay}: give one")
+        self.end = End(rows=1 if exclude_current else rows)
 
     def cut(self, view: View, time: int | None) -> int:
         return view.back - self.end.rows - self.size
@@ -70,10 +73,14 @@ class CountWindow(AbstractPolicy):
         return range(first, first + count)
 
     def describe(self) -> str:
-        return f"CountWindow({self.size}{', exclude current' if self.end.rows else ''})"
+        rows = self.end.rows
+        end = f", delay {rows} rows" if rows > 1 else ", exclude current" if rows else ""
+        return f"CountWindow({self.size}{end})"
 
     def __repr__(self) -> str:
-        return f"CountWindow({self.size}{', exclude_current=True' if self.end.rows else ''})"
+        rows = self.end.rows
+        end = f", delay={rows}" if rows > 1 else ", exclude_current=True" if rows else ""
+        return f"CountWindow({self.size}{end})"
 
 
 class TimeFrame(AbstractPolicy):
