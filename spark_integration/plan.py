@@ -10,7 +10,9 @@ from typing import Self
 
 import pyarrow as pa
 
+from mta.columns.schemas import is_fixed
 from mta.frames.base import AbstractPolicy
+from mta.frames.windows import is_unbounded
 from mta.keyed.standalone import small_groups
 from mta.monoids.product import Product, column_names, own_columns
 from mta.publishing.batches import Part
@@ -77,6 +79,24 @@ class Plan:
         return options.lateness is not None and (not self.temporary or options.corrects)
 
     @property
+    def is_running(self) -> bool:
+        """Return whether the state of a key is one partial, of windows since its first row.
+
+        Options that look at earlier events need these in the windows.
+        """
+        options = self.options
+        others = (options.lateness, options.asks, options.publish, options.trigger, self.start)
+        return (
+            not self.temporary
+            and all(each is None for each in (*others, options.ahead_by, options.retractions))
+            and options.idle == "keep"
+            and options.nulls == "skip"
+            and all(map(is_unbounded, options.windows.values()))
+            and self.monoid.is_columnar
+            and is_fixed(self.monoid.partials)
+        )
+
+    @property
     def store(self) -> str:
         return self.options.store or BATCH
 
@@ -114,6 +134,15 @@ class Plan:
             ("on", options.on),
             ("late events", "none" if options.lateness is None else "taken in"),
             *([("on_duplicate", on_duplicate)] if on_duplicate != "append" else []),
+            *(self._totals if self.is_running else []),
+        ]
+
+    @property
+    def _totals(self) -> list[tuple[str, str]]:
+        """Return the aggregations since the first row, which must not change."""
+        return [
+            ("since the first row", f"{monoid.name} of {', '.join(column_names(names)) or 'rows'}")
+            for names, monoid in self.monoid.aggregations.values()
         ]
 
     def of_task(self, bucket: int, query: str, batch: int, partitions: int) -> Self:

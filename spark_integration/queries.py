@@ -1,8 +1,8 @@
 """``sql``: window functions in SQL over streams and batches.
 
-    spark.sql or the DataFrame -> computed columns, WHERE   by Spark
-    -> sliding_aggregate, once per PARTITION BY             windows
-    -> the items of the SELECT list                         by Spark
+spark.sql or the DataFrame -> computed columns, WHERE   by Spark
+-> sliding_aggregate, once per PARTITION BY             windows
+-> the items of the SELECT list                         by Spark
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def sql(  # noqa: PLR0913 (public: explicit keywords)
         spark: The session.
         query: The SELECT.
         store: The URL of the pages' store; required for streams.
-        dialect: The dialect of the query, as sqlglot names it, such as "flink" or "duckdb".
+        dialect: The dialect of the query, as sqlglot names it, such as "duckdb" or "postgres".
         ties: With "peers", RANGE ... CURRENT ROW includes later rows of the same time, as SQL says;
             in a stream this is refused. With "rows", a window includes the rows of its time that
             come before its row.
@@ -138,13 +138,17 @@ def _rows(
         text = query.before(bound, "spark", names).replace("{", "{{").replace("}", "}}")
         for name in names.values():
             text = text.replace(name, f"{{{name}}}")
-        return spark.sql(text, **{each: own[name] for name, each in names.items()}), bound
-    view = own.get(table.name.lower()) if not table.db else None
-    df = spark.table(table.sql("spark").partition(" AS ")[0]) if view is None else view
+        frames: dict[str, Any] = {each: own[name] for name, each in names.items()}
+        return spark.sql(text, **frames), bound
+    if not table.db and table.name.lower() in own:
+        df = own[table.name.lower()]
+    else:
+        df = spark.table(table.sql("spark").partition(" AS ")[0])
     bound = query.bind(df.columns)
     named = df.alias(table.alias_or_name)
     if query.where is not None:
-        named = df = named.where(query.where.sql("spark"))
+        named = named.where(query.where.sql("spark"))
+        df = named
     if bound.computed:
         more = [F.expr(node.sql("spark")).alias(n) for n, node in bound.computed.items()]
         df = named.select("*", *more)

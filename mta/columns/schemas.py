@@ -624,3 +624,14 @@ def next_payload(payloads: Iterator[Any]) -> Payload:
         if type(kind) is str and type(data) in (bytes, memoryview):
             return kind, data
     raise CorruptPage("a column is missing, or is not a pair of kind and bytes")
+
+
+def is_fixed(schema: Schema) -> bool:
+    """Return whether every row has the same size, in memory and in pages.
+
+    >>> is_fixed(Record([Array("f8"), Vector("f8", 3)])), is_fixed(Record([Objects()]))
+    (True, False)
+    """
+    if isinstance(schema, Record):
+        return all(map(is_fixed, schema.schemas))
+    return isinstance(schema, Fixed)

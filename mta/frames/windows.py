@@ -23,13 +23,15 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from mta.folds.sliding import Fronts
-from mta.frames.base import AbstractPolicy, End, Ties, TimeSearch, View
+from mta.frames.base import NEWEST, AbstractPolicy, End, Ties, TimeSearch, View
 from mta.times import MICROSECONDS, Duration, as_text, is_duration, to_count, to_duration
 
 #: In seconds.
 _CENTURY = 36525 * 86400
 #: Limits that keep sums of times, sizes and delays within 64 bits.
 _LONGEST_DELAY, _LONGEST = 1 << 60, 1 << 62
+#: The size, in rows or microseconds, of a frame that starts with the first event.
+UNBOUNDED = 1 << 61
 #: Which bounds a frame by time includes.
 Closed = Literal["right", "left", "both", "neither"]
 
@@ -228,6 +230,13 @@ class TimeWindow(TimeFrame):
 
     def describe(self) -> str:
         return f"TimeWindow({self.size} us{self._end_described()})"
+
+
+def is_unbounded(policy: AbstractPolicy) -> bool:
+    """Return whether a frame contains all events from the first to the newest one."""
+    if isinstance(policy, CountWindow | TimeWindow):
+        return policy.end == NEWEST and policy.size >= UNBOUNDED
+    return False
 
 
 #: The end of a frame by time in a description.

@@ -165,9 +165,9 @@ class Bucket:
         if batch.times is not None and len(batch):
             cutoffs, lateness = self.kind.retention.cutoffs, self.kind.settings.allowed_lateness
             least = int(batch.times.min())
-            floors = self._floors(known, at, newest, least, cutoffs, lateness)
+            floors = self.floors(known, at, newest, least, cutoffs, lateness)
         questions = None
-        line, bounds, late, times = self._ordered(batch, newest, floors)
+        line, bounds, late, times = self.ordered(batch, newest, floors)
         if batch.asks is not None:
             questions, too_early = self._questions(batch, known, at, newest)
             late = any_of((late, too_early))
@@ -305,7 +305,7 @@ class Bucket:
             'has left; nothing was changed; correct them, or choose on_missing="drop"'
         )
 
-    def _ordered(
+    def ordered(
         self, batch: Batch, newest: np.ndarray, floors: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
         """Return accepted events by key, each key's start, late events, and their times."""
@@ -351,7 +351,7 @@ class Bucket:
         rows = rows[order_by(batch.codes[rows], batch.times[rows])]
         codes, times = batch.codes[rows], batch.times[rows]
         least, reach = int(times.min(initial=0)), retention.asked.length
-        floors = self._floors(known, at, newest, least, retention.horizons, reach)
+        floors = self.floors(known, at, newest, least, retention.horizons, reach)
         behind, late = times < floors[codes], np.zeros(len(batch), bool)
         if behind.any():
             if self.kind.settings.on_late == "raise":
@@ -384,7 +384,7 @@ class Bucket:
         behind = times < floor
         return behind if takes is None else behind & ~takes  # late retractions are resolved instead
 
-    def _floors(
+    def floors(
         self,
         known: Table,
         at: np.ndarray,

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 from sqlglot import exp
 
-from mta.frames.base import NEWEST, AbstractPolicy, Ties
-from mta.frames.windows import CountWindow
+from mta.frames.base import AbstractPolicy, Ties
+from mta.frames.windows import UNBOUNDED, CountWindow, TimeWindow, is_unbounded
 from mta.monoids.product import result_name
-from mta.queries.frames import UNBOUNDED, Axis, Frames, SqlFrame, merged
+from mta.queries.frames import Axis, Frames, merged
 from mta.queries.functions import Aggregate, Functions
 from mta.queries.text import Text
 
@@ -259,29 +259,27 @@ class Bound:
             if rows is None:
                 frame = frames.read(call.node, call.spec)
             else:
-                frame = SqlFrame(CountWindow(UNBOUNDED if rows < 0 else rows), rows < 0)
+                frame = CountWindow(UNBOUNDED if rows < 0 else rows)
             if streaming:
-                self._check_stream(call, frame, ties)
-            place = call.by, call.on, streaming and frame.is_unbounded
+                self._check_stream(call, frame)
+            place = call.by, call.on, streaming and is_unbounded(frame)
             others = {n for key, p in found.items() if key != place for n in p.aggregations}
-            found.setdefault(place, Pass(*place)).add(call, frame.policy, others)
+            found.setdefault(place, Pass(*place)).add(call, frame, others)
         return list(found.values())
 
-    def _check_stream(self, call: _Call, frame: SqlFrame, ties: Ties | None) -> None:
+    def _check_stream(self, call: _Call, frame: CountWindow | TimeWindow) -> None:
         """Check that rows of later micro-batches cannot change a result."""
-        policy, node = frame.policy, call.node
-        if policy.ties == "peers":
-            at = node if call.spec is None else call.spec
+        if frame.ties == "peers":
             raise self.text.error(
-                at if list(at.walk()) and at is not node else node,
+                call.node,
                 "in a stream, later rows may have the time of this row, and RANGE ... CURRENT ROW "
                 "(the default of a window with ORDER BY) would include them",
                 'write ROWS, or EXCLUDE GROUP, or call sql(..., ties="rows"): then a window '
                 "includes the rows of its time that arrived before its row",
             )
-        if frame.is_unbounded and policy.end != NEWEST:
+        if frame.size >= UNBOUNDED and not is_unbounded(frame):
             raise self.text.error(
-                node, "in a stream, a frame from UNBOUNDED PRECEDING ends with CURRENT ROW",
+                call.node, "in a stream, a frame from UNBOUNDED PRECEDING ends with CURRENT ROW",
                 "let it end there, or give it a length, such as INTERVAL 30 DAYS PRECEDING",
                 "UNBOUNDED",
             )  # fmt: skip

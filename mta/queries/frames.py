@@ -12,28 +12,18 @@ A frame from UNBOUNDED PRECEDING is as long as a frame can be.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from sqlglot import exp
 
-from mta.frames.base import AbstractPolicy, Ties
-from mta.frames.windows import CountWindow, TimeWindow
+from mta.frames.base import Ties
+from mta.frames.windows import UNBOUNDED, CountWindow, TimeWindow
 from mta.queries.text import Text
 from mta.times import to_duration
 
-#: The length of a frame from UNBOUNDED PRECEDING, in rows or microseconds.
-UNBOUNDED = 1 << 61
 #: How an ORDER BY column counts: as a point in time, as whole numbers without a unit, or with one.
 Axis = Literal["time", "number", "numeric time"]
 _UNIT = {"s": 1_000_000, "ms": 1000, "us": 1, "ns": None}
-
-
-class SqlFrame(NamedTuple):
-    """A frame of SQL."""
-
-    policy: AbstractPolicy
-    is_unbounded: bool
-    """Whether it starts with the first row of the partition."""
 
 
 class Frames:
@@ -42,7 +32,7 @@ class Frames:
     def __init__(self, text: Text, axis: Axis, unit: str | None, ties: Ties) -> None:
         self.text, self.axis, self.unit, self.ties = text, axis, unit, ties
 
-    def read(self, window: exp.Window, spec: exp.WindowSpec | None) -> SqlFrame:
+    def read(self, window: exp.Window, spec: exp.WindowSpec | None) -> CountWindow | TimeWindow:
         """Return the frame of a window. Raises InvalidQuery."""
         given: dict[str, Any] = {} if spec is None else spec.args
         kind = str(given.get("kind") or "RANGE").upper()
@@ -55,11 +45,14 @@ class Frames:
             )  # fmt: skip
         if kind not in ("ROWS", "RANGE"):
             raise self.text.error(window, f"{kind} frames are not supported", "use RANGE", kind)
-        read, exclude = self._rows if kind == "ROWS" else self._range, given.get("exclude")
+        read: Any = self._rows if kind == "ROWS" else self._range
+        exclude = given.get("exclude")
         excluded = "" if exclude is None else exclude.sql().upper()
         bounds = [self._bound(window, kind, each) for each in (start, end)]
-        policy = read(window, *bounds, "" if excluded == "NO OTHERS" else excluded)
-        return SqlFrame(policy, bounds[0] == UNBOUNDED)
+        found: CountWindow | TimeWindow = read(
+            window, *bounds, "" if excluded == "NO OTHERS" else excluded
+        )
+        return found
 
     def _bound(self, window: exp.Window, kind: str, bound: Any) -> int:
         """Return how many rows or microseconds before the current row a bound is."""
@@ -89,6 +82,7 @@ class Frames:
             raise self.text.error(
                 bound, "ORDER BY is a column of numbers, and the frame is an interval",
                 'write RANGE 10 PRECEDING, or give the unit of the numbers, such as time_unit="s"',
+                _word(bound),
             )  # fmt: skip
         return self._interval(bound)
 
@@ -107,10 +101,10 @@ class Frames:
         except ValueError as error:
             raise self.text.error(
                 bound, f"{bound.sql(self.text.dialect)} is not a fixed length ({error})",
-                "write days, hours or shorter units, such as INTERVAL 30 DAYS",
+                "write days, hours or shorter units, such as INTERVAL 30 DAYS", _word(bound),
             ) from None  # fmt: skip
 
-    def _rows(self, window: exp.Window, start: int, end: int, exclude: str) -> AbstractPolicy:
+    def _rows(self, window: exp.Window, start: int, end: int, exclude: str) -> CountWindow:
         if exclude in ("GROUP", "TIES"):
             raise self.text.error(
                 window, f"EXCLUDE {exclude} is not supported with ROWS",
@@ -122,7 +116,7 @@ class Frames:
         size = UNBOUNDED if start == UNBOUNDED else start - end + 1
         return CountWindow(size, delay=end)
 
-    def _range(self, window: exp.Window, start: int, end: int, exclude: str) -> AbstractPolicy:
+    def _range(self, window: exp.Window, start: int, end: int, exclude: str) -> TimeWindow:
         if start < end or (not start and exclude == "GROUP"):
             raise self._empty(window)
         if end:  # the current row and its peers are outside anyway
@@ -138,6 +132,11 @@ class Frames:
 
     def _empty(self, window: exp.Window) -> Exception:
         return self.text.error(window, "the frame contains no rows", "let it start before its end")
+
+
+def _word(bound: exp.Expr) -> str:
+    """Return the word that an error points at if the parser knows no position of a bound."""
+    return "" if any("start" in each.meta for each in bound.walk()) else "INTERVAL"
 
 
 def _micros(count: int) -> timedelta:

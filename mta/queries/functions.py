@@ -99,7 +99,7 @@ class Functions:
     ) -> tuple[AbstractMonoid, list[exp.Expr], int | None]:
         special: dict[str, Callable[..., Any]] = {
             "count": self._count, "row_number": self._row_number, "lag": self._lag,
-            "within_group": self._within, "quantile": self._quantile,
+            "withingroup": self._within, "quantile": self._quantile,
             "percentile_cont": self._quantile, "quantile_cont": self._quantile,
             "array_agg": self._list,
         }  # fmt: skip
@@ -117,9 +117,7 @@ class Functions:
             raise self.text.error(call, f"{name} has no IGNORE NULLS", remedy)
         return self._of_catalogue(name, call, arguments), self._columns(arguments), None
 
-    def _of_catalogue(
-        self, name: str, call: exp.Expr, arguments: list[exp.Expr]
-    ) -> AbstractMonoid:
+    def _of_catalogue(self, name: str, call: exp.Expr, arguments: list[exp.Expr]) -> AbstractMonoid:
         distinct = isinstance(call.this, exp.Distinct)
         if distinct and name not in ("sum", "min", "max"):
             remedy = "only count, sum, min and max take DISTINCT"
@@ -143,7 +141,8 @@ class Functions:
         close = get_close_matches(name, [*_SAME, *NAMES], n=2)
         hint = f"did you mean {' or '.join(close)}?" if close else "see docs/sql.md for the list"
         remedy = _REMEDIES.get(name, hint)
-        return self.text.error(call, f"{name} is not supported over a window", remedy)
+        problem = f"{call.sql(self.text.dialect)} is not supported over a window"
+        return self.text.error(call, problem, remedy)
 
     def _count(self, call: exp.Expr, skips: bool) -> tuple[AbstractMonoid, list[exp.Expr], None]:
         read = call.this

@@ -1,13 +1,13 @@
 """Window functions in SQL over tables in memory, or out of core with a store.
 
-    sql("SELECT *, max(watts) OVER (PARTITION BY room ORDER BY at ROWS 9 PRECEDING) FROM r", r=frame)
+    sql("SELECT *, max(kw) OVER (PARTITION BY k ORDER BY t ROWS 9 PRECEDING) FROM r", r=frame)
 
 returns ``frame``, a pandas, polars or Arrow table, with one more column.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from mta.dataframes import open_frame
 from mta.dataframes.base import Frame
@@ -61,12 +61,12 @@ def sql(
     >>> import pandas as pd
     >>> from mta import sql
     >>> frame = pd.DataFrame({"at": [1, 2, 3], "watts": [9.0, 5.0, 7.0]})
-    >>> found = sql("SELECT at, max(watts) OVER (ORDER BY at ROWS 1 PRECEDING) AS peak FROM r", r=frame)
-    >>> found["peak"].tolist()
+    >>> query = "SELECT at, max(watts) OVER (ORDER BY at ROWS 1 PRECEDING) AS peak FROM r"
+    >>> sql(query, r=frame)["peak"].tolist()
     [9.0, 9.0, 7.0]
     """
     parsed = parse(query, dialect)
-    frame, bound = _read(parsed, tables)
+    frame, bound = read_rows(parsed, tables)
     table = open_frame(frame)
     passes = bound.passes(lambda name: _axis(table, name, time_unit), time_unit, ties, False)
     columns = table.names
@@ -78,7 +78,7 @@ def sql(
         )  # fmt: skip
         if nan != "propagate":  # such as the deviation of one value
             frame = open_frame(frame).without_nans(set(each.result_names().values())).frame
-    return _selected(frame, bound.items(passes, columns))
+    return selected(frame, bound.items(passes, columns))
 
 
 def parse(query: str, dialect: str) -> Query:
@@ -92,7 +92,7 @@ def parse(query: str, dialect: str) -> Query:
     return Query(query, dialect)
 
 
-def _read(query: Query, tables: dict[str, Any]) -> tuple[Any, Bound]:
+def read_rows(query: Query, tables: dict[str, Any]) -> tuple[Any, Bound]:
     """Return the rows before the windows, and the query for their columns."""
     given = {name.lower(): name for name in tables}
     for table in query.tables:
@@ -135,7 +135,7 @@ def _axis(table: Frame, name: str, unit: TimeUnit | None) -> Axis:
     return ("number" if unit is None else "numeric time") if whole else "time"
 
 
-def _selected(frame: Any, items: list[Item]) -> Any:
+def selected(frame: Any, items: list[Item]) -> Any:
     """Return the items of the SELECT list."""
     opened = open_frame(frame)
     others = [item for item in items if item.column is None]

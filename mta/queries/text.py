@@ -1,9 +1,9 @@
 """A parsed query, and errors with a position in its text.
 
-    line 2, column 53: a frame ends with the current row or before it: a stream does not know later
-    rows; end it with CURRENT ROW
-        max(watts) OVER (PARTITION BY device ORDER BY ts ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)
-                                                                                        ^
+line 2, column 53: a frame ends with the current row or before it: a stream does not know later
+rows; end it with CURRENT ROW
+    max(watts) OVER (PARTITION BY device ORDER BY ts ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)
+                                                                                    ^
 """
 
 from __future__ import annotations

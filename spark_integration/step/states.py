@@ -30,6 +30,8 @@ Fixed = Sequence[tuple[str, str]]
 MAGIC = "mta-spark"
 VERSION = 1
 _DIGEST_BYTES = 8
+#: Settings that have a name in SQL, as errors show them.
+_IN_SQL = {"by": "by (PARTITION BY)", "on": "on (ORDER BY)"}
 
 
 class State(NamedTuple):
@@ -83,7 +85,11 @@ class State(NamedTuple):
                 f"buckets={self.buckets}, or start with a new checkpoint folder"
             )
         if self.fixed != [*map(tuple, fixed)]:
-            shown = side_by_side(self.fixed, fixed, ("the checkpoint", "the query"))
+            before, now = (
+                [(_IN_SQL.get(what, what), text) for what, text in lines]
+                for lines in (self.fixed, fixed)
+            )
+            shown = side_by_side(before, now, ("the checkpoint", "the query"))
             raise StateMismatch(
                 "this checkpoint has windows of other keys or times: restore its settings, or "
                 f"start with a new checkpoint folder\n{shown}"

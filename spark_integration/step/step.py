@@ -41,9 +41,10 @@ from spark_integration.options import AHEAD, CORRECTED, LATE
 from spark_integration.plan import Plan
 from spark_integration.step.columns import Ints, as_input, from_micros, key_columns, to_arrow
 from spark_integration.step.rows import NOW, Sorted, complete, sort_rows
+from spark_integration.step.running import windows_of
 from spark_integration.step.starts import after_cutover, snapshot_of
 from spark_integration.step.states import State
-from spark_integration.step.windows import Expired, Windows
+from spark_integration.step.windows import Expired
 from stores.base import PageStore
 
 
@@ -106,7 +107,7 @@ def step(
     if plan.part is not None:
         store = plan.part.guarded(store)
     with snapshot_of(plan, store) if state is None else nullcontext() as start:
-        windows = Windows(plan, store, before, start, now)
+        windows = windows_of(plan, store, before, start, now)
     group = sort_rows(later, plan, windows.bucket.key_kind)
     with np.errstate(all="ignore"):  # such as the means of frames without values
         done = windows.advance(group)

@@ -145,12 +145,7 @@ class Windows:
         )
         batch.late_first = batch.unordered = True
         done = self.bucket.advance(batch, _wanted(plan))
-        if done.invalid and options.nulls != "drop_row":
-            raise InvalidValue(
-                f"bad value: {done.invalid} of {count} rows of a bucket contain a NaN, or a value "
-                "that an aggregation does not accept; filter them out, or set nulls='drop_row' to "
-                "drop and count them, or for NaN set nan='skip' or nan='propagate'"
-            )
+        require_valid(plan, done.invalid, count)
         return done
 
     def expire(self, watermark: int | None) -> Expired | None:
@@ -198,6 +193,16 @@ def _rowwise(plan: Plan) -> AbstractPolicy | dict[str, AbstractPolicy]:
     if isinstance(options.window, AbstractPolicy):
         return by_rows(options.window)
     return {name: by_rows(policy) for name, policy in options.windows.items()}
+
+
+def require_valid(plan: Plan, invalid: int, count: int) -> None:
+    """Raise InvalidValue if rows are invalid and the plan does not drop them."""
+    if invalid and plan.options.nulls != "drop_row":
+        raise InvalidValue(
+            f"bad value: {invalid} of {count} rows of a bucket contain a NaN, or a value "
+            "that an aggregation does not accept; filter them out, or set nulls='drop_row' to "
+            "drop and count them, or for NaN set nan='skip' or nan='propagate'"
+        )
 
 
 def vectorizes(plan: Plan) -> bool:

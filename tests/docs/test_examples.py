@@ -41,8 +41,13 @@ def needs_spark(block: str) -> bool:
     return bool(re.search(r"\bsliding_aggregate\(", block))
 
 
+def is_query(block: str) -> bool:
+    """Whether it runs a query in SQL on Spark."""
+    return "sql(spark, query)" in block
+
+
 #: Pages whose blocks are one script together.
-WHOLE = (DOCS / "for-spark.md", DOCS / "own.md", DOCS / "change.md", DOCS / "history.md")
+WHOLE = tuple(DOCS / f"{name}.md" for name in ("for-spark", "for-sql", "own", "change", "history"))
 #: Pages whose blocks are parts of an example, which tests run as a whole.
 EXCERPTS = {DOCS / "kafka.md": "kafka", DOCS / "tables.md": "tables"}
 
@@ -70,7 +75,7 @@ def test_no_example_is_left_out() -> None:
     pages = [page for page in PAGES if page not in (*WHOLE, *EXCERPTS)]
     everywhere = sum(len(blocks(page, "python")) for page in pages)
     of_scripts = [block for page in SCRIPTS for block in scripts(page)]
-    kinds = (is_session, is_suite, needs_spark)
+    kinds = (is_session, is_suite, needs_spark, is_query)
     assert everywhere == sum(len(of_kind(kind)) for kind in kinds) + len(of_scripts)
 
 
@@ -173,7 +178,7 @@ SCRIPTS: dict[Path, Callable[[Space, str], None]] = {
 
 
 def scripts(page: Path) -> list[str]:
-    others = (is_session, is_suite, needs_spark)
+    others = (is_session, is_suite, needs_spark, is_query)
     return [block for block in blocks(page, "python") if not any(kind(block) for kind in others)]
 
 
@@ -282,7 +287,8 @@ def run_page(spark: SparkSession, tmp_path: Path) -> Callable[[Path], str]:
 
     def run_blocks(page: Path) -> str:
         script = tmp_path / "page.py"
-        script.write_text("\n".join(blocks(page, "python")))
+        code = [block for block in blocks(page, "python") if not is_session(block)]
+        script.write_text("\n".join(code))
         with as_a_users(spark, tmp_path):
             return run_script(script)
 
@@ -351,6 +357,26 @@ def test_the_page_on_own_functions_runs_as_written_and_goes_on(
         assert all(
             key.startswith("peaks") for key in [*pages.keys()]
         )  # of ended tasks none is left
+
+
+@pytest.mark.parametrize(("page", "block"), of_kind(is_query))
+def test_queries(
+    page: Path, block: str, spark: SparkSession, incoming: Path, tmp_path: Path
+) -> None:
+    """Spark gives the same rows for the same text."""
+    session = spark.newSession()
+    space: Space = {"spark": session, "events": session.read.parquet(str(incoming))}
+    space = run(block, page, space, tmp_path)
+    theirs, ours = (
+        space[name].toPandas().sort_values(["device", "ts"], ignore_index=True)
+        for name in ("theirs", "results")
+    )
+    assert len(ours) == 2 * HOURS and ours.equals(theirs)
+
+
+def test_the_page_on_sql_runs_as_written(run_page: Callable[[Path], str]) -> None:
+    printed = run_page(DOCS / "for-sql.md")
+    assert 'call sql(..., ties="rows")' in printed
 
 
 def test_the_page_on_changes_runs_as_written(

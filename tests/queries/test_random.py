@@ -24,7 +24,9 @@ def in_library(table: pa.Table, library: str) -> Any:
 def rows_of(found: Any) -> list[dict[str, Any]]:
     if isinstance(found, pl.DataFrame):
         return found.to_dicts()
-    table = found if isinstance(found, pa.Table) else pa.Table.from_pandas(found, preserve_index=False)
+    table = (
+        found if isinstance(found, pa.Table) else pa.Table.from_pandas(found, preserve_index=False)
+    )
     return table.to_pylist()
 
 

@@ -95,5 +95,5 @@ def test_other_settings_say_what_to_restore() -> None:
         STATE.snapshot_for(32, FIXED)
     with pytest.raises(StateMismatch, match="restore its settings"):
         STATE.snapshot_for(64, [])
-    with pytest.raises(StateMismatch, match=r"\* by +device string +id bigint"):
+    with pytest.raises(StateMismatch, match=r"\* by \(PARTITION BY\) +device string +id bigint"):
         STATE.snapshot_for(64, [("by", "id bigint")])

@@ -91,9 +91,11 @@ def case_of(rng: np.random.Generator, rows: int = 60, streams: bool = False) -> 
     items = [_item(rng, has_ties, windows, streams) for _ in range(rng.integers(1, 5))]
     plain = ["*"] if rng.random() < 0.6 else ["k", "ts", "upper(g) AS big"]
     shown = [*plain, *(f"{item} AS r{at}" for at, item in enumerate(items))]
-    where = f" WHERE {rng.choice(['i > -40', 'g <> chr(97)', 'k < 3'])}" if rng.random() < 0.3 else ""
-    used = [f"{name} AS ({windows[name]})" for name in names if any(f"OVER {name}" in i for i in items)]
-    clause = f" WINDOW {', '.join(used)}" if used else ""
+    condition = rng.choice(["i > -40", "g <> chr(97)", "k < 3"])
+    where = f" WHERE {condition}" if rng.random() < 0.3 else ""
+    used = [name for name in names if any(f"OVER {name}" in item for item in items)]
+    named = [f"{name} AS ({windows[name]})" for name in used]
+    clause = f" WINDOW {', '.join(named)}" if named else ""
     return Case(table, f"SELECT {', '.join(shown)} FROM t{where}{clause}", has_ties)
 
 
@@ -121,31 +123,31 @@ def _window(rng: np.random.Generator, has_ties: bool, streams: bool) -> str:
         first = int(rng.integers(last, last + 12))
         start = "UNBOUNDED" if rng.random() < 0.2 and not (streams and last) else str(first)
         end = f"{last} PRECEDING" if last else "CURRENT ROW"
-        exclude = " EXCLUDE CURRENT ROW" if not last and start not in ("0", "UNBOUNDED") and rng.random() < 0.3 else ""
+        excludes = not last and start not in ("0", "UNBOUNDED") and rng.random() < 0.3
+        exclude = " EXCLUDE CURRENT ROW" if excludes else ""
         frame = f"ROWS BETWEEN {start} PRECEDING AND {end}{exclude}"
         return f"{_partition(rng)}ORDER BY ts {frame}"
     if rng.random() < 0.2:
-        first, last = int(rng.integers(1, 20)), int(rng.integers(0, 2)) * int(rng.integers(0, 3))
-        last = min(first, last)
+        first, last = int(rng.integers(1, 20)), int(rng.choice([0, 1, 2]))
+        last = max(min(first, last), int(streams and has_ties))
         ends = f"{last} PRECEDING" if last else "CURRENT ROW"
         return f"{_partition(rng)}ORDER BY n RANGE BETWEEN {first} PRECEDING AND {ends}"
     kind = rng.random()
-    if kind < 0.15 and not streams:
+    if kind < 0.15 and not (streams and has_ties):
         return f"{_partition(rng)}ORDER BY ts"  # RANGE UNBOUNDED PRECEDING
     (start, length), (other, distance) = _interval(rng), _interval(rng)
     if kind < 0.35:
         if distance > length:
             start, other = other, start
         return f"{_partition(rng)}ORDER BY ts RANGE BETWEEN {start} PRECEDING AND {other} PRECEDING"
-    exclude = " EXCLUDE GROUP" if rng.random() < 0.3 else ""
-    start = "UNBOUNDED" if rng.random() < 0.15 and not streams else start
+    exclude = " EXCLUDE GROUP" if rng.random() < 0.3 or (streams and has_ties) else ""
+    start = "UNBOUNDED" if rng.random() < 0.15 and not (streams and exclude) else start
     return f"{_partition(rng)}ORDER BY ts RANGE BETWEEN {start} PRECEDING AND CURRENT ROW{exclude}"
 
 
 def _item(rng: np.random.Generator, has_ties: bool, windows: dict[str, str], streams: bool) -> str:
     if not has_ties and rng.random() < 0.2:
-        which = WITHOUT_FRAME if not streams else WITHOUT_FRAME[:2]
-        return f"{_call(rng, which)} OVER ({_partition(rng)}ORDER BY ts)"
+        return f"{_call(rng, WITHOUT_FRAME)} OVER ({_partition(rng)}ORDER BY ts)"
     templates = UNORDERED if has_ties else UNORDERED + ORDERED * 2
     call = _call(rng, templates)
     if rng.random() < 0.3 and "value(" not in call:
