@@ -1,6 +1,6 @@
 """What a fresh install of PySpark with the libraries of today does: it works, or says what to do.
 
-``make spark-versions`` runs this file with the oldest versions of PySpark and what pip picks for
+``nox -s spark`` runs this file with the oldest versions of PySpark and what pip picks for
 them, which may be libraries that cannot even be imported; so none of them is imported here.
 """
 

@@ -1,6 +1,6 @@
 """The core of what Spark does here, kept short: it runs on every supported version of PySpark.
 
-``make spark-versions`` runs this file with the oldest ones, ``make test`` with the newest.
+``nox -s spark`` runs this file with the oldest ones, ``make test`` with the newest.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ TABLES: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     PYSPARK: (
         (),
-        "The older versions run only the most important tests (`make spark-versions`). The newest "
+        "The older versions run only the most important tests (`nox -s spark`). The newest "
         "version runs all tests.",
     ),
     "options": (

@@ -18,7 +18,7 @@ def package_of(kind: str) -> str:
     jars = fetched(artifact)
     if not jars:
         pytest.skip(
-            f"NOT TESTED: Maven Central did not give {artifact}; 'make spark-versions' runs this "
+            f"NOT TESTED: Maven Central did not give {artifact}; 'nox -s tables' runs this "
             "with a PySpark that has a release of it"
         )
     return ",".join(map(str, jars))
