@@ -15,8 +15,6 @@ from tests.support.documents import DOCS, README, ROOT, anchors, documents, name
 PACKAGES = ("mta", "stores", "spark_integration")
 FOLDERS = (*PACKAGES, "benchmarks", "tests", "docs", "docker", "examples", ".ci")
 OURS = [README, *sorted(DOCS.glob("*.md"))]
-#: Documents that also name what was.
-PAST = {ROOT / "CHANGELOG.md"}
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _TICKS = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 #: Classes of others that documents speak of.
@@ -81,7 +79,7 @@ def test_names_of_modules_exist(page: Path) -> None:
     assert not {name for name in names | directives if not is_there(name)}
 
 
-@pytest.mark.parametrize("page", [page for page in documents() if page not in PAST], ids=name_of)
+@pytest.mark.parametrize("page", documents(), ids=name_of)
 def test_paths_exist(page: Path) -> None:
     paths = {
         text for text in ticks(page) if re.fullmatch(rf"(?:{'|'.join(FOLDERS)})/[\w./-]*", text)
