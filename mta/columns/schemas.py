@@ -70,9 +70,9 @@ class Schema(ABC):
     #: Returns one row.
     at: Callable[[Rows, int], Row]
 
-    def listed(self, rows: Rows) -> list[Row]:
-        """Return a list of single rows; much cheaper than ``at`` for each row."""
-        return [self.at(rows, index) for index in range(len(rows))]
+    def listed(self, rows: Rows, count: int) -> list[Row]:
+        """Return a list of all ``count`` rows; much cheaper than ``at`` for each row."""
+        return [self.at(rows, index) for index in range(count)]
 
     def gathered(self, rows: list[Row]) -> Rows:
         """Return rows from a list of single rows, the inverse of ``listed``."""
@@ -183,7 +183,7 @@ class Array(Fixed):
     def __repr__(self) -> str:
         return f"Array({self.kind!r})"
 
-    def listed(self, rows: Rows) -> list[Row]:
+    def listed(self, rows: Rows, count: int) -> list[Row]:
         return list(rows.tolist() if self.plain else rows)
 
     def gathered(self, rows: list[Row]) -> Rows:
@@ -339,8 +339,8 @@ class Nullable(Schema):
         if room.valid is not None:
             room.valid[indices] = True if rows.valid is None else rows.valid
 
-    def listed(self, rows: NullableColumn) -> list[Row]:
-        found, nulls = self.inner.listed(rows.values), rows.nulls()
+    def listed(self, rows: NullableColumn, count: int) -> list[Row]:
+        found, nulls = self.inner.listed(rows.values, count), rows.nulls()
         for at in () if nulls is None else np.flatnonzero(nulls).tolist():
             found[at] = None
         return found
@@ -499,7 +499,7 @@ class Objects(Schema):
     def new(self, capacity: int) -> Rows:
         return [None] * capacity
 
-    def listed(self, rows: Rows) -> list[Row]:
+    def listed(self, rows: Rows, count: int) -> list[Row]:
         return list(rows)
 
     def gathered(self, rows: list[Row]) -> Rows:
@@ -575,9 +575,9 @@ class Record(Schema):
     def at(self, rows: Rows, index: int) -> Row:
         return tuple([s.at(column, index) for s, column in zip(self.schemas, rows, strict=True)])
 
-    def listed(self, rows: Rows) -> list[Row]:
-        columns = [s.listed(column) for s, column in zip(self.schemas, rows, strict=True)]
-        return list(zip(*columns, strict=True))
+    def listed(self, rows: Rows, count: int) -> list[Row]:
+        columns = [s.listed(column, count) for s, column in zip(self.schemas, rows, strict=True)]
+        return list(zip(*columns, strict=True)) if columns else [()] * count
 
     def gathered(self, rows: list[Row]) -> Rows:
         columns = zip(*rows, strict=True) if rows else [()] * len(self.schemas)

@@ -162,7 +162,7 @@ class SteadyMTA(AmortizedMTA):
 
     def sync(self, new: Events, came: int, gone: int, right: Partial) -> None:
         super().sync(new, came, gone, right)
-        self.levels.fold_on(self.levels.tails[0], self.monoid.inputs.listed(new.rows))
+        self.levels.fold_on(self.levels.tails[0], self.monoid.inputs.listed(new.rows, new.size))
 
     def _evict_before(self, position: int) -> None:
         self._make_ahead()

@@ -221,7 +221,7 @@ class SkipNulls(Parts[Any]):
         few = None
         if self._flags is not None:
             flags = self._flags
-            valued = flags.outputs.listed(flags.lower_rows(partials[2]))
+            valued = flags.outputs.listed(flags.lower_rows(partials[2]), len(samples))
             null = ~np.fromiter(map(bool, valued), bool, len(samples))
             if self._chooses_nulls:
                 few = null

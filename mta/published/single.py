@@ -393,7 +393,7 @@ class Results:
             raise NotSimple
         frames = [frame(times, count, moment) for frame in self._frames]
         if self._is_plain and count + sum([stop - start for start, stop in frames]) <= _FEW:
-            found = self._plain(events.rows, frames)
+            found = self._plain(events.rows, count, frames)
         else:
             found = self._columns(events.rows, count, frames)
         return [
@@ -401,11 +401,11 @@ class Results:
             for result, (start, stop) in zip(found, frames, strict=True)
         ]
 
-    def _plain(self, rows: Rows, frames: Sequence[tuple[int, int]]) -> list[Any]:
+    def _plain(self, rows: Rows, count: int, frames: Sequence[tuple[int, int]]) -> list[Any]:
         """Compute the results of frames with Python's own numbers; None for an empty frame."""
         monoid = self._monoid
         lift, combine, lower = monoid.lift, monoid.combine, monoid.lower
-        partials = [lift(row) for row in monoid.inputs.listed(rows)]
+        partials = [lift(row) for row in monoid.inputs.listed(rows, count)]
         found: list[Any] = []
         for start, stop in frames:
             if start == stop:  # time has emptied the window

@@ -37,7 +37,7 @@ class LateEvents:
         self._combine = monoid.combine
         self._lift = None if monoid.lift is same_value else monoid.lift
         self._times: list[float] = times.astype(float).tolist()
-        self._partials: list[Partial] = monoid.partials.listed(monoid.lift_rows(rows, count))
+        self._partials: list[Partial] = monoid.partials.listed(monoid.lift_rows(rows, count), count)
         #: The folds, starting with ``before``; more are computed when needed.
         self._folds = [[fold] for fold in before]
         #: How many of the new events are in these lists.

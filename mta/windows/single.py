@@ -639,13 +639,12 @@ class SingleEvents:
             return
         listed = self._monoid.partials.listed
         self._windows = {
-            name: Stack(listed(window.found.folds), window)
+            name: Stack(listed(window.found.folds, window.found.size), window)
             for name, window in ahead.windows.items()
         }
         for name, window in ahead.windows.items():
             if (lag := window.found.lag) is not None:
-                # Rows without columns have no list.
-                values = self._monoid.inputs.listed(lag.waiting.rows) or [()] * lag.waiting.size
+                values = self._monoid.inputs.listed(lag.waiting.rows, lag.waiting.size)
                 self._windows[name].entering = Entering(lag, values)
         self._live = [window for window in self._windows.values() if window.entering is None]
         self._first = self._live[0] if self._live else None

@@ -504,7 +504,7 @@ def test_bits_of_a_page_tell_which_numbers_are_nulls() -> None:
     rows = schema.gathered([7, None, 9])
     dumped = [("<i2", b"\x07\0\0\0\x09\0"), ("bits", b"\x05")]
     assert schema.dump(rows) == dumped
-    assert schema.listed(schema.load(iter(dumped), 3)) == [7, None, 9]
+    assert schema.listed(schema.load(iter(dumped), 3), 3) == [7, None, 9]
     assert schema.dump(schema.gathered([1, 2])) == [("<i2", b"\1\0\2\0"), ("bits", b"")]
     for wrong in (b"\x05\x05", None):
         with pytest.raises(CorruptPage):

@@ -101,7 +101,7 @@ def test_an_event_that_is_lifted_to_the_identity_is_skipped(name: str) -> None:
     with np.errstate(all="ignore"):  # as inside a window
         sliding = SlidingFolds(monoid, monoid.lift_rows(rows, count), count)
         folds = sliding.between(fronts, range(1, count + 1))
-        found = monoid.outputs.listed(monoid.lower_rows(folds))
+        found = monoid.outputs.listed(monoid.lower_rows(folds), len(fronts))
     pairs = windows_of(list(zip(events, marks, strict=True)))
     skipped = [[event for event, stands in window if stands] for window in pairs]
     some = [at for at, window in enumerate(skipped) if window]

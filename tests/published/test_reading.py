@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -412,6 +413,42 @@ def test_a_key_has_the_results_that_it_has_among_others(events: int) -> None:
             {name: column[1] for name, column in among.items()}, nan_ok=True
         )
         assert one is not None
+
+
+PARTS: dict[str, Any] = {
+    "n": Count(), "m": Count(), "sum": ("v", Sum("int64")), "values": Count("v"),
+    "last": ("v", Last("int64")),
+}  # fmt: skip
+#: Every choice of these aggregations, and one without a name: some read no column.
+CHOICES: list[AbstractMonoid] = [
+    Count(),
+    *[
+        Product({name: PARTS[name] for name in names})
+        for size in range(1, len(PARTS) + 1)
+        for names in combinations(PARTS, size)
+    ],
+]
+
+
+@pytest.mark.parametrize("nulls", ["raise", "skip"])
+@pytest.mark.parametrize("timed", [True, False])
+def test_a_key_has_the_results_of_any_choice_of_aggregations(timed: bool, nulls: Any) -> None:
+    frames: Any = {"few": CountWindow(3)} | ({"minute": TimeWindow(60)} if timed else {})
+    for monoid in CHOICES:
+        store, values = MemoryStore(), {"v": [7, 8, 9, 4, 5]}
+        columns: Any = values if isinstance(monoid, Product) else values["v"]
+        cards = KeyedWindows(monoid, frames, store, name="cards", nulls=nulls)
+        cards.publish("cards")
+        cards.extend([*"aaaab"], columns, range(5) if timed else None)
+        cards.checkpoint()
+        features = open_published(store, "cards")
+        for at in (None, 9, 10_000) if timed else (None,):
+            among = features.query(["a", "b", "c"], at)
+            columns = among if isinstance(among, dict) else {"": among}
+            for row, key in enumerate("abc"):
+                found = features.query(key, at)
+                one = found if isinstance(found, dict) else {"": found}
+                assert one == {name: result_of(each, row) for name, each in columns.items()}
 
 
 @pytest.mark.parametrize("seed", range(6))
