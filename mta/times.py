@@ -44,6 +44,8 @@ _LIMIT = 2**62  # sums and differences of times must fit in 64 bits
 #: A number below this is seconds before the year 5138. Times in milliseconds are above it from 1973
 #: on, as are those in finer units.
 CERTAIN = 10**11
+#: How many digits a decimal may have before or after its point, to be a time or a duration.
+_MOST_DIGITS = 60
 TimeUnit = Literal["s", "ms", "us", "ns"]
 #: The units of numeric times.
 TIME_UNITS: dict[TimeUnit, str] = {
@@ -146,7 +148,8 @@ def _of_seconds(size: Any, what: str) -> int:
         return _LIMIT if size > 0 else -_LIMIT
     if not isinstance(size, (Rational, Decimal)):
         return round(float(size) * MICROSECONDS)
-    micros = Fraction(size) * MICROSECONDS
+    is_tiny = isinstance(size, Decimal) and size and size.adjusted() < -_MOST_DIGITS
+    micros = Fraction(1, 2) if is_tiny else Fraction(size) * MICROSECONDS
     if micros.denominator != 1:
         raise ValueError(f"{what} is {size!r} seconds, and {TOO_FINE}; {KNOWN_UNITS}")
     return micros.numerator
@@ -235,12 +238,17 @@ def _number(value: Any) -> float | Fraction:
         number: float | Fraction = float(value)
         if isinstance(value, (int, np.integer)):
             number = int(value)
+        elif isinstance(value, Decimal) and abs(value.adjusted()) > _MOST_DIGITS:
+            # A fraction would have that many digits.
+            size = 10**_MOST_DIGITS if value.adjusted() > 0 else 0
+            number = -size if value < 0 else size
         elif isinstance(value, (Decimal, Fraction)):
             number = Fraction(value)
         round(number)  # refuses NaN and infinity
     except (TypeError, ValueError, OverflowError):
+        shown = f"{value!r:.60}" if type(value) is not int else "a number of many digits"
         raise InvalidTime(
-            f"{value!r} is not a time; give seconds, a datetime or a numpy datetime64"
+            f"{shown} is not a time; give seconds, a datetime or a numpy datetime64"
         ) from None
     return number
 

@@ -314,6 +314,10 @@ def _is_double(number: int | Decimal) -> bool:
         return False
 
 
+#: More than each integer of a column of decimals.
+_DIGITS_END = Decimal(2**63)
+
+
 def _as_digits(values: Any, places: int) -> np.ndarray:
     """Return decimals as integers of their last place. Raises TypeError and ValueError."""
     if isinstance(values, Scaled) and values.places == places:
@@ -321,7 +325,12 @@ def _as_digits(values: Any, places: int) -> np.ndarray:
     items = list(values)
     if any(is_missing(item) or not isinstance(item, (Decimal, int, np.integer)) for item in items):
         raise TypeError("nulls, or values that are not decimals")
-    scaled = [DIGITS.scaleb(Decimal(item), places) for item in map(plain, items)]
+    try:
+        scaled = [DIGITS.scaleb(Decimal(item), places) for item in map(plain, items)]
+    except ArithmeticError:
+        raise ValueError("too many digits") from None
+    if not all(-_DIGITS_END < item < _DIGITS_END for item in scaled if item.is_finite()):
+        raise ValueError("too many digits")  # int would compute each digit of 1e999999
     if any(not item.is_finite() or item != item.to_integral_value() for item in scaled):
         raise ValueError(f"more than {places} places")
     return np.array([int(item) for item in scaled], "<i8")
@@ -386,6 +395,8 @@ def _as_integers(values: Any, dtype: np.dtype[Any]) -> np.ndarray:
     items = list(values)
     if any(isinstance(item, _NO_NUMBERS) or is_missing(item) for item in items):
         raise TypeError("text, dates, nulls or nested values")
+    if any(isinstance(item, Decimal) and not -(2**64) < item < 2**64 for item in items):
+        raise ValueError("numbers out of range")  # int would compute each digit of 1e999999
     whole = [int(item) for item in items]
     if any(number != item for number, item in zip(whole, items, strict=True)):
         raise ValueError("fractions, nulls or numbers out of range")

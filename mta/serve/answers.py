@@ -59,7 +59,7 @@ def to_json(content: Any) -> bytes:
     """Return the JSON of dictionaries, lists, numpy arrays and the values of results."""
     try:
         return orjson.dumps(content, _plain, _OPTIONS)
-    except TypeError:  # numbers that are too long, or keys of unknown types
+    except TypeError:  # long numbers, keys of unknown types, moments of few years, null moments
         return orjson.dumps(_widened(content), _plain, _OPTIONS)
 
 
@@ -107,6 +107,8 @@ def _plain(value: Any) -> Any:
 
 def _widened(value: Any) -> Any:
     """Return the same value, with text in place of values that JSON cannot represent."""
+    if isinstance(value, (np.ndarray, np.datetime64)) and value.dtype.kind == "M":
+        return _moments(np.asarray(value))
     if isinstance(value, Mapping):
         return {
             key if isinstance(key, (str, int, float)) else str(_widened(key)): _widened(each)
@@ -119,6 +121,13 @@ def _widened(value: Any) -> Any:
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
         return str(value)
     return value
+
+
+def _moments(array: np.ndarray) -> Any:
+    """Return moments as ISO 8601, also beyond the years that orjson writes; NaT is null."""
+    texts = np.datetime_as_string(array.astype("M8[us]")).astype(object)
+    shown: Any = np.frompyfunc(lambda text: f"{text.removesuffix('.000000')}Z", 1, 1)(texts)
+    return np.asarray(np.where(np.isnat(array), None, shown)).tolist()
 
 
 # --- problems -------------------------------------------------------------------------------------

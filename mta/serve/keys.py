@@ -31,6 +31,7 @@ from collections.abc import Callable, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from math import isfinite
+from reprlib import Repr
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 from uuid import UUID
@@ -41,8 +42,11 @@ from mta.errors import UnsuitableKey
 from mta.keyed.key_types import MAX_KEY_BYTES, ZONED
 
 _MICRO = timedelta(microseconds=1)
+_SECONDS = re.compile(r"(?P<sign>-?)(?P<whole>[0-9]{1,14})(\.(?P<fraction>[0-9]{1,6})0*)?")
 #: The type of keys while there are no keys, and of the parts of tuples.
 ANY = ""
+_short = Repr()
+_short.maxlevel, _short.maxstring, _short.maxother = 2, 60, 60
 
 
 class _Type(NamedTuple):
@@ -62,6 +66,11 @@ class _Type(NamedTuple):
         return [*(_NAMES[each] for each in self.json[:1]), "string"]
 
 
+def shown(value: Any) -> str:
+    """Return the beginning of a value that JSON has, however deep and long it is."""
+    return _short.repr(value)[:100]
+
+
 def _whole(text: str) -> int:
     if not re.fullmatch(r"-?[0-9]{1,19}", text):
         raise ValueError
@@ -77,8 +86,8 @@ def _finite(text: str) -> float:
 
 def _decimal(text: str) -> Decimal:
     found = Decimal(text)
-    if not found.is_finite():
-        raise ValueError
+    if not found.is_finite() or abs(found.adjusted()) > MAX_KEY_BYTES:
+        raise ValueError  # written as digits, 1e999999 is a million times as long
     return found
 
 
@@ -93,10 +102,11 @@ def _moment(zoned: bool) -> Callable[[str], datetime]:
 
 
 def _seconds(text: str) -> timedelta:
-    micros = _decimal(text) * 1_000_000
-    if micros != int(micros):
+    found = _SECONDS.fullmatch(text)
+    if found is None:
         raise ValueError
-    return int(micros) * _MICRO
+    micros = int(found["whole"]) * 1_000_000 + int((found["fraction"] or "").ljust(6, "0"))
+    return (-micros if found["sign"] else micros) * _MICRO
 
 
 def _digits(length: timedelta) -> str:
@@ -182,7 +192,7 @@ class KeyForm:
         if not self.is_array:
             return self._part(0, self._type(0), value)
         if not isinstance(value, list):
-            raise UnsuitableKey(f"a key is an array of {self.described}, not {value!r:.60}")
+            raise UnsuitableKey(f"a key is an array of {self.described}, not {shown(value)}")
         return tuple(self._part(*each) for each in self._numbered(value))
 
     def to_json(self, key: Any) -> Any:
@@ -243,6 +253,6 @@ class KeyForm:
     def _odd(self, at: int, kind: _Type, value: Any) -> UnsuitableKey:
         name, type_ = self.columns[0 if self._types is None else at]
         return UnsuitableKey(
-            f"{value!r:.60} is not a valid {name}, which has the type {type_}: write it like "
+            f"{shown(value)} is not a valid {name}, which has the type {type_}: write it like "
             f"{kind.example}"
         )

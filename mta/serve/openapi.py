@@ -7,8 +7,9 @@ from typing import Any
 
 from mta.serve.answers import ARROW, JSON, PROBLEM_JSON, PROBLEMS
 from mta.serve.keys import KeyForm
-from mta.serve.requests import DEFAULT_EVENTS, MAX_EVENTS, MOMENTS
+from mta.serve.requests import DEFAULT_EVENTS, MAX_EVENTS, MOMENT_PATTERN, MOMENTS
 from mta.serve.settings import Settings
+from mta.times import CERTAIN
 
 #: The problems that any request may have.
 _ALWAYS = (
@@ -76,7 +77,7 @@ def _parameters(keys: KeyForm) -> list[dict[str, Any]]:
             "description": f"{keys.described}{_PARTS if keys.is_array else _QUOTED}",
         },
         {
-            "name": "at", "in": "query", "schema": {"type": "string", "maxLength": 64},
+            "name": "at", "in": "query", "schema": _MOMENT_TEXT, "example": "now",
             "description": f"when windows end, by default at the newest event; {MOMENTS}",
         },
         {
@@ -92,7 +93,7 @@ def _parameters(keys: KeyForm) -> list[dict[str, Any]]:
 
 
 def _query(settings: Settings, keys: KeyForm) -> dict[str, Any]:
-    moment = {"type": ["string", "number"], "description": MOMENTS}
+    moment = {"description": MOMENTS, "anyOf": [_MOMENT_TEXT, _MOMENT_NUMBER]}
     many = {"minItems": 1, "maxItems": settings.max_keys}
     moments = {"type": "array", "items": moment, **many}
     flag = {"type": "boolean", "default": False, "description": _PARTIAL}
@@ -145,6 +146,8 @@ def _object(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "required": [*properties], "properties": properties}
 
 
+_MOMENT_TEXT: dict[str, Any] = {"type": "string", "maxLength": 64, "pattern": MOMENT_PATTERN}
+_MOMENT_NUMBER = {"type": "number", "exclusiveMinimum": -CERTAIN, "exclusiveMaximum": CERTAIN}
 _QUOTED = "; write a slash in the key as %2F"
 _PARTS = "; separate the parts by commas, and write a comma in a part as %2C, a slash as %2F"
 _PARTIAL = "answer even if some events of the windows are no longer retained"

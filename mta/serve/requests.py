@@ -14,10 +14,18 @@ from starlette.requests import ClientDisconnect, Request
 
 from mta.errors import InvalidTime, UnsuitableKey
 from mta.serve.answers import Problem
-from mta.serve.keys import KeyForm
+from mta.serve.keys import KeyForm, shown
 from mta.times import moment_of as micros_of
 
 _NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,9})?")
+#: The texts that the description of the API promises to read: not every way to write a moment.
+MOMENT_PATTERN = (
+    r"^(now|-?[0-9]{1,10}(\.[0-9]{1,9})?"
+    r"|(000[2-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-8][0-9]{3}|9[0-8][0-9]{2}|99[0-8][0-9]|999[0-8])"
+    r"-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
+    r"(T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"
+    r"(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])?)?)$"
+)
 #: How moments are written.
 MOMENTS = "a moment is ISO 8601 (UTC without a zone), seconds since 1970, or now"
 #: How many events an answer has by default, and at most.
@@ -48,8 +56,10 @@ def key_of(request: Request, prefix: str, form: KeyForm) -> Any:
                 f"add a key of {form.described} to the path, such as {prefix}{form.example}"
             )
         return None
-    raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
-    return form.of_path(raw.partition(b"?")[0].decode("latin-1").removeprefix(prefix))
+    raw = request.scope["raw_path"].decode("latin-1")
+    if not raw.startswith(prefix):  # a quoted letter, such as /v1/window%73/
+        raise Problem("NotFound", f"Write {prefix} as it is.")
+    return form.of_path(raw.removeprefix(prefix))
 
 
 def moment_of(value: Any) -> np.datetime64:
@@ -66,11 +76,11 @@ def moment_of(value: Any) -> np.datetime64:
                 value = datetime.fromisoformat(value)
             except ValueError:
                 hint = "; write + in a query string as %2B" if " " in value else ""
-                raise InvalidTime(f"{value!r:.60} is not a moment: {MOMENTS}{hint}") from None
+                raise InvalidTime(f"{shown(value)} is not a moment: {MOMENTS}{hint}") from None
             if value.tzinfo is not None:
                 value = _in_utc(value)
     elif isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidTime(f"{value!r:.60} is not a moment: {MOMENTS}")
+        raise InvalidTime(f"{shown(value)} is not a moment: {MOMENTS}")
     return np.datetime64(micros_of(value), "us")
 
 

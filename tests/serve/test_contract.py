@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from mta import CountWindow, KeyedWindows, Max, Mean, Product, TimeWindow, Window
+from mta.serve.answers import to_json
+from mta.serve.requests import MOMENT_PATTERN, moment_of
 from tests.support.serving import TOKEN, Served
 
 schemathesis = pytest.importorskip("schemathesis", reason="NOT TESTED: schemathesis is missing")
@@ -55,7 +59,7 @@ def test_the_document_is_kept(mode: str, service: Served) -> None:
 
 
 def _check(operation: Any, mode: Any, headers: dict[str, str]) -> None:
-    @settings(max_examples=4, deadline=None, database=None, derandomize=True,
+    @settings(max_examples=8, deadline=None, database=None, derandomize=True,
               suppress_health_check=[*HealthCheck])  # fmt: skip
     @given(case=operation.as_strategy(generation_mode=mode))
     def run(case: Any) -> None:
@@ -64,9 +68,29 @@ def _check(operation: Any, mode: Any, headers: dict[str, str]) -> None:
         answer = case.call(headers=headers)
         if answer.status_code == 413:  # refused, which schemathesis does not take for it
             passed_over.append(checks.negative_data_rejection)
+        if mode is schemathesis.GenerationMode.POSITIVE:
+            assert b'"InvalidTime"' not in answer.content, "the document allows this moment"
         case.validate_response(answer, headers=headers, excluded_checks=passed_over)
 
     run()
+
+
+TEXTS = st.from_regex(re.compile(MOMENT_PATTERN, re.ASCII), fullmatch=True)
+ENDS = [
+    "0002-01-01T00:00+23:59", "9998-12-28T23:59:59.999999-23:59", "9999999999.999999999",
+    "-9999999999.999999999", "now",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_the_ends_of_the_documented_moments_are_read(end: str) -> None:
+    assert re.fullmatch(MOMENT_PATTERN, end)
+    to_json(moment_of(end))
+
+
+@given(TEXTS)
+def test_every_documented_moment_is_read(text: str) -> None:
+    to_json(moment_of(text))
 
 
 def test_the_document_names_keys_and_columns(service: Served) -> None:

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from urllib.parse import quote
 
+import numpy as np
 import pytest
 
+from mta import CountWindow, KeyedWindows, Last
 from tests.serve.conftest import KEYS, Published
 from tests.support.patience import LONG, in_time
 from tests.support.serving import QUERY, Served, status_line
@@ -33,6 +35,13 @@ BODIES: dict[str, tuple[bytes, str]] = {
     "no object": (b"[1]", "InvalidRequest"),
     "deep array": (b'{"keys": ' + b"[" * 30_000 + b"]" * 30_000 + b"}", "InvalidRequest"),
     "deep key": (b'{"keys": [' + b"[" * 200 + b"]" * 200 + b"]}", "UnsuitableKey"),
+    "a deeper key": (b'{"keys": [' + b"[" * 1000 + b"]" * 1000 + b"]}", "UnsuitableKey"),
+    "a deep moment": (b'{"keys": ["a"], "at": ' + b"[" * 1000 + b"]" * 1000 + b"}", "InvalidTime"),
+    "a deep object as moment": (
+        b'{"keys": ["a"], "at": ' + b'{"a":' * 1000 + b"1" + b"}" * 1001,
+        "InvalidTime",
+    ),
+    "many lists": (b'{"keys": [' + b"[]," * 20_000 + b"[]]}", "TooManyKeys"),
     "deep object": (b'{"a":' * 10_000 + b"1" + b"}" * 10_000, "InvalidRequest"),
     "no keys": (b"{}", "InvalidRequest"),
     "empty keys": (b'{"keys": []}', "InvalidRequest"),
@@ -84,6 +93,14 @@ PATHS: dict[str, str] = {
     "/v1/windows/a?at=1970-01-01T00:00+01:00": "InvalidTime",
     "/v1/windows/a?at=99999999999999": "InvalidTime",
     f"/v1/windows/a?at={'9' * 5000}": "InvalidTime",
+    "/v1/windows/a?at=1e999990": "InvalidTime",
+    "/v1/windows/a?at=0000-01-01": "InvalidTime",
+    "/v1/windows/a?at=10000-01-01": "InvalidTime",
+    "/v1/window%73/a": "NotFound",
+    "/v1%2fwindows/a": "NotFound",
+    "/v1/%77indows/a": "NotFound",
+    "/v1/event%73/a": "NotFound",
+    "/v1/windows%2Fa": "NotFound",
     "/v1/windows/a?at=1&at=2": "InvalidRequest",
     "/v1/windows/a?partial=yes": "InvalidRequest",
     "/v1/windows/a?__proto__=1": "InvalidRequest",
@@ -107,6 +124,48 @@ PATHS: dict[str, str] = {
 def test_paths(path: str, service: Served) -> None:
     with in_time():
         assert service.get(path).problem == PATHS[path]
+
+
+MOMENTS = [
+    "0001-01-01", "0001-01-01T00:00:00.000001Z", "9999-12-31T23:59:59Z", "9999-12-31",
+    "9999-12-31T23:59:59.999999", "9998-12-31T23:59:59.5", "-62135596800", "99999999999",
+    "-9999999999.999999999", "now",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("at", MOMENTS)
+def test_moments_at_the_ends_of_time(at: str, service: Served) -> None:
+    """Every moment is answered, and the answer can be sent as a request again."""
+    key = quote(KEYS[0], safe="")
+    answer = service.get(f"/v1/windows/{key}?at={at}&partial=true")
+    assert answer.status == 200, answer.body
+    again = service.get(f"/v1/windows/{key}?at={quote(answer.json['at'])}&partial=true")
+    if int(answer.json["at"].partition("-")[0] or 0) > 0:
+        assert again.json == answer.json
+    many = service.post({"keys": [KEYS[0]], "at": at, "partial": True})
+    row = {name: column[0] for name, column in many.json["columns"].items()}
+    assert at == "now" or row == answer.json["values"]
+
+
+def test_times_of_events_at_the_ends_of_time(folder: str) -> None:
+    years = [-140_000, -1, 0, 1, 1969, 9998, 9999, 10_000, 140_000]
+    times = np.array([np.datetime64(year - 1970, "Y") for year in years]).astype("M8[us]")
+    windows = KeyedWindows(Last("datetime64[us]"), CountWindow(20), folder, name="w", timed=True)
+    windows.publish("ends")
+    windows.extend(["a"] * len(times), times, times)
+    windows.checkpoint()
+    with Served(folder, "ends") as service:
+        answer = service.get("/v1/events/a").json
+        assert answer["times"] == [f"{time}Z" for time in times.astype("M8[s]")]
+        assert answer["times"] == answer["columns"]["value"]
+        assert service.get("/v1/windows/a").json["values"]["value"] == answer["times"][-1]
+        assert service.post({"keys": ["a", "b"]}).json["columns"]["value"][0] == answer["times"][-1]
+
+
+def test_a_fragment_is_no_part_of_a_path(service: Served) -> None:
+    with closing(service.connect()) as client, in_time():
+        client.sendall(b"GET /v1/windows/a#b HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b" 400 " in status_line(client)
 
 
 def test_a_path_as_key_is_a_key(service: Served) -> None:
