@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -236,6 +235,8 @@ def test_what_has_left_is_gone_unless_a_part_will_do(folder: str) -> None:
         assert part["columns"] == {"value": [2.0]}
 
 
-def test_a_name_that_is_not_published_ends_the_command(tmp_path: Path) -> None:
+def test_a_name_that_is_not_published_ends_the_command(on_disk: Published, folder: str) -> None:
     with pytest.raises(RuntimeError, match="nothing is published as 'nothing'"):
-        Served(f"file://{tmp_path}", "nothing")
+        Served(on_disk.store, "nothing")
+    with pytest.raises(RuntimeError, match="there is no store"):
+        Served(folder, "nothing")
