@@ -16,5 +16,6 @@
 - ``coverage``: which results are incomplete after such a change, and until when
 - ``windows``: the public class
 - ``repartitioning``: redistributes keys over other snapshots
+- ``admission``: limits that check and add events in one step
 - ``rolling``: windows over a data frame, also as of the times of another table
 """

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mta.columns.schemas import Rows
+from mta.columns.schemas import Rows, Schema
 from mta.errors import LateEvent, NoSuchEvent
 from mta.kernels.native import bounds_of, group, order_by, running_max, sort_within
 from mta.keyed.corrections import Retractions, existing_in, receding, resolve
@@ -69,6 +69,12 @@ class Batch:
     def __len__(self) -> int:
         return len(self.codes)
 
+    def take(self, schema: Schema, places: np.ndarray) -> Batch:
+        """Return some rows of a batch of events, with all keys."""
+        times = None if self.times is None else self.times[places]
+        invalid = None if self.invalid is None else self.invalid[places]
+        return Batch(self.keys, self.codes[places], schema.take(self.rows, places), times, invalid)
+
 
 @dataclass(slots=True)
 class Advance:
@@ -98,6 +104,10 @@ class Advance:
     """The answered questions; None for a batch without questions."""
     ahead: np.ndarray | None = None
     """The events that were dropped because they are ahead of the clock; None if none is."""
+
+
+#: Decides whether a batch is added: gets its line, its results as if it were added, and the work.
+Accept = Callable[[np.ndarray, Found, Work], bool]
 
 
 class Bucket:
@@ -139,7 +149,15 @@ class Bucket:
         return self.tree.find(keys)
 
     def advance(self, batch: Batch, want: Want = "each") -> Advance:
-        """Add a batch, and return the requested results.
+        """Add a batch, and return the requested results; raises as ``advance_if`` does."""
+        done = self.advance_if(batch, want)
+        assert done is not None
+        return done
+
+    def advance_if(
+        self, batch: Batch, want: Want = "each", accept: Accept | None = None
+    ) -> Advance | None:
+        """Add a batch, and return the requested results; None if ``accept`` refuses the batch.
 
         Raises LateEvent, NoSuchEvent, and the errors of the store and the monoid. After an error,
         nothing has changed, with one exception: if standalone windows that changed since the last
@@ -148,13 +166,15 @@ class Bucket:
         layout = self.tree.layout
         kind_before = layout.kind
         layout.kind = batch.keys.kind if len(batch.keys) else kind_before
+        done = None
         try:
-            return self._advance(batch, want)
-        except Exception:
-            layout.kind = kind_before
-            raise
+            done = self._advance(batch, want, accept)
+        finally:
+            if done is None:
+                layout.kind = kind_before
+        return done
 
-    def _advance(self, batch: Batch, want: Want) -> Advance:
+    def _advance(self, batch: Batch, want: Want, accept: Accept | None) -> Advance | None:
         keys, counts = batch.keys, self.counts
         self._note_previous_spans()
         known = self.find(keys)
@@ -191,6 +211,8 @@ class Bucket:
         last = None if last is None else last[touched]
         at = np.where(marks == EXPIRED, -1, at)
         work = Work(self.kind, new, known, at, last, want, taken, asked)
+        if accept is not None and not accept(line, self._preview(work, marks), work):
+            return None
         self._take_in(work, marks)
         dropped, ahead = (0 if mask is None else int(mask.sum()) for mask in (late, batch.ahead))
         answered = 0 if questions is None else len(questions)
@@ -206,6 +228,19 @@ class Bucket:
             line, late, invalid, work.found, keys, bounds, last, retracted, of, missing, questions,
             batch.ahead,
         )  # fmt: skip
+
+    def _preview(self, work: Work, marks: np.ndarray) -> Found:
+        """Return the results of a batch as if its events had been added."""
+        is_standalone = self._are_standalone(work, marks)
+        work.evaluate(np.flatnonzero(~is_standalone))
+        places = np.flatnonzero(is_standalone)
+        if len(places):
+            work.scratch = self.standalone.scratch(
+                [work.new.keys.packed(at) for at in places.tolist()]
+            )
+            work.scratch.advance(work, places, places[:0], marks, self.generation)
+        found, work.parts = work.found, []
+        return found
 
     def _take_in(self, work: Work, marks: np.ndarray) -> None:
         """Evaluate a batch, and add its events to the memtable."""

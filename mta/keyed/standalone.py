@@ -16,8 +16,10 @@ starts with about ten of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property, partial
 from itertools import islice
@@ -49,6 +51,7 @@ from mta.windows.moments import FAR, result_at
 from mta.windows.opaque import restore_opaque
 from mta.windows.shared import SharedWindows
 from mta.windows.window import Window
+from stores import PageStore, WrapperStore
 
 AnyWindow = Window | SharedWindows
 #: The maximum number of windows that stay open between snapshots.
@@ -131,6 +134,30 @@ def open_window(
     return Window(kind.monoid, kind.single, **given)
 
 
+class _Overlay(WrapperStore):
+    """A store whose writes stay in memory, for windows that are dropped soon."""
+
+    def __init__(self, store: PageStore) -> None:
+        super().__init__(store)
+        self._pages: dict[str, bytes] = {}
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        stored = iter(self.store.get_many([key for key in keys if key not in self._pages]))
+        return [self._pages[key] if key in self._pages else next(stored) for key in keys]
+
+    def peek(self, key: str) -> bytes | None:
+        return self._pages.get(key) or self.store.peek(key)
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        self._pages.update(pages)
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        del keys
+
+    def flush(self) -> None:
+        return
+
+
 class StandaloneWindows:
     """The open standalone windows of a bucket; adds batches to them."""
 
@@ -175,6 +202,19 @@ class StandaloneWindows:
             # snapshot.
             window.engine.retain_snapshot()
         return window
+
+    def scratch(self, packed: Iterable[bytes]) -> StandaloneWindows:
+        """Return copies of some keys' windows; what is added to them is not written."""
+        store = self.kind.store
+        if store is None:
+            copies = StandaloneWindows(self.kind)
+            copies.open = {each: deepcopy(self.open[each]) for each in packed if each in self.open}
+            return copies
+        copies = StandaloneWindows(replace(self.kind, store=_Overlay(store)))
+        for each in packed:
+            if (window := self.open.get(each)) is not None:
+                copies.open[each] = copies.pattern.restore_like(window.snapshot())
+        return copies
 
     # --- a batch --------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -151,12 +151,19 @@ class Work:
         assert not self.corrects or not isinstance(want, EveryCount | Boundaries)
         self._late = kind.settings.allowed_lateness is not None
         self.parts: list[Found] = []
+        #: The copies of standalone windows with the events of a preview.
+        self.scratch: Any = None
         self._corrected: Corrected | None = None
 
     @property
     def found(self) -> Found:
         """Return all results."""
         return Found.joined(self.parts, self.kind.monoid, len(self.kind.policies))
+
+    @property
+    def union(self) -> Table:
+        """Return the lanes of the vectorized keys that were evaluated."""
+        return self._union
 
     def evaluate(self, places: np.ndarray) -> np.ndarray:
         """Compute the results of keys at some places; return how many events each must retain.

@@ -1,0 +1,214 @@
+"""Limits: an event that would exceed one is refused, and adding and checking are one step.
+
+The events of a batch are judged key by key, in order of time, and rows of one time in row order:
+
+    limit 10   a 4    a 5    a 3    a 1      all four as if added: 4, 9, 12, 13
+    round 1    4      9      12 > 10         the first result over the limit: a 3 is refused
+    round 2    4      9      .      10       the others again, without it: none is over the limit
+
+Each round evaluates the whole batch without adding it, and refuses the first event of each key
+that is over a limit; equal events that follow at once are refused with it. A batch takes at most
+``ROUNDS`` rounds. The events of keys that need more are deferred: the caller judges them in the
+next batch. So a client that sends many different events over its limit delays others only so much.
+
+The moment at which a refused event would fit is the first at which enough earlier events have left.
+For a vectorized key, it is exact. For a standalone key, it is found by bisection, to 1/4096 of
+the longest frame, and it assumes that results decrease while events leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mta.columns.schemas import Rows
+from mta.errors import UnsupportedOperation
+from mta.frames.base import lifetime_of
+from mta.keyed.bucket import Batch
+from mta.keyed.standalone import put_answer
+from mta.keyed.windows import KeyedWindows
+from mta.keyed.work import Found, Work, results_at, unanswered
+
+#: How often a batch is evaluated.
+ROUNDS = 8
+_HALVINGS = 12
+
+
+@dataclass(slots=True)
+class Admission:
+    """What became of the rows of a batch."""
+
+    accepted: np.ndarray
+    """Which rows were added, or would be."""
+    late: np.ndarray
+    """Which rows are older than the newest event of their key allows."""
+    deferred: np.ndarray
+    """Which rows were not judged: judge them in the next batch."""
+    refused: dict[int, str] = field(default_factory=dict)
+    """The rows over a limit, each with the name of the limit."""
+    columns: dict[str, Any] = field(default_factory=dict)
+    """The results of accepted rows, and of refused rows as if they had been added, by column."""
+
+
+class Limits:
+    """The limits of keyed windows, and the judgment of batches.
+
+    Args:
+        windows: The windows. Limits need events in order, without ``allowed_lateness``, and late
+            events are dropped: ``on_late="drop"``.
+        at_most: By name, a column of the results and the largest value that it may have.
+    """
+
+    def __init__(self, windows: KeyedWindows, at_most: Mapping[str, tuple[str, float]]) -> None:
+        settings = windows.bucket.kind.settings
+        if at_most and settings.allowed_lateness is not None:
+            raise UnsupportedOperation(
+                "limits judge events in order of time, so a late event could exceed a limit that "
+                "later events were judged by: leave out allowed_lateness, or the limits"
+            )
+        self._windows, self._at_most = windows, at_most
+        self._lifetime = lifetime_of(windows.bucket.kind.policies.values())
+
+    def admit(self, batch: Batch, *, add: bool = True) -> Admission:
+        """Add the rows of a batch that are within all limits; with ``add=False``, only judge them.
+
+        Costs at most ``ROUNDS`` evaluations of the batch. Raises as ``KeyedWindows.extend`` does.
+        """
+        windows, count, outputs = self._windows, len(batch), self._windows.monoid.outputs
+        rooms = [outputs.new(count) for _ in windows.bucket.kind.policies]
+        none = np.zeros(count, bool)
+        made = Admission(none.copy(), none.copy(), none.copy())
+        alive, rounds, gone = np.arange(count), 0, list[int]()
+        while len(alive) and (not rounds or gone):
+            rounds += 1
+            gone = self._round(batch, alive, made, rooms, add, rounds == ROUNDS)
+            alive = alive[~np.isin(alive, gone)]
+        if not add:
+            made.late |= ~made.accepted & ~made.deferred
+            made.late[[*made.refused]] = False
+        made.columns = windows.as_columns(rooms)
+        return made
+
+    def _round(
+        self, batch: Batch, alive: np.ndarray, made: Admission, rooms: list[Rows], add: bool,
+        is_last: bool,
+    ) -> list[int]:  # fmt: skip
+        """Add the rows that remain if none is over a limit; otherwise return what to leave out."""
+        bucket, outputs = self._windows.bucket, self._windows.monoid.outputs
+        gone = list[int]()
+
+        def accept(line: np.ndarray, found: Found, _: Work) -> bool:
+            rows = alive[line[found.at]]
+            for room, part in zip(rooms, found.outputs, strict=True):
+                outputs.put_at(room, rows, part)
+            over = self._over(found.outputs)
+            refused = self._refused(batch, rows, found.of, over)
+            for first, (limit, equal, rest) in refused.items():
+                made.refused |= dict.fromkeys(equal.tolist(), limit)
+                gone.extend(equal.tolist())
+                for room in rooms:
+                    results = outputs.take(room, np.full(len(equal), first))
+                    outputs.put_at(room, equal, results)
+                if is_last:
+                    made.deferred[rest] = True
+                    gone.extend(rest.tolist())
+            if not gone:
+                made.accepted[rows] = True
+            return add and not gone
+
+        done = bucket.advance_if(batch.take(bucket.kind.reader.inputs, alive), "each", accept)
+        if done is not None and done.late is not None:
+            made.late[alive[done.late]] = True
+        return gone
+
+    def _refused(
+        self, batch: Batch, rows: np.ndarray, of: np.ndarray, over: Mapping[str, np.ndarray]
+    ) -> dict[int, tuple[str, np.ndarray, np.ndarray]]:
+        """Return the first row over a limit of each key that has one.
+
+        Each has the limit, this row and equal ones that follow at once, and the rows after them.
+        """
+        found = dict[int, tuple[str, np.ndarray, np.ndarray]]()
+        any_over = np.logical_or.reduce([np.zeros(len(rows), bool), *over.values()])
+        for lane in np.unique(of[any_over]).tolist():
+            start, stop = np.searchsorted(of, [lane, lane + 1]).tolist()
+            at = start + int(np.argmax(any_over[start:stop]))
+            first, limit = int(rows[at]), next(name for name, mask in over.items() if mask[at])
+            equal = at
+            while equal < stop and self._are_equal(batch, first, int(rows[equal])):
+                equal += 1
+            found[first] = limit, rows[at:equal], rows[equal:stop]
+        return found
+
+    def _are_equal(self, batch: Batch, one: int, other: int) -> bool:
+        """Return whether two rows of a key have the same time and values."""
+        if one == other:
+            return True
+        assert batch.times is not None
+        schema = self._windows.bucket.kind.reader.inputs
+        pair = [schema.take(batch.rows, np.array([row])) for row in (one, other)]
+        return bool(batch.times[one] == batch.times[other]) and str(pair[0]) == str(pair[1])
+
+    def _over(self, outputs: list[Rows]) -> dict[str, np.ndarray]:
+        """Return which results are over each limit."""
+        columns = self._windows.as_columns(outputs) if self._at_most else {}
+        return {
+            name: np.ma.filled(np.ma.asarray(columns[column], dtype=float), np.nan) > most
+            for name, (column, most) in self._at_most.items()
+        }
+
+    # --- when an event would fit ------------------------------------------------------------------
+
+    def fits_at(self, batch: Batch, row: int) -> int | None:
+        """Return the moment from which a refused row would be accepted, in microseconds.
+
+        None if it never fits, or if time alone does not empty the frames. Later events may delay
+        that moment. Costs one evaluation, and one more for the moments.
+        """
+        if self._lifetime is None:
+            return None
+        found: list[int | None] = [None]
+
+        def look(line: np.ndarray, _: Found, work: Work) -> bool:
+            del line
+            found[0] = self._first_fit(work)
+            return False
+
+        schema = self._windows.bucket.kind.reader.inputs
+        self._windows.bucket.advance_if(batch.take(schema, np.array([row])), "each", look)
+        return found[0]
+
+    def _first_fit(self, work: Work) -> int | None:
+        kind, new = work.kind, work.new
+        assert new.times is not None and self._lifetime is not None
+        one, now = np.zeros(1, np.int64), int(new.times[0])
+        alone = results_at(kind, new, one, one - 1, one)
+        if any(mask[0] for mask in self._over(alone.outputs).values()):
+            return None
+        if work.scratch is not None and not work.scratch.open:
+            return now + self._lifetime  # the window has become small: at the latest
+        if work.scratch is not None:
+            return self._bisected(work, now, now + self._lifetime)
+        union = work.union
+        assert union.times is not None
+        sizes = [policy.lifetime for policy in kind.policies.values()]
+        moments = np.unique(np.concatenate([union.times + (size or 0) for size in sizes]))
+        moments = moments[moments > now]
+        of, rows = np.zeros(len(moments), np.int64), np.full(len(moments), union.events - 1)
+        results = results_at(kind, union, of, of - 1, rows, moments)
+        over = np.logical_or.reduce([*self._over(results.outputs).values()])
+        return int(moments[np.argmin(over)])
+
+    def _bisected(self, work: Work, start: int, stop: int) -> int:
+        (window,) = work.scratch.open.values()
+        for _ in range(_HALVINGS):
+            outputs, middle = unanswered(work.kind, 1), (start + stop) // 2
+            put_answer(work.kind, window, middle, False, outputs, 0)
+            if any(mask[0] for mask in self._over(outputs).values()):
+                start = middle
+            else:
+                stop = middle
+        return stop
