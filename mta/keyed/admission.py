@@ -18,7 +18,7 @@ the longest frame, and it assumes that results decrease while events leave.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +28,8 @@ from mta.columns.schemas import Rows
 from mta.errors import UnsupportedOperation
 from mta.frames.base import lifetime_of
 from mta.keyed.bucket import Batch
-from mta.keyed.standalone import put_answer
+from mta.keyed.kind import Kind
+from mta.keyed.standalone import AnyWindow, put_answer
 from mta.keyed.windows import KeyedWindows
 from mta.keyed.work import Found, Work, results_at, unanswered
 
@@ -138,12 +139,12 @@ class Limits:
             at = start + int(np.argmax(any_over[start:stop]))
             first, limit = int(rows[at]), next(name for name, mask in over.items() if mask[at])
             equal = at
-            while equal < stop and self._are_equal(batch, first, int(rows[equal])):
+            while equal < stop and self.are_equal(batch, first, int(rows[equal])):
                 equal += 1
             found[first] = limit, rows[at:equal], rows[equal:stop]
         return found
 
-    def _are_equal(self, batch: Batch, one: int, other: int) -> bool:
+    def are_equal(self, batch: Batch, one: int, other: int) -> bool:
         """Return whether two rows of a key have the same time and values."""
         if one == other:
             return True
@@ -162,53 +163,78 @@ class Limits:
 
     # --- when an event would fit ------------------------------------------------------------------
 
-    def fits_at(self, batch: Batch, row: int) -> int | None:
-        """Return the moment from which a refused row would be accepted, in microseconds.
+    def fit_times(self, batch: Batch, rows: Sequence[int]) -> list[int | None]:
+        """Return the moments from which refused rows would be accepted, in microseconds.
 
-        None if it never fits, or if time alone does not empty the frames. Later events may delay
-        that moment. Costs one evaluation, and one more for the moments.
+        None for a row that never fits, or if time alone does not empty the frames. Later events may
+        delay these moments. Costs one evaluation for all vectorized keys, and about 2 ms for each
+        standalone one.
+
+        Args:
+            batch: The batch that was judged.
+            rows: Refused rows of different keys.
         """
-        if self._lifetime is None:
-            return None
-        found: list[int | None] = [None]
+        found: list[int | None] = [None] * len(rows)
+        if self._lifetime is None or not rows:
+            return found
 
         def look(line: np.ndarray, _: Found, work: Work) -> bool:
-            del line
-            found[0] = self._first_fit(work)
+            for place, fit in self._fits(work).items():
+                found[int(line[place])] = fit
             return False
 
         schema = self._windows.bucket.kind.reader.inputs
-        self._windows.bucket.advance_if(batch.take(schema, np.array([row])), "each", look)
-        return found[0]
+        self._windows.bucket.advance_if(batch.take(schema, np.array(rows)), "each", look)
+        return found
 
-    def _first_fit(self, work: Work) -> int | None:
-        kind, new = work.kind, work.new
-        assert new.times is not None and self._lifetime is not None
-        one, now = np.zeros(1, np.int64), int(new.times[0])
-        alone = results_at(kind, new, one, one - 1, one)
-        if any(mask[0] for mask in self._over(alone.outputs).values()):
-            return None
-        if work.scratch is not None and not work.scratch.open:
-            return now + self._lifetime  # the window has become small: at the latest
+    def _fits(self, work: Work) -> dict[int, int]:
+        """Return when the only new event of each key fits, by the place of the key."""
+        kind, new, span = work.kind, work.new, self._lifetime
+        assert new.times is not None and span is not None
+        every = np.arange(len(new))
+        alone = self._any_over(results_at(kind, new, every, every, every).outputs)
+        found = {}
         if work.scratch is not None:
-            return self._bisected(work, now, now + self._lifetime)
-        union = work.union
-        assert union.times is not None
-        sizes = [policy.lifetime for policy in kind.policies.values()]
-        moments = np.unique(np.concatenate([union.times + (size or 0) for size in sizes]))
-        moments = moments[moments > now]
-        of, rows = np.zeros(len(moments), np.int64), np.full(len(moments), union.events - 1)
-        results = results_at(kind, union, of, of - 1, rows, moments)
-        over = np.logical_or.reduce([*self._over(results.outputs).values()])
-        return int(moments[np.argmin(over)])
+            for place in np.setdiff1d(every[~alone], work.vectorized).tolist():
+                window = work.scratch.open.get(new.keys.packed(place))
+                now = int(new.times[place])
+                # A window that has become small is not open: then this is the latest moment.
+                found[place] = now + span if window is None else self._bisected(kind, window, now)
+        lanes = np.flatnonzero(~alone[work.vectorized])
+        if len(lanes):
+            fits = self._fits_in_lanes(work, lanes, new.times[work.vectorized[lanes]])
+            found |= dict(zip(work.vectorized[lanes].tolist(), fits, strict=True))
+        return found
 
-    def _bisected(self, work: Work, start: int, stop: int) -> int:
-        (window,) = work.scratch.open.values()
+    def _fits_in_lanes(self, work: Work, lanes: np.ndarray, now: np.ndarray) -> list[int]:
+        kind, union = work.kind, work.union.take(lanes)
+        assert union.times is not None
+        sizes = [policy.lifetime or 0 for policy in kind.policies.values()]
+        ends, events = (union.times[:, None] + np.array(sizes)).reshape(-1), union.counts
+        of = np.repeat(np.arange(len(lanes)), events * len(sizes))
+        later = ends > now[of]
+        ends, of = ends[later], of[later]
+        order = np.lexsort((ends, of))
+        ends, of = ends[order], of[order]
+        rows = union.bounds[of + 1] - 1
+        over = self._any_over(results_at(kind, union, of, rows, rows, ends).outputs)
+        fits = np.flatnonzero(~over)
+        first = fits[np.searchsorted(of[fits], np.arange(len(lanes)))]
+        return ends[first].tolist()  # type: ignore[no-any-return]
+
+    def _bisected(self, kind: Kind, window: AnyWindow, start: int) -> int:
+        """Return when the newest event of a standalone window fits."""
+        assert self._lifetime is not None
+        stop = start + self._lifetime
         for _ in range(_HALVINGS):
-            outputs, middle = unanswered(work.kind, 1), (start + stop) // 2
-            put_answer(work.kind, window, middle, False, outputs, 0)
-            if any(mask[0] for mask in self._over(outputs).values()):
+            outputs, middle = unanswered(kind, 1), (start + stop) // 2
+            put_answer(kind, window, middle, False, outputs, 0)
+            if self._any_over(outputs)[0]:
                 start = middle
             else:
                 stop = middle
         return stop
+
+    def _any_over(self, outputs: list[Rows]) -> np.ndarray:
+        over: np.ndarray = np.logical_or.reduce([*self._over(outputs).values()])
+        return over

@@ -165,6 +165,11 @@ class Work:
         """Return the lanes of the vectorized keys that were evaluated."""
         return self._union
 
+    @property
+    def vectorized(self) -> np.ndarray:
+        """Return the places of the keys of these lanes."""
+        return self._vectorized
+
     def evaluate(self, places: np.ndarray) -> np.ndarray:
         """Compute the results of keys at some places; return how many events each must retain.
 
@@ -172,6 +177,7 @@ class Work:
         """
         new = self.new
         if not len(places):
+            self._vectorized = places
             return np.zeros(0, np.int64)
         part = new if len(places) == len(new) else new.take(places)
         self._union, newest = union_of(self.known, self.at[places], part, self._late)

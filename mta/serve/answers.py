@@ -144,6 +144,10 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "Unauthorized": (401, "A bearer token is needed"),
     "ForbiddenHost": (403, "The host name of the request is not allowed"),
     "NotFound": (404, "There is nothing at this path"),
+    "LimitExceeded": (409, "The event would exceed a limit"),
+    "LateEvent": (422, "The event is too old"),
+    "AheadEvent": (422, "The event is ahead of the clock"),
+    "TooManyEvents": (429, "Too many events are waiting"),
     "MethodNotAllowed": (405, "The path does not support this method"),
     "NotAcceptable": (406, "The answer is not available in the requested format"),
     "RequestTimeout": (408, "The request did not arrive in time"),
@@ -153,6 +157,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "UnsupportedMediaType": (415, "The body is not JSON"),
     "InternalError": (500, "The server failed"),
     "WindowsUnreadable": (503, "These windows, or pages of them, cannot be read"),
+    "LostRecords": (503, "The store was emptied, or has lost records"),
     "NotPublished": (503, "Nothing is published for this key or under this name"),
     "StoreUnavailable": (503, "The store does not answer"),
     "TimeLimitReached": (503, "The answer took too long"),
@@ -182,16 +187,19 @@ class Problem(Exception):
         self.name, self.detail = name, detail
         self.headers = {key.replace("_", "-"): value for key, value in headers.items()}
 
-    def response(self) -> Response:
+    def fields(self) -> dict[str, Any]:
         status, title = PROBLEMS[self.name]
-        body = {
+        return {
             "type": f"urn:mta-windows:problem:{self.name}",
             "name": self.name,
             "title": title,
             "status": status,
             "detail": self.detail,
         }
-        return Response(orjson.dumps(body), status, self.headers, PROBLEM_JSON)
+
+    def response(self) -> Response:
+        fields = self.fields()
+        return Response(orjson.dumps(fields), fields["status"], self.headers, PROBLEM_JSON)
 
 
 def problem_of(error: Exception) -> Problem:

@@ -110,7 +110,7 @@ def test_events_are_judged_as_by_a_list(
                 if all(row[0] != key for row in deferred[at + 1 :]):
                     expected = listed.fits_at(*deferred[at])
                     slack = 1 if promote_at > 3 else 60 * SECOND
-                    assert is_close(limits.fits_at(batch, at), expected, slack)
+                    assert is_close(limits.fit_times(batch, [at])[0], expected, slack)
             deferred = again
     assert counted > 10
     for key, events in listed.events.items():
@@ -160,7 +160,7 @@ def test_frames_that_time_does_not_empty_have_no_such_moment() -> None:
     batch = mine.read(["a", "a"], np.array([3, 4]), np.array([1, 2]))
     found = limits.admit(batch)
     assert found.refused == {1: "most"}
-    assert limits.fits_at(batch, 1) is None
+    assert limits.fit_times(batch, [1]) == [None]
 
 
 def test_what_is_only_judged_writes_nothing(tmp_path: Path) -> None:
@@ -178,3 +178,20 @@ def test_what_is_only_judged_writes_nothing(tmp_path: Path) -> None:
     mine.store.flush()
     assert sorted(mine.store.keys()) == before
     assert mine.stats() == stats
+
+
+def test_many_keys_are_told_when_they_fit_at_once() -> None:
+    mine = windows("memory://", promote_at=6)
+    limits, keys = Limits(mine, {"spend": LIMITS["spend"]}), [f"key {n}" for n in range(40)]
+    for time in range(10):
+        few = keys if time < 4 else keys[:3]  # these become standalone
+        limits.admit(mine.read(few, {"amount": np.full(len(few), 2)}, np.full(len(few), time)))
+    assert mine.stats().standalone == 3
+    amounts = np.array([29, 31, *[29] * 38])
+    batch = mine.read(keys, {"amount": amounts}, np.full(40, 20))
+    assert len(limits.admit(batch).refused) == 40
+    found = limits.fit_times(batch, range(40))
+    assert found[1] is None
+    # 20 were spent by 9, or 8 by 3: one of 29 fits once all but nothing are gone, after 60 s.
+    assert all(is_close(found[n], 69, SECOND) for n in (0, 2))
+    assert found[3:] == [63 * SECOND] * 37

@@ -1,0 +1,246 @@
+"""A shard: the windows of some keys, which one process owns, adds to, and asks.
+
+    commit   retries are answered; the other events are judged and added in memory
+             -> one record in the log -> answers
+    compact  the windows write their pages -> a new state -> the head names it
+
+After any error between these steps, memory may be ahead of the store: the owner drops the shard,
+and claims it again. Then the log decides which events were added.
+
+The server's clock is the wall clock when the process started, and goes on with the monotonic clock.
+So it does not jump. It also never runs behind the newest event of the shard, even if another
+process with a later clock has added that event.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mta.errors import CorruptSnapshot
+from mta.frames.base import lifetime_of
+from mta.keyed.admission import Admission, Limits
+from mta.keyed.bucket import Batch
+from mta.keyed.windows import KeyedWindows
+from mta.serve.answers import Problem, to_json
+from mta.service.declaration import Declaration
+from mta.service.log import Head, OtherWindows, ShardLog
+from mta.service.retries import NO_ID, Retries
+from mta.service.rows import RowReader, Rows, columns_of
+from stores import PageStore
+
+#: The most events of one commit, and of one step of a replay.
+MOST_ROWS = 4096
+#: For how many keys of a commit the moments at which refused events fit are computed.
+_FITS = 64
+#: Idle keys are deleted this long, in microseconds, after their windows became empty.
+_IDLE = 3_600_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_STARTED = time.time_ns() // 1000 - time.monotonic_ns() // 1000
+
+
+def now() -> int:
+    """Return the time of this process in microseconds since 1970, which never jumps."""
+    return _STARTED + time.monotonic_ns() // 1000
+
+
+class Outcome(NamedTuple):
+    """The answer to one event."""
+
+    status: int
+    body: bytes
+    """JSON: the aggregates, or a problem."""
+
+
+class Shard:
+    """A shard that this process owns. One thread at a time; raises the errors of the store.
+
+    Claims the shard in place of the owner in a head: reads the state and the log. Raises NotOwner,
+    OtherWindows, LostRecords and CorruptSnapshot.
+    """
+
+    def __init__(
+        self, declared: Declaration, rows: RowReader, store: PageStore, number: int, head: Head,
+        owner: str, address: str, secret: str,
+    ) -> None:  # fmt: skip
+        if head.fingerprint != declared.fingerprint:
+            raise OtherWindows(
+                f"{declared.name} was created with other keys, values, frames, aggregations or "
+                "shards: choose another name, or declare what it was created with"
+            )
+        self.number, self._declared, self._rows = number, declared, rows
+        self.log = ShardLog(store, declared.name, number)
+        self.log.claim(head, owner, address, secret)
+        self.log.delete_unnamed()
+        windows, state = declared.windows(number, store), self.log.state()
+        self.windows: KeyedWindows = windows if state is None else windows.restore_like(state)
+        self._retries = Retries(self.log)
+        self.newest = head.newest
+        #: How many events were added since the last state.
+        self.fresh = 0
+        for record in self.log.replay():
+            self._replay(*record)
+        self._limits = Limits(self.windows, declared.limits)
+
+    def _replay(
+        self, times: list[int], keys: list[Any], values: list[Any], digests: list[bytes],
+        answers: list[bytes],
+    ) -> None:  # fmt: skip
+        batch = self._batch(keys, times, values)
+        self.windows.bucket.advance(batch, "last")
+        if self.windows.stats().late:
+            raise CorruptSnapshot(f"the log of shard {self.number} has events in another order")
+        self._note(times, digests, answers)
+
+    def _note(
+        self, times: Sequence[int], digests: Sequence[bytes], answers: Sequence[bytes]
+    ) -> None:
+        self.fresh += len(times)
+        self.newest = max(self.newest, *times)
+        self._retries.add(digests, answers)
+
+    def _batch(self, keys: Sequence[Any], times: Sequence[int], values: Sequence[Any]) -> Batch:
+        columns: Any = columns_of(self._declared, values) or range(len(keys))
+        return self.windows.read(self._rows.keys_of(keys), columns, np.array(times, "M8[us]"))
+
+    # --- events -----------------------------------------------------------------------------------
+
+    def commit(self, rows: Rows) -> list[Outcome | None]:
+        """Add events; return the outcome of each, None for those that the next commit judges.
+
+        When this returns, every accepted event is durable.
+        """
+        digests, outcomes = rows.digests, list[Outcome | None]([None] * len(rows))
+        known = self._retries.answers([each for each in digests if each != NO_ID])
+        first, again = dict[bytes, int](), dict[int, int]()
+        for at, digest in enumerate(digests):
+            if digest in known:
+                outcomes[at] = Outcome(200, known[digest])
+            elif digest != NO_ID and first.setdefault(digest, at) != at:
+                again[at] = first[digest]
+        fresh = [at for at in range(len(rows)) if outcomes[at] is None and at not in again]
+        self._judge(rows, fresh, outcomes, add=True)
+        for at, before in again.items():
+            outcomes[at] = outcomes[before]
+        return outcomes
+
+    def check(self, rows: Rows) -> list[Outcome | None]:
+        """Return the outcome of each event as if they were added."""
+        outcomes = list[Outcome | None]([None] * len(rows))
+        self._judge(rows, list(range(len(rows))), outcomes, add=False)
+        return outcomes
+
+    def _judge(
+        self, rows: Rows, places: list[int], outcomes: list[Outcome | None], add: bool
+    ) -> None:
+        """Judge events, set their outcomes, and with ``add`` write the accepted ones to the log."""
+        clock = max(now(), self.newest)
+        ahead = clock + self._declared.max_ahead
+        times = [clock if each is None else each for each in rows.times]
+        for at in places:
+            if times[at] > ahead:
+                outcomes[at] = _problem("AheadEvent", "The time is ahead of the server's clock.")
+        places = [at for at in places if outcomes[at] is None]
+        places.sort(key=times.__getitem__)  # stable
+        if not places:
+            return
+        part = rows.take(places)
+        moments = [times[at] for at in places]
+        values = [*zip(*part.values, strict=True)]
+        batch = self._batch(part.keys, moments, values)
+        found = self._limits.admit(batch, add=add)
+        self._set(found, batch, places, moments, outcomes)
+        chosen = np.flatnonzero(found.accepted).tolist()
+        if not add or not chosen:
+            return
+        kept = part.take(chosen)
+        answers = [
+            b"" if digest == NO_ID else outcomes[places[at]].body  # type: ignore[union-attr]
+            for at, digest in zip(chosen, kept.digests, strict=True)
+        ]
+        moments = [moments[at] for at in chosen]
+        columns = [[*column] for column in zip(*kept.values, strict=True)]
+        self.log.append([moments, kept.keys, columns, kept.digests, answers])
+        self._note(moments, kept.digests, answers)
+
+    def _set(
+        self, found: Admission, batch: Batch, places: list[int], times: list[int],
+        outcomes: list[Outcome | None],
+    ) -> None:  # fmt: skip
+        """Set the outcomes of judged events."""
+        names = [*found.columns]
+        results = [*zip(*map(_listed, found.columns.values()), strict=True)]
+        fits = self._fits(found, batch)
+        for row, at in enumerate(places):
+            if found.deferred[row]:
+                continue
+            if found.late[row]:
+                detail = "The event is older than the newest event of its key, or than is allowed."
+                outcomes[at] = _problem("LateEvent", detail)
+                continue
+            values = dict(zip(names, results[row], strict=True))
+            answer: dict[str, Any] = {"time": _iso(times[row]), "values": values}
+            limit = found.refused.get(row)
+            if limit is None:
+                outcomes[at] = Outcome(200, to_json(answer))
+                continue
+            aggregate, most = self._declared.limits[limit]
+            fit: int | None = fits.get(row)
+            answer["limit"], answer["aggregate"], answer["at_most"] = limit, aggregate, most
+            answer["fits_at"] = None if fit is None else _iso(fit)
+            outcomes[at] = _problem(
+                "LimitExceeded", f"The event would raise {aggregate} above {most:g}.", **answer
+            )
+
+    def _fits(self, found: Admission, batch: Batch) -> dict[int, int | None]:
+        """Return when refused events fit, of each key only for the first event and equal ones."""
+        first = dict[int, int]()
+        for row in sorted(found.refused):
+            if len(first) < _FITS:
+                first.setdefault(int(batch.codes[row]), row)
+        fits = dict(zip(first, self._limits.fit_times(batch, [*first.values()]), strict=True))
+        return {
+            row: fits[int(batch.codes[row])]
+            for row in found.refused
+            if int(batch.codes[row]) in first
+            and self._limits.are_equal(batch, first[int(batch.codes[row])], row)
+        }
+
+    # --- the state --------------------------------------------------------------------------------
+
+    def compact(self) -> bytes:
+        """Write a new state, which replaces the log so far; return the snapshot of the windows."""
+        moment = max(now(), self.newest)
+        lifetime = lifetime_of(self._declared.frames.values())
+        idle = moment - _IDLE - (self._declared.allowed_lateness or 0)
+        earliest = self.windows.earliest()
+        if lifetime is not None and earliest is not None and earliest + lifetime <= idle:
+            self.windows.expire(before=np.datetime64(idle, "us"))
+        snapshot = self.windows.checkpoint()
+        until = moment + self._declared.retry_for + self._declared.snapshot_every
+        self.log.advance(snapshot, self.newest, self._retries.packed(), until, moment)
+        self._retries.settle()
+        self.fresh = 0
+        return snapshot
+
+
+def _listed(column: Any) -> list[Any]:
+    return column.tolist() if isinstance(column, np.ndarray) else list(column)
+
+
+def _iso(micros: int) -> str:
+    return (_EPOCH + timedelta(microseconds=micros)).isoformat().replace("+00:00", "Z")
+
+
+def _problem(name: str, detail: str, **members: Any) -> Outcome:
+    return outcome_of(Problem(name, detail), members)
+
+
+def outcome_of(problem: Problem, members: Mapping[str, Any] | None = None) -> Outcome:
+    """Return the outcome of an event that was not added."""
+    fields = problem.fields() | dict(members or {})
+    return Outcome(fields["status"], to_json(fields))
