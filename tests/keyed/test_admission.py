@@ -138,7 +138,7 @@ def test_a_client_over_its_limit_does_not_delay_others_without_end() -> None:
     assert len(limits.admit(equal).refused) == 1000
 
 
-def test_late_events_are_told_apart() -> None:
+def test_late_events_are_dropped() -> None:
     mine = windows("memory://")
     limits = Limits(mine, LIMITS)
     limits.admit(mine.read(["a"], {"amount": np.array([1])}, np.array([100])))
@@ -180,7 +180,7 @@ def test_what_is_only_judged_writes_nothing(tmp_path: Path) -> None:
     assert mine.stats() == stats
 
 
-def test_many_keys_are_told_when_they_fit_at_once() -> None:
+def test_moments_of_many_keys_at_once() -> None:
     mine = windows("memory://", promote_at=6)
     limits, keys = Limits(mine, {"spend": LIMITS["spend"]}), [f"key {n}" for n in range(40)]
     for time in range(10):
