@@ -1,0 +1,187 @@
+"""One thread for each shard that this process owns: it commits together whatever waits.
+
+Requests that arrive during a commit wait for the next one. So the delay of an event is bounded by
+the commit that is running, the next commit, and the declared ``delay``, by which a commit waits for
+more events where each write has a price, as in S3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from mta.errors import WindowStoreError
+from mta.serve.answers import Problem, problem_of
+from mta.service.declaration import Declaration
+from mta.service.log import LostRecords, NotCreated, NotOwner
+from mta.service.rows import Rows
+from mta.service.shard import MOST_ROWS, Outcome, Shard
+
+logger = logging.getLogger(__name__)
+#: How many events may wait for a shard; further ones are refused.
+MOST_WAITING = 32_768
+#: How many events the log may have before a new state is written early.
+_MOST_FRESH = 50_000
+
+
+class Job:
+    """Events of one request for one shard, and where their outcomes go."""
+
+    def __init__(self, rows: Rows, add: bool) -> None:
+        self.rows, self.add = rows, add
+        self.outcomes: list[Outcome | None] = [None] * len(rows)
+        self._loop = asyncio.get_running_loop()
+        self.done: asyncio.Future[list[Any]] = self._loop.create_future()
+
+    def settle(self, error: Exception | None = None) -> None:
+        """Give the request its outcomes, or an error; from any thread."""
+
+        def settle() -> None:
+            if self.done.done():  # the request has timed out
+                return
+            if error is None:
+                self.done.set_result(self.outcomes)
+            else:
+                self.done.set_exception(error)
+
+        self._loop.call_soon_threadsafe(settle)
+
+
+class Committer:
+    """Commits the events of a shard, one commit after the other.
+
+    ``ended`` is called in the thread when the shard is not owned any more. ``published`` is called
+    with the number of the shard and the snapshot of its windows after each new state.
+    """
+
+    def __init__(
+        self, shard: Shard, declared: Declaration, ended: Callable[[Committer], None],
+        published: Callable[[int, bytes], None],
+    ) -> None:  # fmt: skip
+        self.shard, self._declared = shard, declared
+        self._ended, self._published = ended, published
+        self._jobs: deque[Job] = deque()
+        self._waiting, self._stops, self.is_open = 0, False, True
+        self._wake = threading.Condition()
+        self._compacted = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name=f"shard-{shard.number}")
+        self._thread.start()
+
+    def add(self, job: Job) -> None:
+        """Add a job. Raises Problem if too much waits, and NotOwner if the shard is given up."""
+        with self._wake:
+            if self._stops or not self.is_open:
+                raise NotOwner("the shard is being given up")
+            if self._waiting + len(job.rows) > MOST_WAITING:
+                raise Problem("TooManyEvents", "Retry in a second.", retry_after="1")
+            self._jobs.append(job)
+            self._waiting += len(job.rows)
+            self._wake.notify()
+
+    def stop(self) -> None:
+        """Commit what waits, write the state, and give the shard up; returns at once."""
+        with self._wake:
+            self._stops = True
+            self._wake.notify()
+
+    def join(self) -> None:
+        """Wait until the shard is given up."""
+        self._thread.join()
+
+    @property
+    def waiting(self) -> int:
+        """Return how many events wait."""
+        return self._waiting
+
+    def _run(self) -> None:
+        jobs: list[Job] = []
+        try:
+            while (jobs := self._next()) or not self._stops:
+                if jobs:
+                    self._commit(jobs)
+                self._compact_when_due()
+            if self.shard.fresh:
+                self._compact()
+            self.shard.log.release()
+            self._close(jobs, NotOwner("the shard was given up"))
+        except NotOwner as error:
+            logger.warning("%s", error)
+            self._close(jobs, error)
+        except (NotCreated, LostRecords) as error:
+            logger.error("%s", error)
+            self._close(jobs, Problem("LostRecords", "The server's log has the cause."))
+        except Exception as error:
+            if not isinstance(error, WindowStoreError):
+                logger.error("shard %s failed", self.shard.number, exc_info=error)
+            self._close(jobs, problem_of(error))
+        finally:
+            self._ended(self)
+
+    def _close(self, jobs: list[Job], error: Exception) -> None:
+        with self._wake:
+            self.is_open = False
+            waiting, self._jobs = [*jobs, *self._jobs], deque()
+        for job in waiting:
+            job.settle(error)
+
+    def _next(self) -> list[Job]:
+        """Return the jobs of the next commit; none if there are none for a while."""
+        with self._wake:
+            if not self._jobs and not self._stops:
+                self._wake.wait(0.2)
+            if not self._jobs:
+                return []
+        if self._declared.delay:
+            time.sleep(self._declared.delay / 1e6)
+        with self._wake:
+            jobs, count = [self._jobs.popleft()], 0
+            count = len(jobs[0].rows)
+            while self._jobs and count + len(self._jobs[0].rows) <= MOST_ROWS:
+                jobs.append(self._jobs.popleft())
+                count += len(jobs[-1].rows)
+            self._waiting -= count
+        return jobs
+
+    def _commit(self, jobs: list[Job]) -> None:
+        """Judge the events of some jobs, those to be checked after those to be added."""
+        for add in (True, False):
+            some = [job for job in jobs if job.add == add]
+            places = [
+                (job, at) for job in some for at in range(len(job.rows)) if job.outcomes[at] is None
+            ]
+            if not places:
+                continue
+            rows = Rows()
+            for job in some:
+                open_ = [at for at, found in enumerate(job.outcomes) if found is None]
+                rows.extend(job.rows if len(open_) == len(job.rows) else job.rows.take(open_))
+            judge = self.shard.commit if add else self.shard.check
+            for (job, at), outcome in zip(places, judge(rows), strict=True):
+                job.outcomes[at] = outcome
+        self._settle(jobs)
+
+    def _settle(self, jobs: list[Job]) -> None:
+        """Answer the jobs that are complete; the others come first in the next commit."""
+        left = [job for job in jobs if None in job.outcomes]
+        for job in jobs:
+            if job not in left:
+                job.settle()
+        with self._wake:
+            self._jobs.extendleft(reversed(left))
+            self._waiting += sum(len(job.rows) for job in left)
+
+    def _compact_when_due(self) -> None:
+        age = time.monotonic() - self._compacted
+        due = age >= self._declared.snapshot_every / 1e6 or self.shard.fresh >= _MOST_FRESH
+        if due and self.shard.fresh:
+            self._compact()
+
+    def _compact(self) -> None:
+        snapshot = self.shard.compact()
+        self._compacted = time.monotonic()
+        self._published(self.shard.number, snapshot)
