@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from argparse import ArgumentParser, ArgumentTypeError
+from pathlib import Path
 from typing import Any
 
 from mta.cli.console import InvalidCommand, at_least_one, say, seconds, whole
@@ -18,8 +19,14 @@ _DEFAULTS = Settings(name="", store="")
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of ``mta serve``."""
     add = parser.add_argument
-    add("published", metavar="NAME",
+    add("published", metavar="NAME", nargs="?",
         help="the published name; with Spark, also the output folder of a run")  # fmt: skip
+    add("--config", metavar="FILE", dest="declaration",
+        help="a file that declares windows, which then take events")  # fmt: skip
+    add("--advertised", metavar="ADDRESS", default=_DEFAULTS.advertised,
+        help="with --config, the address at which processes on other machines that serve the same "
+        f"windows reach this one; default: {_DEFAULTS.advertised}")  # fmt: skip
+    add("--create", action="store_true", help="create the declared windows in the store")
     add("--store", metavar="URL", help="the store of the published windows")
     add("--host", default=_DEFAULTS.host,
         help=f"the address to listen on; default: {_DEFAULTS.host}")  # fmt: skip
@@ -51,8 +58,17 @@ def add_options(parser: ArgumentParser) -> None:
         help="accept requests from other machines without a token; default: no")  # fmt: skip
 
 
-def serve(published: str, store: str | None, **options: Any) -> None:
+def serve(published: str | None, store: str | None, **options: Any) -> None:
     """Serve until a signal arrives. Raises InvalidCommand, and the errors of the store."""
+    if options["declaration"] is not None:
+        if published is not None or store is not None:
+            raise InvalidCommand("--config names the windows and their store: leave out both")
+        _serve_declared(**options)
+        return
+    if options.pop("create"):
+        raise InvalidCommand("--create needs --config")
+    if published is None:
+        raise InvalidCommand("give a published name, or a file with --config")
     if store is None:
         raise InvalidCommand(f"name the store in which {published} is published with --store")
     settings = checked(Settings(name=published, store=store, **options))
@@ -60,6 +76,26 @@ def serve(published: str, store: str | None, **options: Any) -> None:
 
     ping_store(store)
     run(settings, lambda: _announce(settings), logging.getLogger("mta").isEnabledFor(logging.DEBUG))
+
+
+def _serve_declared(declaration: str, create: bool, **options: Any) -> None:
+    """Serve declared windows. Raises InvalidDeclaration and the errors of the store."""
+    from mta.serve.server import run
+    from mta.service.app import create_service
+    from mta.service.declaration import read_declaration
+    from mta.service.owners import create as create_windows
+    from mta.service.owners import require_created
+
+    try:
+        declared = read_declaration(Path(declaration))
+    except OSError as error:
+        raise InvalidCommand(f"{declaration}: {error.strerror}") from None
+    given = Settings(name=declared.name, store=declared.store, declaration=declaration, **options)
+    settings = checked(given)
+    ping_store(declared.store, write=True)
+    (create_windows if create else require_created)(declared)
+    verbose = logging.getLogger("mta").isEnabledFor(logging.DEBUG)
+    run(settings, lambda: _announce(settings), verbose, create_service)
 
 
 def _announce(settings: Settings) -> None:

@@ -157,6 +157,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "UnsupportedMediaType": (415, "The body is not JSON"),
     "InternalError": (500, "The server failed"),
     "WindowsUnreadable": (503, "These windows, or pages of them, cannot be read"),
+    "OutcomeUnknown": (503, "It is unknown whether the events were added"),
     "LostRecords": (503, "The store was emptied, or has lost records"),
     "NotPublished": (503, "Nothing is published for this key or under this name"),
     "StoreUnavailable": (503, "The store does not answer"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from importlib.resources import files
 from string import Template
 from typing import Any
@@ -44,8 +45,8 @@ register_url_convertor("key", _Key())
 class Paths:
     """The answer of each path."""
 
-    def __init__(self, service: Service, metrics: Metrics) -> None:
-        self._service, self._metrics = service, metrics
+    def __init__(self, service: Service, metrics: Metrics, described: Mapping[str, Any]) -> None:
+        self._service, self._metrics, self._described = service, metrics, described
 
     async def window(self, request: Request) -> Response:
         """``GET /v1/windows/{key}?at=&partial=``; windows without keys have no key in the path."""
@@ -106,7 +107,8 @@ class Paths:
 
     async def openapi(self, request: Request) -> Response:
         service = self._service
-        return json_response(document(service.settings, service.keys, service.columns()))
+        columns = service.columns()
+        return json_response(document(service.settings, service.keys, columns, self._described))
 
     def routes(self) -> list[Route]:
         return [
@@ -123,20 +125,38 @@ class Paths:
         ]
 
 
-def create_app(settings: Settings) -> ASGIApp:
+@dataclass(frozen=True)
+class More:
+    """What an application has besides published windows."""
+
+    routes: Sequence[Route] = ()
+    start: Callable[[], Awaitable[None]] | None = None
+    stop: Callable[[], Awaitable[None]] | None = None
+    gauges: Callable[[], Mapping[str, float]] | None = None
+    counts: Callable[[], Mapping[str, float]] | None = None
+    paths: Mapping[str, Any] = field(default_factory=dict)
+    """Their descriptions in the OpenAPI document."""
+
+
+def create_app(settings: Settings, more: More | None = None) -> ASGIApp:
     """Return the application of a worker. Raises the errors of ``open_published``."""
+    more = more or More()
     sys.setswitchinterval(_SWITCH_SECONDS)
     service = Service(settings)
-    metrics = Metrics(service.gauges)
+    metrics = Metrics(service.gauges, more.gauges, more.counts)
     gc.freeze()  # libraries stay: collections that look through them would delay requests
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
         service.start()
+        if more.start is not None:
+            await more.start()
         yield
+        if more.stop is not None:
+            await more.stop()
         await service.stop()
 
-    routes = [*Paths(service, metrics).routes(), *_files()]
+    routes = [*more.routes, *Paths(service, metrics, more.paths).routes(), *_files()]
     return Guard(Router(routes, redirect_slashes=False, lifespan=lifespan), settings, metrics)
 
 

@@ -26,6 +26,8 @@ from mta.serve.settings import Settings
 logger = logging.getLogger(__name__)
 #: The paths that need a token; the page, the documentation and the health check have no data.
 PROTECTED = ("/v1/", "/metrics", "/openapi.json")
+#: The requests that need the token for writing.
+WRITES = {("POST", "/v1/events"), ("POST", "/v1/erase")}
 _HOST = re.compile(r"(?P<name>[a-z0-9._~-]*|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{0,5}))?")
 _HEADERS = [
     (b"content-security-policy", b"default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -42,9 +44,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
         self._app, self._settings, self._metrics = app, settings, metrics
-        token = settings.token
-        self._token = None if token is None else token.encode()
-        self._any_host = token is not None or not settings.is_local
+        self._any_host = settings.token is not None or not settings.is_local
         #: How many requests for data are handled, as far as they are not answered.
         self._handled = 0
 
@@ -90,12 +90,15 @@ class Guard:
         host = _host_of(scope)
         if not self._any_host and not _is_local(host):
             raise Problem("ForbiddenHost", "Use the host name localhost, or set a token.")
-        if self._token is not None and scope["path"].startswith(PROTECTED):
+        settings, writes = self._settings, (scope["method"], scope["path"]) in WRITES
+        expected = settings.write_token if writes else settings.token
+        if expected is not None and scope["path"].startswith(PROTECTED):
             given = dict(scope["headers"]).get(b"authorization", b"")
             scheme, _, token = given.partition(b" ")
-            if scheme.lower() != b"bearer" or not hmac.compare_digest(token, self._token):
+            if scheme.lower() != b"bearer" or not hmac.compare_digest(token, expected.encode()):
+                what = "the token for writing" if writes else "the token"
                 raise Problem(
-                    "Unauthorized", "Send the header 'Authorization: Bearer' with the token.",
+                    "Unauthorized", f"Send the header 'Authorization: Bearer' with {what}.",
                     www_authenticate="Bearer",
                 )  # fmt: skip
 

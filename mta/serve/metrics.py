@@ -7,11 +7,11 @@ If there are several workers, each writes its counts into files in the folder
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
@@ -25,13 +25,22 @@ GAUGES = {
     "cached_bytes": "Bytes of pages in memory",
     "keys": "Number of keys of the served windows",
     "events": "Number of events accepted since the beginning",
+    "waiting_events": "Number of events that wait for a commit in this process",
+    "own_shards": "Number of shards that this process owns",
 }
+Numbers = Callable[[], Mapping[str, float]]
 
 
 class Metrics:
-    """The metrics of a worker; ``gauges`` returns the values of the gauges in ``GAUGES``."""
+    """The metrics of a worker.
 
-    def __init__(self, gauges: Callable[[], Mapping[str, float]]) -> None:
+    ``gauges`` and ``more`` return values of the gauges in ``GAUGES``, and ``counts`` how many
+    events had which outcome in this process.
+    """
+
+    def __init__(
+        self, gauges: Numbers, more: Numbers | None = None, counts: Numbers | None = None
+    ) -> None:
         registry = CollectorRegistry()
         self._requests = Counter(
             "mta_serve_requests", "Requests by path and status", ["path", "status"],
@@ -50,7 +59,7 @@ class Metrics:
         if FOLDER in os.environ:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        registry.register(_Windows(gauges))
+        registry.register(_Windows([each for each in (gauges, more) if each], counts))
         self._registry = registry
 
     def count(self, path: str, status: int, seconds: float) -> None:
@@ -67,9 +76,17 @@ class Metrics:
 
 
 class _Windows(Collector):
-    def __init__(self, gauges: Callable[[], Mapping[str, float]]) -> None:
-        self._gauges = gauges
+    def __init__(self, gauges: Sequence[Numbers], counts: Numbers | None) -> None:
+        self._gauges, self._counts = gauges, counts
 
     def collect(self) -> Iterable[Metric]:
-        for name, value in self._gauges().items():
-            yield GaugeMetricFamily(f"mta_serve_{name}", GAUGES[name], value)
+        for gauges in self._gauges:
+            for name, value in gauges().items():
+                yield GaugeMetricFamily(f"mta_serve_{name}", GAUGES[name], value)
+        if self._counts is not None:
+            found = CounterMetricFamily(
+                "mta_serve_outcomes", "Events by outcome, in this process", labels=["outcome"]
+            )
+            for outcome, value in self._counts().items():
+                found.add_metric([outcome], value)
+            yield found

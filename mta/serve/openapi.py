@@ -17,40 +17,47 @@ _ALWAYS = (
     "StoreUnavailable", "NotPublished", "TimeLimitReached", "Overloaded",
 )  # fmt: skip
 _OF_KEYS = ("UnsuitableKey", "InvalidTime", "UnsupportedOperation", "EventsGone", "NotAcceptable")
-_OF_BODY = ("RequestTimeout", "BodyTooLarge", "TooManyKeys", "UnsupportedMediaType")
+OF_BODY = ("RequestTimeout", "BodyTooLarge", "TooManyKeys", "UnsupportedMediaType")
 
 
-def document(settings: Settings, keys: KeyForm, columns: Sequence[str]) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document; ``columns`` are the names of the results."""
+def document(
+    settings: Settings, keys: KeyForm, columns: Sequence[str], more: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document.
+
+    ``columns`` are the names of the results, and ``more`` the descriptions of further paths.
+    """
     key, at, partial, limit = _parameters(keys)
     named = [key] if keys.columns else []
     end = "/{key}" if keys.columns else ""
     values = dict.fromkeys(columns, _ANYTHING)
     lists = dict.fromkeys(columns, _LIST)
-    one = _object(key=keys.schema(), at=_TIME, values=_object(**values))
-    many = _object(rows=_WHOLE, columns=_object(**lists))
-    events = _object(key=keys.schema(), times=_ARRAY, columns=_LISTS)
+    one = object_of(key=keys.schema(), at=_TIME, values=object_of(**values))
+    many = object_of(rows=_WHOLE, columns=object_of(**lists))
+    events = object_of(key=keys.schema(), times=_ARRAY, columns=_LISTS)
     paths: dict[str, Any] = {
         f"/v1/windows{end}": {
-            "get": _operation(
+            "get": operation(
                 "window", "Aggregates at a moment", one, _OF_KEYS, [*named, at, partial]
             )
         },
         "/v1/query": {
-            "post": _operation("query", "Aggregates in bulk", many, _OF_KEYS + _OF_BODY)
+            "post": operation("query", "Aggregates in bulk", many, _OF_KEYS + OF_BODY)
             | {"requestBody": _query(settings, keys)}
         },
         f"/v1/events{end}": {
-            "get": _operation(
+            "get": operation(
                 "events", "The newest retained events, oldest first", events, _OF_KEYS,
                 [*named, limit],
             )
         },
-        "/v1/status": {"get": _operation("status", "What is served, and its age", _STATUS)},
-        "/v1/history": {"get": _operation("history", "The status of the last hour", _LISTS)},
-        "/metrics": {"get": _operation("metrics", "Metrics for Prometheus", None)},
-        "/healthz": {"get": _operation("health", "Whether the process answers", _HEALTH)},
+        "/v1/status": {"get": operation("status", "What is served, and its age", _STATUS)},
+        "/v1/history": {"get": operation("history", "The status of the last hour", _LISTS)},
+        "/metrics": {"get": operation("metrics", "Metrics for Prometheus", None)},
+        "/healthz": {"get": operation("health", "Whether the process answers", _HEALTH)},
     }  # fmt: skip
+    for path, methods in more.items():
+        paths[path] = paths.get(path, {}) | methods
     found: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
@@ -115,7 +122,7 @@ def _query(settings: Settings, keys: KeyForm) -> dict[str, Any]:
     return {"required": True, "content": {JSON: {"schema": schema}}}
 
 
-def _operation(
+def operation(
     name: str,
     summary: str,
     schema: Mapping[str, Any] | None,
@@ -142,7 +149,8 @@ def _operation(
     }
 
 
-def _object(**properties: Any) -> dict[str, Any]:
+def object_of(**properties: Any) -> dict[str, Any]:
+    """Return the schema of an object, all of whose properties are required."""
     return {"type": "object", "required": [*properties], "properties": properties}
 
 
@@ -160,19 +168,19 @@ _TEXT = {"type": "string"}
 _FLAG = {"type": "boolean"}
 _ARRAY = {"type": ["array", "null"]}
 _LISTS = {"type": "object", "additionalProperties": {"type": "array"}}
-_HEALTH = _object(status={"const": "ok"})
-_PROBLEM = _object(
+_HEALTH = object_of(status={"const": "ok"})
+_PROBLEM = object_of(
     type=_TEXT, name={"enum": sorted(PROBLEMS)}, title=_TEXT, status=_WHOLE, detail=_TEXT
 ) | {"description": "RFC 9457"}
-_WINDOW = _object(name=_TEXT, frame=_TEXT, seconds=_NUMBER, events=_NUMBER)
-_INCOMPLETE = _object(
+_WINDOW = object_of(name=_TEXT, frame=_TEXT, seconds=_NUMBER, events=_NUMBER)
+_INCOMPLETE = object_of(
     window=_TEXT, aggregation=_TEXT, complete_from=_TIME, complete_after_events=_NUMBER,
     complete_after_both=_ARRAY,
 )  # fmt: skip
-_STATUS = _object(
+_STATUS = object_of(
     name=_TEXT, batch=_WHOLE, committed_at=_TIME, lag_seconds={"type": "number"}, read_at=_TIME,
     store_answers=_FLAG, keys=_WHOLE, events=_WHOLE, late=_WHOLE, invalid=_WHOLE, timed=_FLAG,
-    key_columns={"type": "array", "items": _object(name=_TEXT, type=_TEXT)},
+    key_columns={"type": "array", "items": object_of(name=_TEXT, type=_TEXT)},
     columns={"type": "array", "items": _TEXT},
     windows={"type": "array", "items": _WINDOW},
     incomplete={"type": "array", "items": _INCOMPLETE},

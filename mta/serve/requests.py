@@ -105,15 +105,7 @@ async def body_of(request: Request, max_bytes: int, seconds: float) -> Mapping[s
     content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content != "application/json":
         raise Problem("UnsupportedMediaType", "Send Content-Type: application/json.")
-    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
-        raise Problem("UnsupportedMediaType", "Send the body without Content-Encoding.")
-    try:
-        async with asyncio.timeout(seconds):
-            raw = await _read(request, max_bytes)
-    except TimeoutError:
-        raise Problem(
-            "RequestTimeout", f"Send the body within {seconds:g} seconds.", connection="close"
-        ) from None
+    raw = await raw_body_of(request, max_bytes, seconds)
     try:
         found = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
@@ -121,6 +113,19 @@ async def body_of(request: Request, max_bytes: int, seconds: float) -> Mapping[s
     if not isinstance(found, dict):
         raise Problem("InvalidRequest", "The body must be a JSON object.")
     return found
+
+
+async def raw_body_of(request: Request, max_bytes: int, seconds: float) -> bytes:
+    """Return a request's body. Raises Problem."""
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise Problem("UnsupportedMediaType", "Send the body without Content-Encoding.")
+    try:
+        async with asyncio.timeout(seconds):
+            return await _read(request, max_bytes)
+    except TimeoutError:
+        raise Problem(
+            "RequestTimeout", f"Send the body within {seconds:g} seconds.", connection="close"
+        ) from None
 
 
 async def _read(request: Request, max_bytes: int) -> bytes:

@@ -29,6 +29,7 @@ from mta.serve.connections import Clients, Connection
 from mta.serve.metrics import FOLDER
 from mta.serve.settings import InvalidService, Settings
 
+Create = Callable[[Settings], ASGIApp]
 #: How many seconds requests may still take when the service stops.
 _GRACE = 10
 #: How many seconds a connection without requests stays open: longer than with most proxies.
@@ -44,11 +45,12 @@ _OTHER_FILES = 200
 class _Config(Config):
     """The configuration of uvicorn's processes; workers get it pickled."""
 
-    def __init__(self, settings: Settings, verbose: bool) -> None:
+    def __init__(self, settings: Settings, create: Create, verbose: bool) -> None:
         level = "info" if verbose else "warning"
         super().__init__(
-            partial(_app, settings), factory=True, workers=settings.workers, http=Connection,
-            ws="none", access_log=False, log_level=level, log_config=logs.config(level.upper()),
+            partial(_app, settings, create), factory=True, workers=settings.workers,
+            http=Connection, ws="none", access_log=False,
+            log_level=level, log_config=logs.config(level.upper()),
             server_header=False, proxy_headers=False, timeout_keep_alive=_IDLE,
             timeout_graceful_shutdown=_GRACE,
         )  # fmt: skip
@@ -57,12 +59,12 @@ class _Config(Config):
         self.clients = Clients(settings.max_connections, settings.max_connections_per_address)
 
 
-def _app(settings: Settings) -> ASGIApp:
+def _app(settings: Settings, create: Create) -> ASGIApp:
     """Return the application of this process, which ends together with its parent."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_after, args=[parent], daemon=True).start()
-    return create_app(settings)
+    return create(settings)
 
 
 def _end_after(parent: multiprocessing.process.BaseProcess) -> None:
@@ -70,14 +72,19 @@ def _end_after(parent: multiprocessing.process.BaseProcess) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def run(settings: Settings, started: Callable[[], None], verbose: bool = False) -> None:
+def run(
+    settings: Settings, started: Callable[[], None], verbose: bool = False,
+    create: Create = create_app,
+) -> None:  # fmt: skip
     """Serve until a signal ends it; ``started`` is called once the socket is bound.
+
+    Each worker serves the application that ``create`` returns, which is sent to it.
 
     Raises InvalidService, and the errors of ``open_published``.
     """
     open_published(settings.store, settings.name, refresh=None).close()  # raises errors now
     _require_files(settings.max_connections + _OTHER_FILES)
-    config = _Config(settings, verbose)
+    config = _Config(settings, create, verbose)
     with _bound(settings) as listening:
         started()
         if settings.workers == 1:

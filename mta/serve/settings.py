@@ -10,7 +10,7 @@ from ipaddress import ip_address
 
 from mta.errors import WindowStoreError
 
-TOKEN = "MTA_SERVE_TOKEN"
+TOKEN, WRITE_TOKEN = "MTA_SERVE_TOKEN", "MTA_SERVE_WRITE_TOKEN"
 _TOKENS = re.compile(r"[!-~]{16,}")
 
 
@@ -29,6 +29,13 @@ class Settings:
     workers: int = 1
     refresh: float = 1.0
     token: str | None = field(default=None, repr=False)
+    """What clients send to read."""
+    write_token: str | None = field(default=None, repr=False)
+    """What clients send to add events; by default the token for reading."""
+    declaration: str | None = None
+    """The file that declares the windows, if the service takes events."""
+    advertised: str = "127.0.0.1"
+    """The address at which other processes of declared windows reach this machine."""
     insecure: bool = False
     cache: int = 64 << 20
     max_keys: int = 10_000
@@ -59,15 +66,20 @@ def checked(settings: Settings, environment: Mapping[str, str] = os.environ) -> 
     mta.serve.settings.InvalidService: other machines can reach 0.0.0.0: set MTA_SERVE_TOKEN to a \
 token that clients send, or pass --insecure
     """
-    token = environment.get(TOKEN)
-    if token is not None and not _TOKENS.fullmatch(token):
+    token, write_token = environment.get(TOKEN), environment.get(WRITE_TOKEN)
+    for name, given in ((TOKEN, token), (WRITE_TOKEN, write_token)):
+        if given is not None and not _TOKENS.fullmatch(given):
+            raise InvalidService(
+                f"{name} is not a valid token: use 16 or more printable ASCII characters without "
+                "spaces, for example from 'openssl rand -hex 32'"
+            )
+    if token is None and write_token is not None:
         raise InvalidService(
-            f"{TOKEN} is not a valid token: use 16 or more printable ASCII characters without "
-            "spaces, for example from 'openssl rand -hex 32'"
+            f"{WRITE_TOKEN} is set, but everybody may read: set {TOKEN} to another token"
         )
     if token is None and not settings.insecure and not settings.is_local:
         raise InvalidService(
             f"other machines can reach {settings.host}: set {TOKEN} to a token that clients send, "
             "or pass --insecure"
         )
-    return replace(settings, token=token)
+    return replace(settings, token=token, write_token=write_token or token)

@@ -66,7 +66,7 @@ class Committer:
         self.shard, self._declared = shard, declared
         self._ended, self._published = ended, published
         self._jobs: deque[Job] = deque()
-        self._waiting, self._stops, self.is_open = 0, False, True
+        self._waiting, self._stops, self._doubts, self.is_open = 0, False, False, True
         self._wake = threading.Condition()
         self._compacted = time.monotonic()
         self._thread = threading.Thread(target=self._run, name=f"shard-{shard.number}")
@@ -81,6 +81,12 @@ class Committer:
                 raise Problem("TooManyEvents", "Retry in a second.", retry_after="1")
             self._jobs.append(job)
             self._waiting += len(job.rows)
+            self._wake.notify()
+
+    def check_owner(self) -> None:
+        """Let the thread find out whether the shard is still owned; returns at once."""
+        with self._wake:
+            self._doubts = True
             self._wake.notify()
 
     def stop(self) -> None:
@@ -105,6 +111,9 @@ class Committer:
                 if jobs:
                     self._commit(jobs)
                 self._compact_when_due()
+                if self._doubts:
+                    self._doubts = False
+                    self.shard.log.require_owner()
             if self.shard.fresh:
                 self._compact()
             self.shard.log.release()
@@ -132,7 +141,7 @@ class Committer:
     def _next(self) -> list[Job]:
         """Return the jobs of the next commit; none if there are none for a while."""
         with self._wake:
-            if not self._jobs and not self._stops:
+            if not (self._jobs or self._stops or self._doubts):
                 self._wake.wait(0.2)
             if not self._jobs:
                 return []

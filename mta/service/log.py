@@ -161,6 +161,11 @@ class ShardLog:
         self._replace(before, head)
         self._fences, self.next, self._first = [], head.position, head.position
 
+    def require_owner(self) -> None:
+        """Raise NotOwner if another process has claimed the shard; one store call."""
+        if self.read_head() != self.head:
+            raise NotOwner(f"shard {self.shard} of {self._name} was claimed by another process")
+
     def release(self) -> None:
         """Give the shard up, so that another process claims it at once."""
         assert self.head is not None
@@ -169,6 +174,7 @@ class ShardLog:
     def _replace(self, before: Head, head: Head) -> None:
         key = self.key("head")
         if not self._put(RecordPut(key, head.encode(), {key: before.encode()})):
+            self.read_head()  # raises an error if there is none
             raise NotOwner(f"shard {self.shard} of {self._name} was claimed by another process")
         self.head = head
 

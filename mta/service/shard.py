@@ -15,7 +15,7 @@ process with a later clock has added that event.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -54,6 +54,8 @@ class Outcome(NamedTuple):
     status: int
     body: bytes
     """JSON: the aggregates, or a problem."""
+    what: str = "accepted"
+    """"accepted", the name of the limit, or the name of another problem."""
 
 
 class Shard:
@@ -67,11 +69,7 @@ class Shard:
         self, declared: Declaration, rows: RowReader, store: PageStore, number: int, head: Head,
         owner: str, address: str, secret: str,
     ) -> None:  # fmt: skip
-        if head.fingerprint != declared.fingerprint:
-            raise OtherWindows(
-                f"{declared.name} was created with other keys, values, frames, aggregations or "
-                "shards: choose another name, or declare what it was created with"
-            )
+        require_same(head, declared)
         self.number, self._declared, self._rows = number, declared, rows
         self.log = ShardLog(store, declared.name, number)
         self.log.claim(head, owner, address, secret)
@@ -228,6 +226,15 @@ class Shard:
         return snapshot
 
 
+def require_same(head: Head, declared: Declaration) -> None:
+    """Raise OtherWindows unless a shard was created for windows as they are declared."""
+    if head.fingerprint != declared.fingerprint:
+        raise OtherWindows(
+            f"{declared.name} was created with other keys, values, frames, aggregations or "
+            "shards: choose another name, or declare what it was created with"
+        )
+
+
 def _listed(column: Any) -> list[Any]:
     return column.tolist() if isinstance(column, np.ndarray) else list(column)
 
@@ -237,10 +244,5 @@ def _iso(micros: int) -> str:
 
 
 def _problem(name: str, detail: str, **members: Any) -> Outcome:
-    return outcome_of(Problem(name, detail), members)
-
-
-def outcome_of(problem: Problem, members: Mapping[str, Any] | None = None) -> Outcome:
-    """Return the outcome of an event that was not added."""
-    fields = problem.fields() | dict(members or {})
-    return Outcome(fields["status"], to_json(fields))
+    fields = Problem(name, detail).fields() | members
+    return Outcome(fields["status"], to_json(fields), members.get("limit", name))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 from mta.service.declaration import Declaration
@@ -11,6 +13,8 @@ from mta.service.log import ShardLog
 from mta.service.rows import RowReader, Rows
 from mta.service.shard import Outcome, Shard
 from stores import PageStore
+from tests.support.patience import LONG
+from tests.support.serving import Answer, Served
 
 MINUTE, DAY = 60_000_000, 86_400_000_000
 LIMITS = {"daily": ("spent_day", 100), "rate": ("requests_minute", 6)}
@@ -74,3 +78,21 @@ def body(outcome: Outcome) -> Any:
 def create(declared: Declaration, store: PageStore) -> None:
     for number in range(declared.shards):
         assert ShardLog(store, declared.name, number).create(declared.fingerprint)
+
+
+class Serving(Served):
+    """A process that serves declared windows."""
+
+    def __init__(self, path: Path, *options: str, create: bool = False, token: str = "") -> None:
+        extra = ("--create",) if create else ()
+        super().__init__(None, f"--config={path}", *extra, *options, token=token)
+
+    def add(self, *rows: dict[str, Any], path: str = "/v1/events", **headers: str) -> Answer:
+        """One row as an object, several as an array."""
+        return self.post(rows[0] if len(rows) == 1 else [*rows], path, **headers)
+
+    def wait_until_all_shards_are_owned(self) -> None:
+        deadline = time.monotonic() + LONG
+        while "" in self.get("/v1/limits").json["owners"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)

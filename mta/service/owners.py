@@ -1,0 +1,343 @@
+"""The shards that this process owns, and the way of events to the owners of the others.
+
+Several times per ``takeover_after``, each process looks at who lives, and at the heads of all
+shards. It claims shards without a living owner, up to its share, and gives up shards beyond its
+share. Events of other shards are forwarded.
+
+An event is sent again to a new owner only if it was not judged, or has an id: otherwise it might be
+added twice. Without an id, the client gets the problem ``OutcomeUnknown``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from random import shuffle
+from typing import Any
+
+from mta.errors import WindowStoreError
+from mta.pages import name_of
+from mta.publishing.publisher import read_head, replace_head
+from mta.publishing.records import Bucket, Head, snapshot_key, what_of
+from mta.serve.answers import Problem, problem_of
+from mta.service.commits import Committer, Job
+from mta.service.declaration import Declaration
+from mta.service.forwarding import Interrupted, Link, Moved, Receiver
+from mta.service.log import Head as ShardHead
+from mta.service.log import LostRecords, NotCreated, NotOwner, OtherWindows, ShardLog, decoded_head
+from mta.service.members import Members
+from mta.service.retries import NO_ID
+from mta.service.rows import RowReader, Rows
+from mta.service.shard import Outcome, Shard, require_same
+from stores import PageStore, open_store
+
+logger = logging.getLogger(__name__)
+#: How often a process looks, and puts its beat, per ``takeover_after``.
+_LOOKS = 4
+#: How many seconds pass between two tries to reach the owner of a shard.
+_AGAIN = 0.05
+#: How many earlier snapshots of a shard readers may still read.
+_RETAIN = 4
+
+
+class Owners:
+    """The shards of declared windows, as one process sees them.
+
+    Args:
+        declared: The windows.
+        host: The address on which other processes reach this one.
+        time_limit: How many seconds a request may take.
+    """
+
+    def __init__(self, declared: Declaration, host: str, time_limit: float) -> None:
+        self.declared, self._host, self._time_limit = declared, host, time_limit
+        self.rows = RowReader(declared)
+        self.store: PageStore = open_store(declared.store)
+        self._own, self._secret = secrets.token_hex(8), secrets.token_hex(16)
+        self._period = declared.takeover_after / 1e6 / _LOOKS
+        self._members = Members(self.store, declared.name, self._own, declared.takeover_after / 1e6)
+        self._receiver = Receiver(self._secret, self._local)
+        self._address = ""
+        self._committers: dict[int, Committer] = {}
+        self._heads: dict[int, ShardHead] = {}
+        self._links: dict[str, Link] = {}
+        self._snapshots: dict[int, bytes] = {}
+        self._stops, self._threads = threading.Event(), list[threading.Thread]()
+        #: Why all shards, or some, cannot be served, as far as this is known.
+        self.problem: Problem | None = None
+        self._problems: dict[int, Problem] = {}
+        #: How many events had which outcome here: "accepted", or the name of a problem or limit.
+        self.outcomes: Counter[str] = Counter()
+
+    async def start(self) -> None:
+        """Start to listen, to look for shards, and to publish."""
+        port = await self._receiver.start(self._host)
+        self._address = f"{self._host}:{port}"
+        for work, period in ((self._beat, self._period), (self._look, self._period),
+                             (self._publish, 1.0)):  # fmt: skip
+            thread = threading.Thread(target=self._repeat, args=[work, period], daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    async def stop(self) -> None:
+        """Commit what waits, and give all shards up."""
+        await asyncio.to_thread(self._stop)
+        await self._receiver.stop()
+        for link in self._links.values():
+            link.close()
+        await asyncio.to_thread(self.store.close)
+
+    def _stop(self) -> None:
+        self._stops.set()
+        committers = [*self._committers.values()]
+        for committer in committers:
+            committer.stop()
+        for committer in committers:
+            committer.join()
+        for thread in self._threads:
+            thread.join()
+        with suppress(WindowStoreError):
+            self._publish()
+            self._members.leave()
+
+    def _repeat(self, work: Callable[[], None], period: float) -> None:
+        """Do some work again and again; the store may fail."""
+        while not self._stops.wait(period):
+            try:
+                work()
+            except WindowStoreError as error:
+                if work == self._look:
+                    self.problem = _problem_of(error)
+            except Exception:
+                logger.exception("looking after the shards failed")
+
+    # --- owning -----------------------------------------------------------------------------------
+
+    def _beat(self) -> None:
+        self._members.beat()
+
+    def _look(self) -> None:
+        """Look at the heads; claim shards without a living owner, or give one up."""
+        living, name, count = self._members.look(), self.declared.name, self.declared.shards
+        keys = [ShardLog(self.store, name, shard).key("head") for shard in range(count)]
+        found = self.store.get_records(keys)
+        heads = [decoded_head(data, name, shard) for shard, data in enumerate(found)]
+        self._heads = dict(enumerate(heads))
+        for shard, committer in [*self._committers.items()]:
+            if heads[shard].owner != self._own:
+                committer.check_owner()
+        share, mine = -(-count // len(living)), [*self._committers]
+        if len(mine) > share:
+            self._committers[mine[-1]].stop()
+        free = [shard for shard in range(count) if self._is_free(shard, heads[shard], living)]
+        shuffle(free)
+        self.problem, failed = None, dict[int, Problem]()
+        for shard in free[: max(0, share - len(mine))]:
+            try:
+                self._claim(shard, heads[shard])
+            except NotOwner:
+                continue  # another process was faster
+            except WindowStoreError as error:
+                logger.error("shard %s cannot be served: %s", shard, error)
+                failed[shard] = _problem_of(error)
+        self._problems = failed
+
+    def _is_free(self, shard: int, head: ShardHead, living: set[str]) -> bool:
+        if shard in self._committers:
+            return False
+        return head.owner == self._own or head.owner not in living
+
+    def _claim(self, number: int, head: ShardHead) -> None:
+        shard = Shard(
+            self.declared, self.rows, self.store, number, head, self._own, self._address,
+            self._secret,
+        )  # fmt: skip
+        assert shard.log.head is not None
+        self._heads[number] = shard.log.head
+        self._committers[number] = Committer(shard, self.declared, self._ended, self._note)
+        logger.info("serves shard %s, epoch %s", number, shard.log.head.epoch)
+
+    def _ended(self, committer: Committer) -> None:
+        if self._committers.get(committer.shard.number) is committer:
+            del self._committers[committer.shard.number]
+        if not self._stops.is_set():
+            self._snapshots.pop(committer.shard.number, None)
+
+    def _note(self, shard: int, snapshot: bytes) -> None:
+        self._snapshots[shard] = snapshot
+
+    # --- publishing -------------------------------------------------------------------------------
+
+    def _publish(self) -> None:
+        """Publish the newest snapshots, as far as readers do not have them.
+
+        Processes may overwrite each other's heads; then the next call publishes again.
+        """
+        snapshots = dict(self._snapshots)
+        head = read_head(self.store, self.declared.name) if snapshots else None
+        if head is None or head.source != self.declared.source:
+            return
+        buckets, changed = [*head.buckets], False
+        for shard, snapshot in snapshots.items():
+            digest, known = name_of(snapshot), buckets[shard] or []
+            if not known or known[0][1] != digest:
+                key = snapshot_key(head.name, shard, digest)
+                self.store.put_many({key: snapshot})
+                older = [each for each in known if each[1] != digest]
+                buckets[shard] = [(head.batch + 1, digest), *older[:_RETAIN]]
+                changed = True
+        if changed:
+            self.store.flush()
+            published = published_head(self.declared, buckets, head.batch + 1)
+            replace_head(self.store, head, published)
+
+    # --- events -----------------------------------------------------------------------------------
+
+    async def send(self, rows: Rows, add: bool) -> list[Outcome]:
+        """Return the outcomes of events, from the owners of their shards. Raises Problem."""
+        shard_of, places = self.rows.shard_of, dict[int, list[int]]()
+        for at, key in enumerate(self.rows.keys_of(rows.keys)):
+            places.setdefault(shard_of(key), []).append(at)
+        if len(places) == 1:
+            return await self._counted(next(iter(places)), rows, add)
+        parts = [self._counted(shard, rows.take(of), add) for shard, of in places.items()]
+        found = await asyncio.gather(*parts, return_exceptions=True)
+        outcomes: dict[int, Outcome] = {}
+        for of, part in zip(places.values(), found, strict=True):
+            if isinstance(part, BaseException):
+                raise part
+            outcomes.update(zip(of, part, strict=True))
+        return [outcomes[at] for at in range(len(rows))]
+
+    async def _counted(self, shard: int, rows: Rows, add: bool) -> list[Outcome]:
+        found = await self._sent(shard, rows, add)
+        if add:
+            self.outcomes.update(each.what for each in found)
+        return found
+
+    async def _sent(self, shard: int, rows: Rows, add: bool) -> list[Outcome]:
+        """Return the outcomes of events of one shard, wherever its owner is by now."""
+        deadline = time.monotonic() + self._time_limit
+        may_repeat = not add or NO_ID not in rows.digests
+        while True:
+            try:
+                async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
+                    return await self._try(shard, rows, add)
+            except Moved:
+                pass
+            except (Interrupted, NotOwner):
+                if not may_repeat:
+                    raise _unknown() from None
+            except TimeoutError:
+                raise (self._absent(shard) if may_repeat else _unknown()) from None
+            if self._known(shard) is not None or time.monotonic() + _AGAIN > deadline:
+                raise self._absent(shard)
+            await asyncio.sleep(_AGAIN)
+
+    def _known(self, shard: int) -> Problem | None:
+        return self.problem or self._problems.get(shard)
+
+    def _absent(self, shard: int) -> Problem:
+        detail = "No process serves the shard of this key yet."
+        return self._known(shard) or Problem("StoreUnavailable", detail, retry_after="1")
+
+    async def _try(self, shard: int, rows: Rows, add: bool) -> list[Outcome]:
+        if shard in self._committers:
+            return await self._local(shard, rows, add)
+        head = self._heads.get(shard)
+        if head is None or not head.owner or head.owner == self._own:
+            raise Moved
+        link = self._links.get(head.owner)
+        if link is None:
+            link = self._links[head.owner] = Link(head.address, head.secret)
+        return await link.send(shard, rows, add)
+
+    async def _local(self, shard: int, rows: Rows, add: bool) -> list[Outcome]:
+        """Return the outcomes of events of a shard of this process. Raises Moved and NotOwner."""
+        job, committer = Job(rows, add), self._committers.get(shard)
+        if committer is None:
+            raise Moved
+        try:
+            committer.add(job)
+        except NotOwner:
+            raise Moved from None
+        return await job.done
+
+    # --- status -----------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """Return which shards are served where, and what waits here."""
+        owners = {shard: head.address for shard, head in sorted(self._heads.items())}
+        committers = [*self._committers.values()]
+        problems = (self.problem, *self._problems.values())
+        return {
+            "shards": self.declared.shards,
+            "own_shards": sorted(self._committers),
+            "owners": [owners.get(shard, "") for shard in range(self.declared.shards)],
+            "waiting": sum(each.waiting for each in committers),
+            "problems": sorted({each.name for each in problems if each is not None}),
+        }
+
+
+def _problem_of(error: Exception) -> Problem:
+    if isinstance(error, NotCreated | LostRecords | OtherWindows):
+        logger.error("%s", error)
+        return Problem("LostRecords", "The server's log has the cause.")
+    return problem_of(error)
+
+
+def _unknown() -> Problem:
+    return Problem(
+        "OutcomeUnknown", "The events may have been added: send ids, so that a retry is safe."
+    )
+
+
+def published_head(declared: Declaration, buckets: Iterable[Bucket], batch: int) -> Head:
+    """Return what readers of declared windows read first."""
+    what = what_of("keys", declared.aggregations, declared.frames)
+    what.keys.extend(declared.keys)
+    return Head(declared.name, declared.source, batch, time.time_ns() // 1000, what, [*buckets])
+
+
+def require_created(declared: Declaration) -> None:
+    """Raise NotCreated or OtherWindows unless the store has the declared windows."""
+    with open_store(declared.store) as store:
+        for shard in range(declared.shards):
+            require_same(ShardLog(store, declared.name, shard).read_head(), declared)
+
+
+def create(declared: Declaration) -> None:
+    """Create declared windows without events; harmless if they exist.
+
+    Raises OtherWindows if something else is published under the name, or the windows were declared
+    otherwise, and LostRecords if only some of the shards exist.
+    """
+    with open_store(declared.store) as store:
+        logs = [ShardLog(store, declared.name, shard) for shard in range(declared.shards)]
+        data = store.get_records([log.key("head") for log in logs])
+        heads = [ShardHead.decode(each) for each in data if each is not None]
+        before = read_head(store, declared.name)
+        if before is not None and before.source != declared.source:
+            raise OtherWindows(
+                f"{declared.name!r} is what {before.source!r} publishes: a key has one writer, so "
+                "choose another name"
+            )
+        for head in heads:
+            require_same(head, declared)
+        if heads and len(heads) < len(logs) and any(head.epoch for head in heads):
+            raise LostRecords(
+                f"some shards of {declared.name} are missing: restore a copy of the store"
+            )
+        if before is None:
+            empty: list[Bucket] = [[] for _ in logs]
+            replace_head(store, None, published_head(declared, empty, 0))
+        for log, each in zip(logs, data, strict=True):
+            if each is None:
+                log.create(declared.fingerprint)
+        store.flush()

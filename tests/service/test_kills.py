@@ -1,0 +1,184 @@
+"""Processes are killed and paused, and stores stopped, while clients add events with ids.
+
+Every event is sent until it is answered. Then the accepted events of a key are numbered by the
+count that their answers have: without a gap, none is lost, and without a repetition, none is
+counted twice. Their sums are the sums of all accepted before, and no sum exceeds the limit.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.service.conftest import DECLARED
+from tests.support.patience import LONG
+from tests.support.servers import RedisServer
+from tests.support.services import Serving
+
+KEYS = [f"user {n}" for n in range(6)]
+MOST = 100
+
+
+class Clients:
+    """Threads that add events until they are answered, and every answer."""
+
+    def __init__(self, ports: list[int], seed: int, threads: int = 4) -> None:
+        self.ports, self.stops = ports, threading.Event()
+        self.accepted: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+        self.refused = self.retries = 0
+        self.wrong: list[str] = []
+        self._lock = threading.Lock()
+        self._threads = [
+            threading.Thread(target=self._run, args=[Random(seed * 100 + n)])
+            for n in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self, random: Random) -> None:
+        while not self.stops.is_set():
+            key, amount = random.choice(KEYS), random.choice([1, 2, 3])
+            row = {"user": key, "amount": amount, "id": uuid4().hex}
+            status, found = self._answered(random, row)
+            with self._lock:
+                if status == 200:
+                    values = found["values"]
+                    number, total = values["requests_day"], values["spent_day"]
+                    self.accepted[key].append((number, total, amount))
+                elif status == 409:
+                    self.refused += 1
+                    if found["limit"] == "daily" and found["values"]["spent_day"] <= MOST:
+                        self.wrong.append(str(found))
+                else:
+                    self.wrong.append(f"{status}: {found}")
+
+    def _answered(self, random: Random, row: dict[str, Any]) -> tuple[int, Any]:
+        deadline = time.monotonic() + LONG
+        while time.monotonic() < deadline:
+            connection = HTTPConnection("127.0.0.1", random.choice(self.ports), timeout=8)
+            with suppress(OSError, HTTPException):
+                headers = {"content-type": "application/json"}
+                connection.request("POST", "/v1/events", json.dumps(row), headers)
+                answer = connection.getresponse()
+                found = json.loads(answer.read())
+                if answer.status not in (429, 503, 408):
+                    return answer.status, found
+            connection.close()
+            self.retries += 1
+            time.sleep(0.05)
+        return 0, "no answer"
+
+    def stop(self) -> None:
+        self.stops.set()
+        for thread in self._threads:
+            thread.join()
+
+    def check(self) -> None:
+        """Check what was accepted."""
+        assert not self.wrong
+        for key, events in self.accepted.items():
+            total = 0
+            for place, (number, counted, amount) in enumerate(sorted(events), 1):
+                total += amount
+                assert number == place, f"{key}: an event was lost or counted twice"
+                assert counted == total
+            assert total <= MOST
+
+
+def declared_in(folder: Path, store: str) -> Path:
+    text = DECLARED.replace("NAME", f"k{uuid4().hex[:6]}").replace("STORE", store)
+    text = text.replace("SHARDS", "3").replace("SETTINGS", 'snapshot_every = "300 ms"')
+    text = text.replace('rate = { aggregate = "requests_minute", at_most = 6 }', "")
+    path = folder / "declared.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture(params=["file", "redis"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Any]]:
+    if request.param == "file":
+        yield f"file://{tmp_path / 'pages'}", None
+        return
+    server = RedisServer(tmp_path, "--appendonly", "yes", "--appendfsync", "always")
+    yield f"{server.url}?timeout=1", server
+    server.stop()
+
+
+def test_a_few_kills(store: tuple[str, Any], tmp_path: Path) -> None:
+    kill(store, tmp_path, kills=4, seed=1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_thousand_kills(store: tuple[str, Any], tmp_path: Path, seed: int) -> None:
+    for part in range(10):
+        folder = tmp_path / str(part)
+        folder.mkdir()
+        kill(store, folder, kills=50, seed=10 * seed + part)
+
+
+def kill(store: tuple[str, Any], folder: Path, kills: int, seed: int) -> None:
+    random, server, path = Random(seed), store[1], declared_in(folder, store[0])
+    serving = [Serving(path, create=True), Serving(path)]
+    serving[0].wait_until_all_shards_are_owned()
+    logs = list[str]()
+    clients = Clients([each.port for each in serving], seed)
+    try:
+        for _ in range(kills):
+            time.sleep(random.uniform(0.2, 1.0))
+            which = random.randrange(2)
+            what = random.choice(
+                ["kill", "kill", "pause", "stop"] + ["store"] * (server is not None)
+            )
+            process = serving[which].process
+            if what == "kill":
+                process.kill()
+            elif what == "stop":
+                process.terminate()
+            elif what == "pause":
+                process.send_signal(signal.SIGSTOP)
+                time.sleep(random.uniform(1.0, 2.5))
+                process.send_signal(signal.SIGCONT)
+                continue
+            else:
+                server.process.kill()
+                server.process.wait()
+                time.sleep(random.uniform(0, 1.0))
+                server.start()
+                continue
+            logs.append(serving[which].stop()[1])
+            serving[which] = Serving(path)
+            clients.ports[which] = serving[which].port
+    finally:
+        clients.stop()
+        logs += [each.stop()[1] for each in serving]
+    assert not [line for line in "".join(logs).splitlines() if "Traceback" in line], logs
+    clients.check()
+    assert sum(map(len, clients.accepted.values())) > 20
+
+
+def test_a_dead_owner_is_replaced_within_two_seconds(tmp_path: Path) -> None:
+    path = declared_in(tmp_path, f"file://{tmp_path / 'pages'}")
+    with Serving(path, create=True) as one, Serving(path) as other:
+        other.wait_until_all_shards_are_owned()
+        deadline = time.monotonic() + LONG
+        while len(other.get("/v1/limits").json["own_shards"]) != 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        one.process.kill()
+        killed = time.monotonic()
+        for key in KEYS:
+            assert other.add({"user": key, "amount": 1}).status == 200
+        assert time.monotonic() - killed < LONG / 10
