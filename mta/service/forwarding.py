@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 _MOST_BYTES = 64 << 20
 #: How many seconds a connection may take.
 _CONNECT = 1.0
-Handle = Callable[[int, Rows, bool], Awaitable[list[Outcome]]]
+Judge = Callable[[int, Rows, bool], Awaitable[list[Outcome]]]
 
 
 class Moved(Exception):
@@ -57,10 +57,10 @@ def _frame(content: Any) -> bytes:
 
 
 class Receiver:
-    """Takes forwarded events; ``handle`` judges them, or raises Moved or Problem."""
+    """Takes forwarded events; ``judge`` judges them, or raises Moved or Problem."""
 
-    def __init__(self, secret: str, handle: Handle) -> None:
-        self._secret, self._handle = secret.encode(), handle
+    def __init__(self, secret: str, judge: Judge) -> None:
+        self._secret, self._judge = secret.encode(), judge
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -89,7 +89,7 @@ class Receiver:
     ) -> None:
         answer: list[Any]
         try:
-            outcomes = await self._handle(shard, Rows(*rows), add)
+            outcomes = await self._judge(shard, Rows(*rows), add)
             answer = [number, [[*each] for each in outcomes]]
         except (Moved, NotOwner) as error:
             answer = [number, type(error).__name__, ""]
