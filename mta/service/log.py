@@ -39,7 +39,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mta.errors import StoreUnavailable, WindowStoreError
-from mta.pages import corrupt, seal, unseal
+from mta.pages import corrupt
+from mta.snapshots import seal, unseal
 from stores import PageStore, RecordPut
 
 _HEAD, _EVENTS, VERSION = "mta-shard", "mta-events", 1
