@@ -70,7 +70,7 @@ import xxhash
 
 from mta.columns.schemas import Array, Payload, Rows, Schema, next_payload
 from mta.errors import CorruptPage, CorruptSnapshot, InvariantViolation, MissingPage
-from stores import PageStore
+from stores import MemoryStore, PageStore
 
 _PAGE = "mta-page"
 _PAGE_VERSION = 1
@@ -179,6 +179,12 @@ def keys_of(window: str, pages: Sequence[tuple[int, int, bytes]]) -> list[str]:
         f"{window}/{level}/{number}/{names[at : at + size]}"
         for (level, number, _), at in zip(pages, starts, strict=True)
     ]
+
+
+def require_here(store: PageStore | None, key: str | None) -> None:
+    """Raise MissingPage if a page, if any, is only in the memory of another process."""
+    if isinstance(store, MemoryStore) and key is not None and store.get_many([key]) == [None]:
+        raise MissingPage.of(key, store)
 
 
 def decode(

@@ -85,6 +85,13 @@ class MemoryStore(PageStore):
         self._check_open()
         return (key for key in list(self._pages) if key.startswith(prefix))
 
+    def explain_missing(self) -> str:
+        """Return that pages in memory are lost with their process; no store call."""
+        return (
+            "pages in memory:// are in the process that wrote them alone, and end with it: use "
+            "file:///folder, redis:// or another store that other processes can read"
+        )
+
     def close(self) -> None:
         """Release the pages, unless the store has a name; no store call."""
         self._closed = True

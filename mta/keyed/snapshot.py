@@ -49,7 +49,7 @@ from mta.keyed.leaves import MAX_HEIGHT, Index, Leaves, TableLayout
 from mta.keyed.lsm import LSMTree, PendingDeletions, Run, RunPages
 from mta.keyed.table import Table
 from mta.monoids.base import same_value
-from mta.pages import NAME, corrupt
+from mta.pages import NAME, corrupt, key_of
 from mta.snapshots import (
     FINGERPRINT_BYTES,
     entries,
@@ -136,6 +136,13 @@ class KeyedSnapshot:
                 [self.columns, self.changes, [[n, *s] for n, s in self.starts.items()]],
             ]
         )  # fmt: skip
+
+    def first_page(self) -> str | None:
+        """Return the key of a page of a run; None if there is none."""
+        for run in self.runs:
+            if len(run.top):
+                return key_of(self.window, run.height, run.number, bytes(run.top.names[0]))
+        return None
 
 
 @dataclass(slots=True)

@@ -51,7 +51,7 @@ from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import require_joins
 from mta.monoids.base import AbstractMonoid, any_of
 from mta.monoids.product import Product, require_distinct, result_columns
-from mta.pages import NAME
+from mta.pages import NAME, require_here
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What, what_of
 from mta.times import Duration, TimeUnit, are_many, in_unit, to_time, to_times
@@ -59,6 +59,7 @@ from mta.windows.display import html_table, human_bytes
 from mta.windows.engine import require_monoid, require_policy, require_store
 from mta.windows.intake import (
     alone,
+    close_for_good,
     invalid_rows,
     require_emit,
     require_pageable,
@@ -226,8 +227,10 @@ class KeyedWindows(Publishable):
         self._starts: dict[str, Start] = {}
         #: Which events of the last batch were accepted; None if all were.
         self.last_accepted: np.ndarray | None = None
-        #: Whether a call is running.
+        #: Whether a call is running, or none is accepted any more.
         self.busy = False
+        #: Whether the windows were closed.
+        self.closed = False
 
     @property
     def engine(self) -> Self:
@@ -640,6 +643,7 @@ class KeyedWindows(Publishable):
         unread, settings = UnreadSnapshot.decode(snapshot), Settings.read(locals())
         windows = cls.__new__(cls)
         windows._use(monoid, window, store, unread.snapshot.window, settings, timed)
+        require_here(windows.store, unread.snapshot.first_page())
         windows._restore(unread)
         return windows
 
@@ -749,7 +753,11 @@ class KeyedWindows(Publishable):
             self.bucket.delete_pages()
 
     def close(self) -> None:
-        """Close the store if these windows opened it; pages stay."""
+        """End the use of these windows, and close the store if they opened it; pages stay.
+
+        Every later call raises StoreClosed. Closing twice is harmless.
+        """
+        close_for_good(self)
         if self.store is not None and self._owns_store:
             self.store.close()
 

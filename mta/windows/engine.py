@@ -42,13 +42,13 @@ from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.ranges import fold_between, fold_positions
 from mta.monoids.base import AbstractMonoid, Out, Partial, as_output, same_value
 from mta.monoids.product import Observed
-from mta.pages import NAME, corrupt
+from mta.pages import NAME, NO_NAME, corrupt, key_of, require_here
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import Shape, What, what_of
 from mta.snapshots import Snapshot, WindowState
 from mta.times import TimeUnit, to_count, to_time
 from mta.windows.display import html_table
-from mta.windows.intake import Intake, alone, busy, require_emit
+from mta.windows.intake import Intake, alone, busy, close_for_good, require_emit
 from mta.windows.moments import asked
 from mta.windows.settings import Settings
 from mta.windows.single import SECOND, UNIT, UNKNOWN, Ahead, Asked, SingleEvents
@@ -76,8 +76,12 @@ class PublicWindow:
         self.engine.structure().check()
 
     def close(self) -> None:
-        """Close the store if this window opened it. Pages stay in the store."""
+        """End the use of this window, and close the store if the window opened it; pages stay.
+
+        Every later call raises StoreClosed. Closing twice is harmless.
+        """
         engine = self.engine
+        close_for_good(engine)
         if engine.store is not None and engine.owns_store:
             engine.store.close()
 
@@ -110,7 +114,7 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
         """
         single, micros = self._single, 0.0
         if single.owner.busy:
-            raise busy()
+            raise busy(single.owner)
         if single.timed:  # rounds half to even; NaN is not between any times
             micros = (time * SECOND + UNIT) - UNIT if time.__class__ is float else nan
         shown = single.event(value, micros)
@@ -257,8 +261,10 @@ class Engine(Generic[Out]):
             settings.aggregator(setting) if like is None else like.empty_like(setting)
         )
         self.intake = self._intake()
-        #: Whether a call is in progress.
+        #: Whether a call is in progress, or none is accepted any more.
         self.busy = False
+        #: Whether the window was closed.
+        self.closed = False
 
     def _intake(self) -> Intake:
         paged: Literal["events"] | None = None if self.store is None else "events"
@@ -370,6 +376,14 @@ class Engine(Generic[Out]):
         intake.newest = snapshot.last_time
         intake.late_count, intake.invalid_count, intake.ahead_count = snapshot.counts
         self.retain_snapshot()
+
+    def require_pages_here(self) -> None:
+        """Raise MissingPage if the pages of a snapshot are in the memory of another process."""
+        needed = (page for page in self.structure().pages() if page.needed and page.name != NO_NAME)
+        first = next(needed, None)
+        if first is not None:
+            key = key_of(self.name, first.level, first.number, first.name)
+            require_here(self.store, key)
 
     def restore_like(self, snapshot: Snapshot) -> Self:
         """Return the engine of another snapshot, with the settings and the store of this engine."""
@@ -501,6 +515,7 @@ class WindowEngine(Engine[Out]):
         state = Snapshot.decode_single(snapshot)
         engine = cls(monoid, policy, store, state.window, settings.of_snapshot(state))
         engine.restore(state, others=True)
+        engine.require_pages_here()
         return engine
 
     def restore(self, snapshot: Snapshot, others: bool = False) -> None:

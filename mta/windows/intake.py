@@ -20,6 +20,7 @@ from mta.monoids.base import AbstractMonoid, any_of
 from mta.monoids.product import Observed
 from mta.times import MICROSECONDS, as_text, clock, read_times, to_time
 from mta.windows.settings import Nulls, Settings
+from stores.errors import StoreClosed
 
 _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")
@@ -30,14 +31,15 @@ def alone(
 ) -> Callable[Concatenate[Any, _Args], _Result]:
     """Decorate a method of a window: it runs alone, with the warnings of numpy off.
 
-    A concurrent call raises WindowBusy and changes nothing. Windows may share an ``engine``.
+    A concurrent call raises WindowBusy, and a call after ``close`` StoreClosed; neither changes
+    anything. Windows may share an ``engine``.
     """
 
     @wraps(method)
     def call(self: Any, /, *args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
         engine = self.engine
         if engine.busy:
-            raise busy()
+            raise busy(engine)
         engine.busy = True
         try:
             with np.errstate(all="ignore"):
@@ -48,8 +50,19 @@ def alone(
     return call
 
 
-def busy() -> WindowBusy:
-    """Return the error for a call while the engine serves another call."""
+def close_for_good(engine: Any) -> None:
+    """Make every later call of a window raise StoreClosed. Raises WindowBusy during a call."""
+    if engine.busy and not engine.closed:
+        raise busy(engine)
+    engine.busy = engine.closed = True
+
+
+def busy(engine: Any) -> WindowBusy | StoreClosed:
+    """Return the error for a call while the engine serves another call, or after it was closed."""
+    if engine.closed:
+        return StoreClosed(
+            "this window was closed: restore its last snapshot, or create another window"
+        )
     return WindowBusy(
         "this window is processing another call, from another thread or from its own monoid or "
         "policy; it takes one call at a time: use a lock, or give each thread its own window"

@@ -315,6 +315,7 @@ class SharedWindows(EventsWindow[Out]):
         checked = checked.of_snapshot(events)
         engine = SharedEngine(monoid, windows, store, events.window, checked, events.timed, keep)
         engine.restore(events)
+        engine.require_pages_here()
         engine.place(windows, events.fronts_of(windows))
         return cls._of(engine)
 

@@ -456,7 +456,7 @@ class SingleEvents:
         """Return the result of one window, of all, or of a policy; see ``SharedWindows.query``."""
         owner = self.owner
         if owner.busy:
-            raise busy()
+            raise busy(owner)
         if at is None and (found := self.found(which)) is not UNKNOWN:
             return found
         owner.busy = True

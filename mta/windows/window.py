@@ -160,7 +160,7 @@ class Window(EventsWindow[Out]):
         """
         engine = self.engine
         if engine.busy:
-            raise busy()
+            raise busy(engine)
         engine.busy = True
         try:
             if n.__class__ is not int or n != 1 or not self._single.evict():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from mta import (
     TriggeredWindow,
     Window,
 )
+from mta.errors import MissingPage
 from stores import MemoryStore, StoreClosed, StoreUnavailable, open_store
 
 HOUR = TimeWindow("1 hour")
@@ -84,6 +86,58 @@ def test_a_window_is_a_context(tmp_path: Path) -> None:
         with pytest.raises(ZeroDivisionError), make(mine) as window:
             raise ZeroDivisionError
         mine.put_many({"0": b"1"})  # a store that was open stays so
+
+
+@pytest.mark.parametrize("url", [None, "memory://", "file", "mine"])
+def test_a_closed_window_takes_no_call(url: str | None, tmp_path: Path) -> None:
+    """Whatever its store, and whether or not the store is closed with it."""
+    mine = MemoryStore()
+    store: Any = {"file": f"file://{tmp_path}/pages", "mine": mine}.get(url or "", url)
+    single = [("insert", 2.0, 6.0), ("insert", 2, 6), ("extend", [1.0], [7])]
+    of_window = [("evict",), ("query", None, 7), ("range", 0, 9), ("retract", 5.0)]
+    cases: list[tuple[Any, list[Any]]] = [
+        (Window(Max(), HOUR, store, "w"), [*single, ("query",), ("evict",), ("range", 0, 9)]),
+        (Window(Max(), HOUR, store, "l", allowed_lateness=5), [*single, ("query",), *of_window]),
+        (SharedWindows(Max(), {"a": HOUR}, store, "s"), [*single, ("query",)]),
+        (SharedWindows(Max(), {"a": HOUR}, store, "m", allowed_lateness=5), [*single, ("query",)]),
+        (SlicedWindow(Max(), CountWindow(4), 2, store, "t"), [("insert", 2.0), ("extend", [1.0])]),
+        (TriggeredWindow(Window(Max(), HOUR, store, "o"), OnDemand()), [*single, ("query",)]),
+        (
+            KeyedWindows(Max(), HOUR, store, "k", allowed_lateness=5),
+            [("extend", "a", [1.0], [6]), ("query", "a"), ("retract", "a", 5), ("expire", 9)],
+        ),
+    ]
+    for window, calls in cases:
+        window.close()
+        window.close()
+        for name, *given in [*calls, ("checkpoint",), ("check",)]:
+            with pytest.raises(StoreClosed, match="was closed"):
+                getattr(window, name)(*given)
+    mine.put_many({"0": b"1"})  # a store that was open stays so
+
+
+def test_a_snapshot_of_pages_in_the_memory_of_another_process_is_refused_at_once() -> None:
+    """Not at the first call that needs a page, which may be much later."""
+    values, times = [float(at) for at in range(9000)], [*range(9000)]
+    day = TimeWindow("1 day")
+    cases: list[tuple[Any, Callable[..., Any]]] = [
+        (Window(Max(), day, name="w"), lambda s: Window.restore(s, Max(), day)),
+        (Window(Max(), day, name="l", allowed_lateness=5),
+         lambda s: Window.restore(s, Max(), day, allowed_lateness=5)),
+        (SharedWindows(Max(), {"a": day}, name="s"),
+         lambda s: SharedWindows.restore(s, Max(), {"a": day})),
+        (TriggeredWindow(Window(Max(), day, name="o"), OnDemand()),
+         lambda s: TriggeredWindow.restore(s, Max(), day, OnDemand())),
+        (KeyedWindows(Max(), day, name="k"), lambda s: KeyedWindows.restore(s, Max(), day)),
+    ]  # fmt: skip
+    for window, restore in cases:
+        keys = ([f"{at}" for at in times],) if isinstance(window, KeyedWindows) else ()
+        window.extend(*keys, values, times)
+        with pytest.raises(MissingPage, match="the process that wrote them alone.*use file://"):
+            restore(window.checkpoint())
+    few = Window(Max(), day, name="few")
+    few.extend(values[:9], times[:9])  # all of it is in the snapshot
+    assert Window.restore(few.checkpoint(), Max(), day).query() == 8.0
 
 
 def test_a_notebook_shows_the_current_result_and_sizes_in_peoples_units() -> None:
