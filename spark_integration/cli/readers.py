@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,6 +31,13 @@ from spark_integration.errors import InvalidInput
 CHUNK_ROWS = 1 << 15
 #: The maximum number of CSV cells in memory, except that there is at least one row.
 CHUNK_CELLS = 1 << 22
+#: The approximate maximum number of bytes in a chunk, uncompressed, except that there is one row.
+CHUNK_BYTES = 64 << 20
+#: The longest line, and the largest file with a JSON array, in bytes, uncompressed.
+LINE_BYTES, ARRAY_BYTES = 16 << 20, 128 << 20
+#: How many bytes are read at once.
+READ_BYTES = 1 << 16
+_BLANK = b"\xef\xbb\xbf\xff\xfe\0 \t\r\n"
 PARTS = pa.schema({"path": pa.string(), "first": pa.int64(), "end": pa.int64()})
 #: The minimum size, uncompressed, of a part of a Parquet file that one core reads.
 PART_BYTES = 128 << 20
@@ -43,6 +50,9 @@ SUFFIXES = {
     "json": (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz"),
     "parquet": (".parquet", ".pq"),
 }
+
+
+_Row = TypeVar("_Row")
 
 
 @dataclass(frozen=True)
@@ -117,6 +127,7 @@ def _csv_chunks(
             while more:
                 rows: list[list[str]] = []
                 lines, malformed = [], {}
+                full = text.source.count + CHUNK_BYTES
                 for row in cells:
                     start, end = end + 1, cells.line_num
                     if not row:  # an empty line
@@ -126,9 +137,11 @@ def _csv_chunks(
                         row = [""] * len(header)
                     rows.append(row)
                     lines.append(start)
-                    if len(rows) == size:
+                    more = len(rows) == size or text.source.count >= full
+                    if more:
                         break
-                more = len(rows) == size
+                else:
+                    more = False
                 pairs = zip(names, places, strict=True)
                 columns = {name: [row[place] or None for row in rows] for name, place in pairs}
                 yield Chunk(columns, lines, malformed)
@@ -153,7 +166,7 @@ def _json_chunks(
 ) -> Iterator[Chunk]:
     with _open_text(path, layout) as text:
         rows = _json_rows(path, text)
-        while part := list(islice(rows, size)):
+        while part := list(_until_full(islice(rows, size), text.source)):
             malformed = {at: row for at, (_, row) in enumerate(part) if isinstance(row, str)}
             found = [{} if isinstance(row, str) else row for _, row in part]
             wanted = (
@@ -163,7 +176,16 @@ def _json_chunks(
             yield Chunk(columns, [line for line, _ in part], malformed)
 
 
-def _json_rows(path: Path, text: TextIO) -> Iterator[tuple[int, dict[str, Any] | str]]:
+def _until_full(rows: Iterator[_Row], source: _Source) -> Iterator[_Row]:
+    """Yield rows until a chunk of bytes is read."""
+    full = source.count + CHUNK_BYTES
+    for row in rows:
+        yield row
+        if source.count >= full:
+            return
+
+
+def _json_rows(path: Path, text: _Text) -> Iterator[tuple[int, dict[str, Any] | str]]:
     """Yield the line, or the number in an array, of each object; other values become a text."""
     is_first = True
     for line, row in enumerate(text, 1):
@@ -196,7 +218,7 @@ def _json_array(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any] | s
             f"{path}: not a JSON array ({error}): write an array of objects, or one object per line"
         ) from error
     for number, row in enumerate(rows, 1):
-        yield number, row if isinstance(row, dict) else json.dumps(row)[:80]
+        yield number, row if isinstance(row, dict) else _nested(row)[:80]
 
 
 def _json_float(text: str) -> float | str:
@@ -211,7 +233,15 @@ def _json_cell(value: Any) -> str | None:
         return value or None
     if isinstance(value, int | float) and not isinstance(value, bool):
         return repr(value)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _nested(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _nested(value: Any, **how: Any) -> str:
+    """Return a nested value as text; of one that is too deep for the library, a text about it."""
+    try:
+        return json.dumps(value, **how)
+    except RecursionError:
+        return "[nested too deeply]"
 
 
 def _parquet_chunks(
@@ -279,11 +309,61 @@ def listed(names: Sequence[str]) -> str:
     return f"{shown} and {more:,} more" if more > 0 else shown
 
 
-def _open_text(path: Path, layout: Layout) -> TextIO:
-    file = path.open("rb")
+class _Source(io.RawIOBase):
+    """The bytes of a text file, uncompressed, without a line that does not fit in memory.
+
+    Python reads a line as a whole, and a few kilobytes of gzip can be a line of gigabytes.
+    """
+
+    def __init__(self, path: Path, file: Any, is_json: bool) -> None:
+        self._path, self._file = path, file
+        #: How many bytes are read.
+        self.count = 0
+        self._line_start = 0
+        # Blanks, and the marks and zeros of encodings, may precede an array.
+        self._is_array = is_json and file.peek(64).lstrip(_BLANK).startswith(b"[")
+        self._most = ARRAY_BYTES if self._is_array else LINE_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Any) -> int:
+        data = self._file.read(len(room))
+        room[: len(data)] = data
+        end = max(data.rfind(b"\n"), data.rfind(b"\r"))
+        if end >= 0 and not self._is_array:
+            self._line_start = self.count + end
+        self.count += len(data)
+        if self.count - self._line_start > self._most:
+            what = "one line: end each row with a line break, and close all quotes"
+            if self._is_array:
+                what = "a JSON array, which is read as a whole: write one object per line"
+            raise InvalidInput(
+                f"{self._path} has more than {self._most >> 20} MiB in {what}; or remove the file "
+                "from the input"
+            )
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class _Text(io.TextIOWrapper):
+    """The text of a file, and the source of its bytes."""
+
+    source: _Source
+
+
+def _open_text(path: Path, layout: Layout) -> _Text:
+    file: Any = path.open("rb")
     packed = file.peek(2)[:2] == b"\x1f\x8b"
-    binary: Any = gzip.GzipFile(fileobj=file) if packed else file
-    return io.TextIOWrapper(binary, layout.codec, newline="" if layout.format == "csv" else "\n")
+    file = gzip.GzipFile(fileobj=file) if packed else file
+    source = _Source(path, file, layout.format == "json")
+    newline = "" if layout.format == "csv" else "\n"
+    text = _Text(io.BufferedReader(source, READ_BYTES), layout.codec, newline=newline)
+    text.source = source
+    return text
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+import tracemalloc
 from datetime import date, time
 
 import pandas as pd
@@ -347,6 +348,75 @@ def test_reads_what_python_writes(
 
 def mta(*arguments):
     return main([str(argument) for argument in arguments])
+
+
+MIB = 1 << 20
+
+
+def packed(start, piece, end=b""):
+    """A gigabyte as gzip: members with 16 MiB of a piece each."""
+    member = gzip.compress(piece * (16 * MIB // len(piece)), 1)
+    return gzip.compress(start) + member * 64 + gzip.compress(end)
+
+
+#: Files of few bytes on disk that are gigabytes in memory: name, content, and what the error says.
+BOMBS = {
+    "one line of zeros": ("a.csv", None, "16 MiB in one line"),
+    "one header": ("a.csv.gz", packed(b"", b"a,"), "16 MiB in one line"),
+    "one row": ("a.csv.gz", packed(b"ts,watts\n1,2\n", b"3"), "16 MiB in one line"),
+    "one cell with line breaks": ("a.csv.gz", packed(b'ts,watts\n1,"', b"3\n"), "close its quotes"),
+    "one line of JSON": ("a.json.gz", packed(b'{"ts":1}\n{"ts":"', b"3"), "16 MiB in one line"),
+    "one array on a line": ("a.json.gz", packed(b" [", b"{},"), "128 MiB in a JSON array"),
+    "one array on many lines": ("a.json.gz", packed(b"[\n", b"{},\n"), "128 MiB in a JSON array"),
+    "one deep array": ("a.json.gz", packed(b"", b"["), "128 MiB in a JSON array"),
+    "one line of JSON of zeros": ("a.json", None, "16 MiB in one line"),
+}
+
+
+@pytest.mark.parametrize("case", BOMBS)
+def test_input_that_does_not_fit_in_memory_is_refused_in_little_memory(tmp_path, case, capsys):
+    name, content, says = BOMBS[case]
+    path = tmp_path / name
+    path.write_bytes(content or b"")
+    if content is None:
+        os.truncate(path, 1 << 30)
+    tracemalloc.start()
+    try:
+        # No Spark is started for it.
+        assert main(["run", str(path), "--output", str(tmp_path / "out")]) == 2
+        assert tracemalloc.get_traced_memory()[1] < 600 * MIB
+    finally:
+        tracemalloc.stop()
+    error = capsys.readouterr().err
+    assert says in error and name in error
+
+
+def test_chunks_have_few_bytes(tmp_path, monkeypatch):
+    """However long the rows are."""
+    monkeypatch.setattr(readers, "CHUNK_BYTES", MIB)
+    rows = [f"{at},{at % 10}{'0' * 100_000}" for at in range(60)]
+    (tmp_path / "a.csv").write_text("\n".join(["ts,x", *rows]))
+    objects = [json.dumps({"ts": at, "x": "0" * 100_000}) for at in range(60)]
+    (tmp_path / "a.json").write_text("\n".join(objects))
+    for name, kind in (("a.csv", "csv"), ("a.json", "json")):
+        chunks = [*read_chunks(tmp_path / name, Layout(kind))]
+        assert 4 <= len(chunks) <= 12
+        assert [int(at) for chunk in chunks for at in chunk.columns["ts"]] == [*range(60)]
+
+
+def test_json_of_any_depth_is_a_cell_or_a_row_with_a_reason(tmp_path):
+    for depth in [1, 10, *range(150, 1100, 31), 3000, 100_000]:
+        for opening, closing in (('{"x":' * depth, "}" * depth), ("[" * depth, "]" * depth)):
+            (tmp_path / "a.json").write_text(f'{{"ts":1,"x":{opening}7{closing}}}\n{{"ts":2}}\n')
+            (chunk,) = read_chunks(tmp_path / "a.json", Layout("json"), ["ts", "x"])
+            assert chunk.columns["ts"][1] == "2"
+            assert chunk.columns["ts"][0] == "1" or "recursion" in chunk.malformed[0]
+            (tmp_path / "b.json").write_text(f"[{opening}7{closing},1]")
+            try:
+                (chunk,) = read_chunks(tmp_path / "b.json", Layout("json"), ["ts"])
+                assert len(chunk.rows) == 2
+            except WindowStoreError as error:
+                assert "not a JSON array" in str(error)
 
 
 def test_dropped_rows_are_counted_by_reason_with_the_first_example(tmp_path, capsys, spark):

@@ -133,7 +133,7 @@ def test_a_snapshot_of_pages_in_the_memory_of_another_process_is_refused_at_once
     for window, restore in cases:
         keys = ([f"{at}" for at in times],) if isinstance(window, KeyedWindows) else ()
         window.extend(*keys, values, times)
-        with pytest.raises(MissingPage, match="the process that wrote them alone.*use file://"):
+        with pytest.raises(MissingPage, match=r"the process that wrote them alone.*use file://"):
             restore(window.checkpoint())
     few = Window(Max(), day, name="few")
     few.extend(values[:9], times[:9])  # all of it is in the snapshot
