@@ -227,6 +227,18 @@ def parse_windows(texts: str | Sequence[str]) -> Any:
     return windows
 
 
+def described_windows(texts: Any) -> str:
+    """Return the same text for texts that mean the same windows.
+
+    >>> described_windows(["24h"]), described_windows(["a=24 hours", "b=5 events"])
+    ("TimeWindow('1 day')", "{'a': TimeWindow('1 day'), 'b': CountWindow(5)}")
+    """
+    try:
+        return repr(parse_windows(texts))
+    except (InvalidRequest, AttributeError, TypeError):  # not what this release writes
+        return repr(texts)
+
+
 def parse_every(text: str) -> int | str | mta.EveryPeriod:
     """Return the value of ``emit_every``: 100 for ``100 events``; ``1 minute`` stays unchanged.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from argparse import BooleanOptionalAction, _ActionsContainer
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
@@ -219,10 +219,20 @@ class Job:
         self.folder.mkdir(parents=True, exist_ok=True)
         replace_file(self.folder / "job.json", json.dumps(self.described(), indent=1) + "\n")
 
-    def differences(self, earlier: Mapping[str, Any]) -> list[str]:
-        """Return the settings that a checkpoint depends on and that differ from ``earlier``."""
-        now, was = self.described(), earlier.get
-        changed = [name for name in FIXED if _text(now[name]) != _text(was(name))]
+    def differences(
+        self, earlier: Mapping[str, Any], windows: Callable[[Any], Any] | None = None
+    ) -> list[str]:
+        """Return the settings that a checkpoint depends on and that differ from ``earlier``.
+
+        ``windows`` returns the windows that texts mean, because ``24h`` and ``24 hours`` are equal.
+        """
+        now, was, means = self.described(), earlier.get, {"window": windows or _text}
+        changed = [
+            name
+            for name in FIXED
+            if _text(now[name]) != _text(was(name))
+            and means.get(name, _text)(now[name]) != means.get(name, _text)(was(name))
+        ]
         changed += [
             name for name, value in DECISIVE.items() if (now[name] == value) != (was(name) == value)
         ]

@@ -28,6 +28,7 @@ from spark_integration.cli import sources, stream
 from spark_integration.cli.checkpoints import list_windows, store_totals
 from spark_integration.cli.expressions import (
     Aggregation,
+    described_windows,
     parse_aggregation,
     parse_every,
     parse_windows,
@@ -288,7 +289,7 @@ def _prepare_folder(job: Job) -> None:
         raise InvalidRequest(
             f"{job.folder} contains a checkpoint of another program: choose another --output"
         )
-    elif differences := job.differences(earlier):
+    elif differences := job.differences(earlier, described_windows):
         raise InvalidRequest(
             f"{job.folder} contains a run with other settings ({'; '.join(differences)}): "
             "choose another --output, or give --overwrite to delete that run"

@@ -1,5 +1,6 @@
 import pytest
 
+from spark_integration.cli.expressions import described_windows
 from spark_integration.cli.job import Job, read_job
 from spark_integration.errors import InvalidRequest
 from stores.address import without_credentials
@@ -68,6 +69,15 @@ def test_the_note_of_a_job_tells_what_has_changed(tmp_path):
         "--key-from-file-name was False and is True",
         "--window was '24 hours' and is '1 hour'",
     ]
+    same = [("24h",), ("1 day",), ("1440 min",), ("PT24H",), ("24 hours, closed right",)]
+    for window in same:
+        assert first.replace(window=window).differences(earlier, described_windows) == []
+    for window in (("25h",), ("24 events",), ("a=24h",), ("24h, closed left",)):
+        assert first.replace(window=window).differences(earlier, described_windows) != []
+    several = {**earlier, "window": ["a=24 hours", "b=5 events"]}
+    again = first.replace(window=("a = 1 day", "b=5 rows"))
+    assert again.differences(several, described_windows) == []
+    assert again.replace(window=again.window[::-1]).differences(several, described_windows) != []
     changed = first.replace(on_late="side", idle="expire").differences(earlier)
     assert changed == [
         "--on-late was 'raise' and is 'side'",
