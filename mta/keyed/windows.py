@@ -643,8 +643,8 @@ class KeyedWindows(Publishable):
         unread, settings = UnreadSnapshot.decode(snapshot), Settings.read(locals())
         windows = cls.__new__(cls)
         windows._use(monoid, window, store, unread.snapshot.window, settings, timed)
-        require_here(windows.store, unread.snapshot.first_page())
         windows._restore(unread)
+        require_here(windows.store, unread.snapshot.first_page())
         return windows
 
     def restore_like(self, snapshot: bytes) -> Self:

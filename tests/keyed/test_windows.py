@@ -320,7 +320,6 @@ def test_in_memory_there_are_no_snapshots() -> None:
     with pytest.raises(NotPageable, match="these windows are only in memory"):
         windows.checkpoint()
     windows.delete_pages()
-    windows.close()
     assert windows.extend(["a"], [0.5]).tolist() == [1.0]
 
 
