@@ -17,7 +17,8 @@ static inline int is_at(const Pages *pages, const Shorts *of, int64_t page, int6
         memcpy(&at[i], buffer + of[1].starts[page] + (place + i) * width, (size_t)width);
         at[i] = (uint64_t)of[1].bases[page] + (uint64_t)of[1].units[page] * at[i];
     }
-    return at[1] <= (uint64_t)of[2].counts[page] && at[0] <= at[1]
+    const int64_t size = of[2].widths[page] == 1 ? of[2].counts[page] : 0;
+    return at[1] <= (uint64_t)size && at[0] <= at[1]
         && at[1] - at[0] == (uint64_t)(stop - start)
         && !memcmp(buffer + of[2].starts[page] + at[0], wanted->bytes + start, at[1] - at[0]);
 }

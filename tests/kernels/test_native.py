@@ -251,7 +251,7 @@ def test_keys_match_those_of_pages(seed: int, texts: bool) -> None:
 
 @needs_compiled
 @pytest.mark.parametrize(
-    "change", ["a byte", "where it begins", "where it ends", "beyond its page"]
+    "change", ["a byte", "where it begins", "where it ends", "beyond its page", "bytes of no width"]
 )
 def test_another_key_of_the_same_hash_is_not_met(change: str) -> None:
     held = KeyPages(np.random.default_rng(3), 2**64 - 1)
@@ -264,6 +264,9 @@ def test_another_key_of_the_same_hash_is_not_met(change: str) -> None:
         raw[keys + raw[ends + 2] - 7] ^= 1
     elif change == "beyond its page":
         held.columns[2, 1, page] = 1
+    elif change == "bytes of no width":  # of which any number fits into a page
+        held.columns[2, 1:3, page] = 2**62, 0
+        held.columns[1, 3, page] += 2**40
     else:
         raw[ends + 2 + 2 * (change == "its end")] += 1
     held.pages[page] = bytes(raw)
