@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import numpy as np
 import pytest
 
-from mta import Count, KeyedWindows, Max, Mean, Product, TimeWindow, Window
+from mta import (
+    Collect,
+    Count,
+    KeyedWindows,
+    LastText,
+    Max,
+    Mean,
+    Mode,
+    Product,
+    Sum,
+    TimeWindow,
+    Window,
+)
 from tests.support.serving import TOKEN, Served
 
 playwright = pytest.importorskip(
@@ -264,6 +279,116 @@ def test_windows_without_keys_are_shown_at_once(chromium: Any, tmp_path: Path) -
             for page in opened(chromium, service):
                 page.wait_for_selector("#chart svg")
                 assert page.inner_text("#values tbody td") == "2"
+
+
+MARKUP = [
+    '<img src="/x" onerror="window.harm = 1">', "<script>window.harm = 1</script>",
+    "</td></table><h1>harm</h1>", "&lt;b&gt; &amp; \"'`${1}",
+    "javascript:window.harm=1", "<svg/onload=1>",
+]  # fmt: skip
+
+
+def test_markup_in_keys_values_and_names_is_text(chromium: Any, tmp_path: Path) -> None:
+    store, now = f"file://{tmp_path}", int(time.time())
+    several = Product({
+        MARKUP[0]: ("v", LastText()), "<b>all</b>": ("v", Collect()),
+        "<u>n</u>": Count(), "<i>mode</i>": (MARKUP[1], Mode()),
+    })  # fmt: skip
+    windows = KeyedWindows(several, {"<s>w</s>": TimeWindow("1 hour")}, store, name="w")
+    windows.publish("markup")
+    windows.extend(MARKUP, {"v": MARKUP, MARKUP[1]: MARKUP}, [now + n for n in range(len(MARKUP))])
+    windows.checkpoint()
+    with Served(store, "markup") as service:
+        for page in opened(chromium, service):
+            for text in MARKUP:
+                page.wait_for_selector("#part-0")
+                page.fill("#part-0", text)
+                page.keyboard.press("Enter")
+                until(
+                    page, "text => document.querySelector('#key-title').textContent === text", text
+                )
+                until(page, "document.querySelector('#chart svg')?.getAttribute('role') === 'img'")
+                cells = page.evaluate(
+                    "[...document.querySelectorAll('#values td')].map(each => each.textContent)"
+                )
+                assert cells == [text, json.dumps([text], separators=(",", ":")), "1", text]
+                heads = page.evaluate(
+                    "[...document.querySelectorAll('#values th')].map(each => each.textContent)"
+                )
+                assert {MARKUP[0], "<b>all</b>", "<s>w</s>"} <= {*heads}
+                page.evaluate("document.querySelector('#events').open = true")
+                assert page.inner_text("#events-table tbody td:last-child").strip() == text.strip()
+                added = page.evaluate(
+                    "document.querySelectorAll('main :is(img, script, b, i, u, s, h1)').length"
+                )
+                assert added == 0 and page.evaluate("window.harm") is None
+            page.goto(f"{service.url}/docs")
+            page.wait_for_selector("pre")
+            assert page.evaluate("document.querySelectorAll('main img, main script').length") == 0
+
+
+def test_a_link_with_markup_is_text(chromium: Any, service: Served) -> None:
+    for page in opened(chromium, service):
+        for text in MARKUP:
+            page.goto("about:blank")
+            page.goto(f"{service.url}/#key={quote(text)},7&at={quote(text)}")
+            page.wait_for_selector("#problem:not([hidden])")
+            assert page.evaluate("window.harm") is None
+            assert page.evaluate("document.querySelectorAll('#problem *').length") == 0
+
+
+@pytest.mark.parametrize("moment", ["", ".000001", ".9999995", ".5", "at"])
+def test_the_chart_ends_with_what_the_table_shows(
+    moment: str, chromium: Any, tmp_path: Path
+) -> None:
+    """Also if the newest event, or the moment of the table, is between two milliseconds."""
+    store, now = f"file://{tmp_path}", np.datetime64(int(time.time()), "s").astype("M8[us]")
+    newest = now + (123_001 if moment == "at" else round(float(moment or 0) * 1e6))
+    frames = {"hour": TimeWindow("1 hour"), "two": TimeWindow("2 hours")}
+    windows = KeyedWindows(
+        Product({"total": ("v", Sum())}), frames, store, name="w", allowed_lateness="1 hour"
+    )
+    windows.publish("sums")
+    later = newest + np.timedelta64(1, "us")
+    windows.extend(["a"] * 4, {"v": [20.5, 40.08, 20.09, 9.0]},
+                   [newest - 9_000_000, newest - 1000, newest, later])  # fmt: skip
+    windows.checkpoint()
+    shown = "80.67" if moment == "at" else "89.67"
+    with Served(store, "sums") as service:
+        for page in opened(chromium, service):
+            page.wait_for_selector("#part-0")
+            if moment == "at":
+                page.fill("#at", str(newest))
+            find(page, "a")
+            cells = page.evaluate(
+                "[...document.querySelectorAll('#values td')].map(each => each.textContent)"
+            )
+            assert cells == [shown, shown]
+            assert page.inner_text("#readout").count(shown) == 2
+            page.evaluate("document.querySelector('#events').open = true")
+            times = page.inner_text("#events-table tbody tr:first-child td:first-child")
+            assert np.datetime64(times.replace(" ", "T")) == later
+
+
+def test_times_that_a_browser_cannot_draw_are_said(chromium: Any, tmp_path: Path) -> None:
+    store = f"file://{tmp_path}"
+    times = [
+        np.datetime64("9999-12-31T23:00:00", "us"),
+        np.datetime64(10_030, "Y").astype("M8[us]"),
+    ]
+    windows = KeyedWindows(Max(), TimeWindow("1 hour"), store, name="w")
+    windows.publish("far")
+    windows.extend(["a", "b"], [1.0, 2.0], times)
+    windows.checkpoint()
+    with Served(store, "far") as service:
+        for page in opened(chromium, service):
+            page.wait_for_selector("#part-0")
+            find(page, "a")
+            assert page.inner_text("#values td") == "1"
+            page.fill("#part-0", "b")
+            page.keyboard.press("Enter")
+            until(page, "document.querySelector('#chart').textContent.includes('beyond the years')")
+            assert page.inner_text("#values td") == "2" and page.is_hidden("#problem")
 
 
 def test_the_api_is_described(chromium: Any, service: Served) -> None:

@@ -195,7 +195,7 @@ function showEvents({ times, columns }, count) {
   $("events-count").textContent = shown < count ? `the newest ${shown}` : number(count);
   const rows = [];
   for (let back = 1; back <= shown; back += 1) {
-    rows.push(elem("tr", {}, ...(times ? [elem("td", {}, times.at(-back).slice(0, 23).replace("T", " ").replace("Z", ""))] : []),
+    rows.push(elem("tr", {}, ...(times ? [elem("td", {}, times.at(-back).replace("T", " ").replace("Z", ""))] : []),
       ...names.map((name) => elem("td", {}, number(columns[name].at(-back))))));
   }
   $("events-table").replaceChildren(
@@ -225,18 +225,24 @@ function showChoices(values) {
   segments($("spans"), Object.keys(SPANS), state.span, (name) => { state.span = name; });
 }
 
+function drawNothing(why) {
+  state.drawn = null;
+  $("chart").replaceChildren(elem("p", { class: "hint" }, why));
+  $("readout").replaceChildren();
+}
+
 async function showChart(key, events) {
   const times = (events.times ?? []).map((time) => Date.parse(time));
   if (!state.choice || !times.length) {
-    state.drawn = null;
-    $("chart").replaceChildren(elem("p", { class: "hint" }, times.length ? "No aggregate is a number." : "There are no events with times to draw."));
-    $("readout").replaceChildren();
-    return;
+    return drawNothing(times.length ? "No aggregate is a number." : "There are no events with times to draw.");
   }
   const newest = times.at(-1), end = state.at === "now" ? Math.max(Date.now(), newest) : state.at ? moments(state.at) : newest;
+  if (![times[0], newest, end].every(Number.isFinite)) return drawNothing("These times are beyond the years 0 to 9999.");
   const start = Math.min(Math.max(times[0], SPANS[state.span] ? end - SPANS[state.span] : -Infinity), end - 1000);
   const at = Array.from({ length: MOMENTS }, (_, index) => start + ((end - start) * index) / (MOMENTS - 1));
   const query = { at: at.map((each) => new Date(each).toISOString()), partial: true };
+  // The last moment is that of the table, to the microsecond, which a Date does not have.
+  if (state.at !== "now") query.at[MOMENTS - 1] = state.at || events.times.at(-1);
   if (state.parts.length) query.keys = at.map(() => key);
   const { columns } = await ask("/v1/query", query);
   const series = Object.keys(columns).map((column) => [column, ...split(column)])
