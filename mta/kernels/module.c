@@ -17,7 +17,7 @@ typedef struct {
     Pages pages;
 } Call;
 
-static void let_go(Call *c) {
+static void release(Call *c) {
     while (c->count)
         PyBuffer_Release(&c->views[--c->count]);
     while (c->pages.count)
@@ -53,7 +53,7 @@ enum { FULL, WRITTEN, ROWS };
 static int columns(Call *c, int at, int count, const int *sizes, int use, Columns *found) {
     PyObject *given = PyTuple_GetItem(c->args, at);
     if (!given || !require(PyTuple_Check(given) && PyTuple_Size(given) == count,
-                           "a tuple with every column of the kind is wanted"))
+                           "expected a tuple with every column of the kind"))
         return 0;
     int64_t rows[MAX_COLUMNS], even = 1;
     found->count = 0;
@@ -65,7 +65,7 @@ static int columns(Call *c, int at, int count, const int *sizes, int use, Column
     }
     for (int i = 0; i < count; i++)
         even &= !(found->step[i] = use != ROWS || rows[i] != 1) || rows[i] == found->count;
-    return require(even != 0, "columns of one length are wanted");
+    return require(even != 0, "expected columns of equal length");
 }
 
 /* An argument with the columns of the call's kind. */
@@ -106,12 +106,12 @@ static int positions(Call *c, int at, int64_t count, Positions *found) {
             && require(found->first >= -MAX_POSITION && found->first <= MAX_POSITION,
                        "a position that is out of range");
     found->each = column(c, given, 8, 0, &rows);
-    return found->each && require(rows == count, "a position for each row is wanted");
+    return found->each && require(rows == count, "expected a position for each row");
 }
 
 /* Releases the columns; returns True, False after OVERFLOWN or UNEVEN, or an error. */
 static PyObject *told(Call *c) {
-    let_go(c);
+    release(c);
     require(c->status != REFUSED, "positions out of order or out of range");
     return PyErr_Occurred() ? NULL : PyBool_FromLong(c->status >= 0);
 }
@@ -126,7 +126,7 @@ static PyObject *py_scan(PyObject *Py_UNUSED(self), PyObject *args) {
     Columns rows, out;
     if (kind_of(&c) && of_kind(&c, 1, ROWS, &rows) && of_kind(&c, 2, WRITTEN, &out)
         && whole(&c, 3, &backwards)
-        && require(out.count == rows.count + 1, "a row for each, and one more, is wanted"))
+        && require(out.count == rows.count + 1, "expected one more row than given"))
         WITHOUT_LOCK(c.status = c.kind->scan(&rows, 0, rows.count, &out, backwards != 0));
     return told(&c);
 }
@@ -137,7 +137,7 @@ static PyObject *py_join(PyObject *Py_UNUSED(self), PyObject *args) {
     if (kind_of(&c) && of_kind(&c, 1, FULL, &lefts) && of_kind(&c, 2, ROWS, &rights)
         && of_kind(&c, 3, WRITTEN, &out)
         && require(lefts.count == out.count && (rights.count == out.count || rights.count == 1),
-                   "two rows for each are wanted"))
+                   "expected two rows for each"))
         WITHOUT_LOCK(c.status = c.kind->join(&lefts, &rights, &out));
     return told(&c);
 }
@@ -148,7 +148,7 @@ static PyObject *py_sweep(PyObject *Py_UNUSED(self), PyObject *args) {
     Sweep s = {.turns = 0};
     if (kind_of(&c) && of_kind(&c, 1, ROWS, &s.rows) && whole(&c, 8, &turns)
         && of_kind(&c, 2, (s.turns = turns != 0) ? WRITTEN : FULL, &s.stack)
-        && numbers(&c, 3, 1, 0, &places, &two) && require(two == 2, "two places are wanted")
+        && numbers(&c, 3, 1, 0, &places, &two) && require(two == 2, "expected two places")
         && whole(&c, 4, &s.first) && of_kind(&c, 7, WRITTEN, &s.right)
         && ((s.lost = PyFloat_AsDouble(PyTuple_GetItem(args, 9))) != -1 || !PyErr_Occurred())
         && ((s.lowered = s.lost >= 0) == 0 ? of_kind(&c, 10, WRITTEN, &s.out)
@@ -176,7 +176,7 @@ static PyObject *py_ranges(PyObject *Py_UNUSED(self), PyObject *args) {
     if (kind_of(&c) && of_kind(&c, 1, ROWS, &rows) && of_kind(&c, 4, WRITTEN, &out)
         && numbers(&c, 2, 2, -1, at, count)
         && require(count[0] == out.count && count[1] == out.count,
-                   "a start and a length for each range are wanted"))
+                   "expected a start and a length for each range"))
         WITHOUT_LOCK(c.status = c.kind->ranges(&rows, at[0], at[1], &out));
     return told(&c);
 }
@@ -185,7 +185,7 @@ static PyObject *py_ranks(PyObject *Py_UNUSED(self), PyObject *args) {
     int64_t *at[3], n[3], age;
     Call c = {.args = args};
     if (numbers(&c, 0, 3, 2, at, n) && whole(&c, 3, &age)
-        && require(n[1] == n[2], "a rank for each key is wanted"))
+        && require(n[1] == n[2], "expected a rank for each key"))
         WITHOUT_LOCK(c.status = ranks(at[0], n[0], at[1], n[1], age, at[2]));
     return told(&c);
 }
@@ -195,7 +195,7 @@ static PyObject *py_first_later(PyObject *Py_UNUSED(self), PyObject *args) {
     Call c = {.args = args};
     if (numbers(&c, 0, 5, 4, a, n)
         && require(n[1] > 0 && n[2] == n[3] && n[3] == n[4],
-                   "bounds, and a segment, a time and a place for each search, are wanted"))
+                   "expected bounds, and a segment, a time and a place for each search"))
         WITHOUT_LOCK(c.status = first_later(a[0], n[0], a[1], n[1] - 1, a[2], a[3], n[4], a[4]));
     return told(&c);
 }
@@ -203,7 +203,7 @@ static PyObject *py_first_later(PyObject *Py_UNUSED(self), PyObject *args) {
 /* The buffers in the first argument, a list; they are released with the columns. */
 static int pages_of(Call *c) {
     PyObject *given = PyTuple_GetItem(c->args, 0);
-    if (!given || !require(PyList_Check(given), "a list of buffers is wanted"))
+    if (!given || !require(PyList_Check(given), "expected a list of buffers"))
         return 0;
     Py_ssize_t size = PyList_Size(given);
     c->pages.views = PyMem_Calloc((size_t)size + 1, sizeof *c->pages.views);
@@ -228,7 +228,7 @@ static int shorts(const Pages *pages, const int64_t *rows, int64_t size, int cou
                 && (!width || found->counts[i] <= (end - start) / width);
         }
     }
-    return require(holds != 0, "a column that its buffer does not hold");
+    return require(holds != 0, "a column extends beyond its buffer");
 }
 
 /* Ranges of a column: the bytes of its items, or its integers in 8 bytes each. */
@@ -239,15 +239,15 @@ static PyObject *py_gathered(PyObject *Py_UNUSED(self), PyObject *args) {
     Ranges r = {.pages = &c.pages};
     if (pages_of(&c) && numbers(&c, 1, 4, -1, at, n) && shorts(&c.pages, at[0], n[0], 1, &r.column)
         && whole(&c, 5, &short_ones)
-        && require(n[2] == n[1] && n[3] == n[1], "columns of one length are wanted")) {
+        && require(n[2] == n[1] && n[3] == n[1], "expected columns of equal length")) {
         r.which = at[1], r.firsts = at[2], r.counts = at[3], r.count = n[1];
         total = total_of(&r, short_ones != 0) * (short_ones ? 8 : 1);
-        if (require(total >= 0, "a range that its column does not hold")
+        if (require(total >= 0, "a range extends beyond its column")
             && (found = PyObject_CallFunction(PyTuple_GetItem(args, 6), "L", (long long)total))
             && (at[4] = column(&c, found, 1, 1, &n[4])) && require(n[4] == total, "too little room"))
             WITHOUT_LOCK(gather(&r, short_ones != 0, (unsigned char *)at[4]));
     }
-    let_go(&c);
+    release(&c);
     if (PyErr_Occurred())
         Py_CLEAR(found);
     return found;
@@ -261,7 +261,7 @@ static PyObject *py_match(PyObject *Py_UNUSED(self), PyObject *args) {
     if (pages_of(&c) && numbers(&c, 1, 5, 4, at, n) && shorts(&c.pages, at[0], n[0], 3, of)
         && (wanted.bytes = column(&c, PyTuple_GetItem(args, 6), 1, 0, &wanted.size)) != NULL
         && require(n[1] < INT32_MAX && n[2] < INT32_MAX && n[4] == n[1] / 2 * n[2]
-                   && (!n[3] || n[3] > n[2]), "a place of each key in each run is wanted")) {
+                   && (!n[3] || n[3] > n[2]), "expected a place for each key in each run")) {
         wanted.hashes = (const uint64_t *)at[2], wanted.count = n[2];
         wanted.bounds = n[3] ? at[3] : NULL;
         WITHOUT_LOCK(c.status = match(&c.pages, of, at[1], n[1] / 2, &wanted, at[4]));

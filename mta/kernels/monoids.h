@@ -80,9 +80,9 @@ static inline F8 at_least(F8 value, F8 least) { return value <= least ? least : 
 /* Chan's merge; a weight of exactly 0 or 1 does not change the other side. */
 static inline moments_P moments_combine(moments_P a, moments_P b) {
     F8 n = a.n + b.n, weight = b.n / at_least(n, 1.0), delta = b.mean - a.mean;
-    F8 apart = delta * (a.n * weight) * delta;
-    apart = apart >= 0.0 ? apart : 0.0; /* NaN if an event is infinite: then M2 is known */
-    return (moments_P){n, a.mean + delta * weight, a.m2 + b.m2 + apart};
+    F8 between = delta * (a.n * weight) * delta;
+    between = between >= 0.0 ? between : 0.0; /* NaN if an event is infinite: then M2 is known */
+    return (moments_P){n, a.mean + delta * weight, a.m2 + b.m2 + between};
 }
 static inline F8 moments_lower(moments_P p, double lost) {
     return sqrt(at_least(p.m2, 0.0) / (p.n - lost));

@@ -477,10 +477,10 @@ def _ranges(
     columns = column[:3].T.tolist()
     for buffer, (start, count, width) in zip(buffers, columns, strict=True):
         if min(start, count, width) < 0 or max(start, start + count * width) > len(buffer):
-            raise ValueError("a column that its buffer does not hold")
+            raise ValueError("a column extends beyond its buffer")
     for at, first, count in zip(which.tolist(), firsts.tolist(), counts.tolist(), strict=True):
         if not (0 <= at < len(buffers) and 0 <= first <= first + count <= columns[at][1]):
-            raise ValueError("a range that its column does not hold")
+            raise ValueError("a range extends beyond its column")
         start, _, width = columns[at]
         yield buffers[at][start + first * width : start + (first + count) * width]
 

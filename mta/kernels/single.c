@@ -89,7 +89,7 @@ static int64_t copied(PyObject *given, F8 *into) {
         return -1;
     int64_t count = view.len / (Py_ssize_t)sizeof(F8);
     if (view.itemsize != sizeof(F8) || count > MTA_SINGLE + 1) {
-        PyErr_SetString(PyExc_ValueError, "a column of doubles that fits is wanted");
+        PyErr_SetString(PyExc_ValueError, "expected a column of doubles of the right length");
         count = -1;
     } else if (count)
         memcpy(into, view.buf, (size_t)view.len);

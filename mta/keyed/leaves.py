@@ -676,7 +676,7 @@ def _load_list(payloads: Iterator[Payload], count: int) -> list[Entry]:
     kind, data = next_payload(payloads)
     entries = load_entries(msgpack.unpackb(data)) if kind == "msgpack" else []
     if len(entries) != count:
-        raise CorruptPage(f"it does not have the {count} entries that it declares")
+        raise CorruptPage(f"its header declares {count} entries, and the page has another number")
     return entries
 
 

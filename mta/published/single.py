@@ -180,7 +180,7 @@ class _TablePage:
         sizes = heads[2::3]
         self._starts = [*accumulate(sizes, initial=self._first)]
         if self._starts[-1] != len(self._page) or min(sizes) < 0 or sizes[0] != 8 * self._keys:
-            raise CorruptPage("its columns have other lengths than it declares")
+            raise CorruptPage("the lengths of its columns differ from the header")
 
     def _key(self, place: int) -> bytes:
         start, stop = self._numbers(_KEY_ENDS, place, 2, self._keys + 1)

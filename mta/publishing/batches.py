@@ -1,16 +1,16 @@
-"""Publishes what several tasks write, batch by batch, as a query of Spark does.
+"""Publishes the windows of a Spark query, which several tasks write, batch by batch.
 
-    task      puts its bucket's snapshot and a record of it   with its pages, before the commit
-    driver    reads the records of the committed batch        after the commit
-              puts the head that names them
+    task      writes its bucket's snapshot and a record of it   with its pages, before the commit
+    driver    reads the records of the committed batch          after the commit
+              writes the head that names them
 
-A reader takes what the head names, so it sees all buckets as of one committed batch. What a batch
-wrote that is not committed is named by no head: it runs again, and its records are overwritten with
-equal ones. Where the driver fails or is killed before it puts the head, the next committed batch
-brings both: the driver reads the records of every batch since the head's.
+A reader loads what the head names, so it sees all buckets as of one committed batch. No head names
+what an uncommitted batch has written: the batch runs again, and overwrites its records with equal
+ones. If the driver fails before it writes the head, the next committed batch publishes both: the
+driver reads the records of every batch since the one in the head.
 
-A query that begins to publish, or is rolled back further than the head tells, has buckets of which
-nothing is known until they have rows again (None in a head).
+If a query starts to publish later, or is rolled back further than the snapshots in the head, the
+windows of a bucket are unknown until the bucket has rows again (None in a head).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from mta.publishing.records import (
 )
 from stores import PageStore, WrapperStore
 
-#: How many batches since the head's are asked for one by one; beyond that the store is listed.
+#: Up to this many batches since the one in the head are read by name; more are found by a listing.
 _FEW = 16
 _AT_ONCE = 1024
 #: Digests by batch and bucket.
@@ -43,7 +43,7 @@ Written = dict[tuple[int, int], bytes]
 
 @dataclass(frozen=True)
 class Part:
-    """What one task publishes: a bucket of a batch."""
+    """One bucket of one batch, which a task publishes."""
 
     name: str
     retain: int
@@ -52,22 +52,22 @@ class Part:
     bucket: int = 0
 
     def put(self, store: PageStore, snapshot: bytes) -> bytes:
-        """Put the snapshot of the bucket, and return its digest; the caller flushes."""
+        """Write the snapshot of the bucket, and return its digest; the caller flushes."""
         digest = name_of(snapshot)
         store.put_many({snapshot_key(self.name, self.bucket, digest): snapshot})
         return digest
 
     def write(self, store: PageStore, snapshot: bytes) -> None:
-        """Put the snapshot of the bucket, and the record of it; the caller flushes."""
+        """Write the snapshot of the bucket and its record; the caller flushes."""
         digest = self.put(store, snapshot)
         key = written_key(self.name, self.source, self.batch, self.bucket)
         store.put_many({key: encode_written(self.bucket, digest)})
 
     def guarded(self, store: PageStore) -> PageStore:
-        """The store as the batch may use it; one store call.
+        """Return the store for the batch, which may refuse to delete pages; one store call.
 
-        While the head is so many batches behind that readers need the pages which are due to be
-        deleted, none is: then they are left to ``mta gc``.
+        If the head is so many batches behind that readers still need pages that the batch would
+        delete, the batch deletes none, and leaves them to ``mta gc``.
         """
         head = read_head(store, self.name)
         if head is None or head.source != self.source or head.batch >= self.batch - self.retain:
@@ -76,16 +76,16 @@ class Part:
 
 
 class Undeleted(WrapperStore):
-    """A store of which no page is deleted."""
+    """A store that deletes no pages."""
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        """Leave the pages."""
+        """Keep the pages."""
 
 
 class BatchPublisher:
-    """Puts the head of a name after each committed batch of a query.
+    """Writes the head of a name after each committed batch of a query.
 
-    ``start`` is the source of a published history that buckets without a state continue from.
+    ``start`` is the source of the published history from which buckets without a state continue.
     """
 
     def __init__(
@@ -95,10 +95,10 @@ class BatchPublisher:
         self._start = start
 
     def committed(self, store: PageStore, source: str, batch: int) -> Head | None:
-        """Publish a batch that is committed; None where the query publishes nothing here.
+        """Publish a committed batch, and return the head; None if the query publishes nothing here.
 
         One ``get_many`` for the head, one for the records of the batch, and one put. Raises
-        CorruptSnapshot, and what the store raises; then the next batch publishes this one too.
+        CorruptSnapshot and the errors of the store; the next batch then publishes this one too.
         """
         before = read_head(store, self.name)
         same = before is not None and before.source == source
@@ -127,7 +127,7 @@ class BatchPublisher:
         return head
 
     def whole(self, store: PageStore, source: str, digests: Mapping[int, bytes]) -> Head:
-        """Publish all buckets at once, of which those that are not given have no keys."""
+        """Publish all buckets at once; those without a digest have no keys."""
         before = read_head(store, self.name)
         batch = 1 if before is None or before.source != source else before.batch + 1
         buckets: list[Bucket] = [
@@ -139,7 +139,7 @@ class BatchPublisher:
         return head
 
     def _first(self, before: Head | None, is_whole: bool) -> list[Bucket]:
-        """The first buckets of a query; if ``is_whole``, those without a snapshot have no keys."""
+        """Return the first buckets of a query; if ``is_whole``, others have no keys."""
         if self._start is None:
             return [[] if is_whole else None for _ in range(self.buckets)]
         if before is None or before.source != self._start or len(before.buckets) != self.buckets:
@@ -147,12 +147,12 @@ class BatchPublisher:
         return [None if b is None else [(0, d) for _, d in b[:1]] for b in before.buckets]
 
     def _read(self, store: PageStore, source: str, first: int, last: int) -> Written:
-        """The records of some batches; a ``get_many`` per thousand."""
+        """Return the records of some batches; one ``get_many`` per thousand."""
         places = [(n, bucket) for n in range(first, last + 1) for bucket in range(self.buckets)]
         return dict(self._found(store, source, places))
 
     def _listed(self, store: PageStore, source: str, first: int, last: int) -> Written:
-        """As ``_read``; lists the records of the query."""
+        """Return the same as ``_read``, from a listing of the query's records."""
         prefix = f"{PREFIX}{self.name}/written/{source}/"
         own = re.compile(re.escape(prefix) + r"(\d{1,18})/(\d{1,6})")
         found = [match for key in store.keys(prefix) if (match := own.fullmatch(key))]
@@ -173,7 +173,7 @@ class BatchPublisher:
 
 
 def _until(bucket: Bucket, first: int) -> Bucket:
-    """The snapshots of a bucket from before a batch; None where all of them are later."""
+    """Return the snapshots of a bucket from before a batch; None if all of them are later."""
     if bucket is None:
         return None
     kept = [each for each in bucket if each[0] < first]

@@ -1,13 +1,13 @@
-"""Aggregations and windows as plain data, and the same rebuilt by a process that only reads.
+"""Descriptions of aggregations and windows as plain data, from which readers rebuild them.
 
 >>> from mta.monoids import Max, Product
 >>> written = described(Product({"peak": ("watts", Max("int64"))}))
 >>> described_again(written).name
 'Product(peak=Max[int64](watts))'
 
-A ``Description`` has the name and the fingerprint in any case. Where there is no recipe, because an
-aggregation is made of functions, the reader must be given the object; of a ``Product`` only the
-aggregations that have none.
+A ``Description`` always has the name and the fingerprint. An aggregation that is made of functions
+has no recipe, so the reader must be given the object; for a ``Product``, only its aggregations that
+have no recipe.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ del CLASSES["SummaryMonoid"]
 
 
 class Description(NamedTuple):
-    """A monoid or a policy as it stands in a record."""
+    """A monoid or a policy in a record."""
 
     name: str
     fingerprint: bytes
     recipe: list[Any] | None
-    """None where it cannot be rebuilt from plain data."""
+    """None if it cannot be rebuilt from plain data."""
     parts: list[tuple[str, list[str], Description]] | None = None
-    """Of a Product without a recipe: alias, columns and description of each aggregation."""
+    """For a Product without a recipe: alias, columns and description of each aggregation."""
 
 
 def described(made: AbstractMonoid | AbstractPolicy) -> Description:
-    """The description of a monoid or a policy."""
+    """Return the description of a monoid or a policy."""
     name = made.name if isinstance(made, AbstractMonoid) else made.describe()
     recipe = parts = None
     try:
@@ -69,11 +69,11 @@ def described(made: AbstractMonoid | AbstractPolicy) -> Description:
 def described_again(
     description: Description, given: AbstractMonoid | Aggregations | None = None
 ) -> AbstractMonoid:
-    """The monoid of a description.
+    """Return the monoid of a description.
 
-    ``given`` is the monoid itself, or those aggregations of a Product that have no recipe. Raises
-    SnapshotMismatch where one is missing or another one than described, CorruptSnapshot for a
-    recipe that makes nothing.
+    ``given`` is the monoid itself, or the aggregations of a Product that have no recipe. Raises
+    SnapshotMismatch if one is missing or differs from its description, and CorruptSnapshot for an
+    invalid recipe.
     """
     if isinstance(given, AbstractMonoid):
         return _same(given, description)
@@ -102,7 +102,7 @@ def described_again(
 
 
 def policy_again(description: Description, given: AbstractPolicy | None = None) -> AbstractPolicy:
-    """The policy of a description; ``given`` is one that has no recipe. Raises as for monoids."""
+    """Return the policy of a description, or ``given``; raises the same errors as for monoids."""
     if given is not None:
         return _same(given, description)
     if description.recipe is None:
@@ -115,14 +115,14 @@ def policy_again(description: Description, given: AbstractPolicy | None = None) 
 
 
 def dump(description: Description) -> list[Any]:
-    """A description as plain data."""
+    """Return a description as plain data."""
     name, fingerprint, recipe, parts = description
     listed = None if parts is None else [[alias, cols, dump(part)] for alias, cols, part in parts]
     return [name, fingerprint, recipe, listed]
 
 
 def load(data: Any, depth: int = 0) -> Description:
-    """Plain data as a description. Raises ValueError for anything else."""
+    """Return the description in plain data. Raises ValueError for other data."""
     match data:
         case [str(name), bytes(fingerprint), (list() | None) as recipe, (list() | None) as parts]:
             if len(fingerprint) == 16 and depth < 4:
@@ -139,7 +139,7 @@ def _part(data: Any, depth: int) -> tuple[str, list[str], Description]:
 
 
 def _parts_of(description: Description) -> dict[str, tuple[Any, AbstractMonoid | None]]:
-    """Each aggregation of a Product: its columns, and its monoid where it has a recipe."""
+    """Return the columns of each aggregation of a Product, and its monoid if it has a recipe."""
     if description.recipe is not None:
         whole = _monoid(description)
         if not isinstance(whole, Product):

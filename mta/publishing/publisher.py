@@ -1,10 +1,10 @@
-"""Writes what windows in one process publish: first the snapshot, then the head that names it.
+"""Publishes the windows of one process: writes the snapshot, then the head that names it.
 
     put snapshot -> flush -> put head -> flush -> delete snapshots that no head names any more
 
-Whatever fails or is killed between two of these steps, readers see the earlier head or the later
-one, and each has its snapshots and all their pages in the store. What is left behind, a snapshot
-that no head names, is deleted by ``mta gc``.
+If the process fails between two of these steps, readers see the previous head or the new one, and
+the store has the snapshots of both with all their pages. ``mta gc`` deletes a snapshot that no head
+names.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from stores import PageStore
 
 #: Keys that are deleted with one call.
 _AT_ONCE = 1000
-#: How often a head is looked for that is replaced between the listing and the read.
+#: How often a reader retries if the head is replaced between the listing and the read.
 _LOOKS = 5
 
 
 class Publisher:
     """Publishes the snapshots of windows in one process under a name.
 
-    ``retain`` is how many snapshots stay readable beside the newest. Reads the present head: one
+    ``retain`` is how many snapshots before the newest remain readable. Reads the current head: one
     store call. Raises ValueError if other windows are published under the name.
     """
 
@@ -37,20 +37,20 @@ class Publisher:
         self._head = read_head(store, name)
         if self._head is not None and self._head.source != source:
             raise ValueError(
-                f"{name!r} is what {self._head.source!r} publishes, not {source!r}: choose another "
-                f"name, or unpublish({name!r}) first"
+                f"{self._head.source!r} publishes under the name {name!r}, so {source!r} cannot: "
+                f"choose another name, or unpublish({name!r}) first"
             )
         self._pending: tuple[bytes, What] | None = None
 
     def settle(self) -> None:
-        """Publish what a call before could not: call it before any page is deleted."""
+        """Publish what an earlier call failed to publish; call it before pages are deleted."""
         if self._pending is not None:
             self.publish(*self._pending)
 
     def publish(self, snapshot: bytes, what: What) -> None:
-        """Have readers take a snapshot whose pages are in the store; two flushes.
+        """Publish a snapshot whose pages are in the store; two flushes.
 
-        Where the store fails, readers keep the one before, and ``settle`` tries again.
+        If the store fails, readers keep the previous snapshot, and ``settle`` tries again.
         """
         self._pending = snapshot, what
         before, digest = self._head, name_of(snapshot)
@@ -67,7 +67,7 @@ class Publisher:
 
 
 class Publishable:
-    """Windows whose snapshots can be published: ``publish`` once, then every checkpoint does it."""
+    """Windows that publish the snapshot of each checkpoint after a call of ``publish``."""
 
     store: PageStore | None
     name: str
@@ -75,7 +75,7 @@ class Publishable:
 
     @abstractmethod
     def _what(self) -> tuple[What, int]:
-        """What readers must know, and how many snapshots are retained."""
+        """Return the description for readers, and how many snapshots are retained."""
 
     def publish(self, name: str) -> None:
         """Publish the snapshot of every later ``checkpoint`` under a name in the store.
@@ -95,17 +95,17 @@ class Publishable:
         self._publisher = Publisher(self.store, name, self.name, self._what()[1])
 
     def unpublish(self) -> None:
-        """Stop publishing, and delete what is published; harmless where nothing is."""
+        """Stop publishing, and delete the published records, if there are any."""
         if self._publisher is not None:
             unpublish(self._publisher.store, self._publisher.name)
             self._publisher = None
 
 
 def read_head(store: PageStore, name: str) -> Head | None:
-    """The head of a name, None where nothing is published; one store call.
+    """Return the head of a name, None if nothing is published; one store call.
 
-    Where keys are not overwritten the newest of the heads is listed, and read by another call.
-    Raises CorruptSnapshot.
+    If the store overwrites no keys, a listing finds the newest head: one more call. Raises
+    CorruptSnapshot.
     """
     key = head_key(name)
     for _ in range(_LOOKS):
@@ -114,7 +114,7 @@ def read_head(store: PageStore, name: str) -> Head | None:
             if not listed:
                 return None
             key = listed[-1]
-        store.discard([key])  # the one record that changes: a cached copy may be an earlier one
+        store.discard([key])  # the only record that changes: a cached copy may be outdated
         (data,) = store.get_many([key])
         if data is not None:
             return Head.decode(data)
@@ -125,7 +125,7 @@ def read_head(store: PageStore, name: str) -> Head | None:
 
 
 def replace_head(store: PageStore, before: Head | None, head: Head) -> None:
-    """Write a head, then delete the snapshots that only the one before it names."""
+    """Write a head, then delete the snapshots that only the previous head names."""
     gone = set[str]()
     if before is not None:
         head = replace(head, time=max(head.time, before.time + 1))
@@ -140,7 +140,7 @@ def replace_head(store: PageStore, before: Head | None, head: Head) -> None:
 
 
 def delete_keys(store: PageStore, keys: set[str]) -> None:
-    """Delete pages; a store call per thousand."""
+    """Delete pages; one store call per thousand."""
     gone = sorted(keys)
     for start in range(0, len(gone), _AT_ONCE):
         store.delete_many(gone[start : start + _AT_ONCE])

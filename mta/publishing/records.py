@@ -2,7 +2,7 @@
 
 The keys in the store are all in the group "publish:" and the name:
 
-    head       publish:NAME/head                      names the snapshots that readers take
+    head       publish:NAME/head                      names the snapshots that readers load
                publish:NAME/head/TIME                 if the store overwrites no keys: the newest
     snapshot   publish:NAME/snapshot/BUCKET/DIGEST    of one bucket, as the windows return it
     written    publish:NAME/written/SOURCE/BATCH/BUCKET
@@ -58,22 +58,22 @@ MAGIC, WRITTEN = "mta-published", "mta-written"
 VERSION = 1
 #: What all keys of published names begin with.
 PREFIX = "publish:"
-#: The key of a head, and in it the name.
+#: Matches the key of a head; its group is the name.
 HEAD = re.compile(re.escape(PREFIX) + r"([^/]+)/head(?:/\d{18})?")
-#: The longest name, so that every store takes the keys.
+#: The maximum length of a name, so that every store accepts the keys.
 NAME_LENGTH = 60
 MAX_BUCKETS = 1 << 16
 #: Numbers are below this, and moments before the year 10000.
 _FAR, _LAST = 1 << 62, 253_402_300_800_000_000
-#: The snapshots of a bucket, newest first: the batch of each and its digest. None where nothing was
-#: published yet of a bucket that may have keys.
+#: The snapshots of a bucket, newest first, as pairs of batch and digest. None if the bucket may
+#: have keys, but has not been published yet.
 Bucket = list[tuple[int, bytes]] | None
 Shape = Literal["keys", "window", "windows"]
 
 
 @dataclass(frozen=True, slots=True)
 class What:
-    """What is published, as far as a reader must know it; see the module for the fields."""
+    """The description of published windows for readers; the module describes the fields."""
 
     shape: Shape
     monoid: Description
@@ -92,7 +92,7 @@ class What:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A head's fields; see the module for what they mean."""
+    """A head; the module describes the fields."""
 
     name: str
     source: str
@@ -107,11 +107,11 @@ class Head:
 
     @staticmethod
     def decode(data: bytes) -> Head:
-        """Bytes as a head. Raises CorruptSnapshot for damaged bytes or an unknown format."""
+        """Return the head in these bytes. Raises CorruptSnapshot."""
         return unseal(data, MAGIC, VERSION, "what is published under a name", _head)
 
     def snapshot_keys(self) -> set[str]:
-        """The key of every snapshot that the head names."""
+        """Return the keys of all snapshots that the head names."""
         return {
             snapshot_key(self.name, number, digest)
             for number, bucket in enumerate(self.buckets)
@@ -127,14 +127,14 @@ def what_of(
     lateness: int | None = None,
     aggregator: str = "",
 ) -> What:
-    """What readers must know of some windows; of a Spark query ``keys`` and ``on`` are added."""
+    """Return the description of windows; a Spark query adds ``keys`` and ``on``."""
     windows = [(name, known.described(policy)) for name, policy in policies.items()]
     described = known.described(monoid)
     return What(shape, described, windows, [], ("", ""), lateness, on_duplicate, aggregator)
 
 
 def head_key(name: str) -> str:
-    """The key of the head. Raises ValueError for what can be no name."""
+    """Return the key of the head. Raises ValueError for an invalid name."""
     if not isinstance(name, str) or not NAME.fullmatch(name) or len(name) > NAME_LENGTH:
         raise ValueError(
             f"a published name is 1 to {NAME_LENGTH} of A-Z a-z 0-9 . _ : -, not {name!r}"
@@ -143,22 +143,22 @@ def head_key(name: str) -> str:
 
 
 def snapshot_key(name: str, bucket: int, digest: bytes) -> str:
-    """The key of a snapshot."""
+    """Return the key of a snapshot."""
     return f"{PREFIX}{name}/snapshot/{bucket}/{digest.hex()}"
 
 
 def written_key(name: str, source: str, batch: int, bucket: int) -> str:
-    """The key of the record of a batch and bucket."""
+    """Return the key of the record of a batch and bucket."""
     return f"{PREFIX}{name}/written/{source}/{batch}/{bucket}"
 
 
 def encode_written(bucket: int, digest: bytes) -> bytes:
-    """The record that says which snapshot a task has made."""
+    """Return the record of the snapshot that a task has written."""
     return seal(WRITTEN, VERSION, [bucket, digest])
 
 
 def decode_written(data: bytes, bucket: int) -> bytes:
-    """The digest in a record of a bucket. Raises CorruptSnapshot."""
+    """Return the digest in the record of a bucket. Raises CorruptSnapshot."""
 
     def validated(values: list[Any]) -> bytes:
         match values:
@@ -193,9 +193,9 @@ def _what(values: list[Any]) -> What:
         ] if shape in get_args(Shape):  # fmt: skip
             named = [_window(each) for each in windows]
             if not named or len({name for name, _ in named}) < len(named):
-                raise corrupt("its windows are not one, or several of different names")
+                raise corrupt("its windows have no names, or repeated names")
             if (shape == "window") != ([name for name, _ in named] == [""]) and shape != "keys":
-                raise corrupt("its windows have other names than windows of this shape")
+                raise corrupt("the names of its windows do not suit its shape")
             if lateness is not None and not 0 <= lateness < _FAR:
                 raise corrupt("its lateness is invalid")
             shape_: Any = shape

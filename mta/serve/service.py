@@ -134,7 +134,7 @@ class Service:
         }
 
     def start(self) -> None:
-        """Start to check for newer snapshots; call this in the event loop."""
+        """Start checking for newer snapshots; call this in the event loop."""
         self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._sample())]
 
     async def stop(self) -> None:

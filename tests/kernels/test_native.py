@@ -524,6 +524,7 @@ DIGESTS = {
     12: "fa46f7e6bcc2d0fb",
     13: "60e28391aae303dd",
     14: "1ffec3d05f66ea18",
+    15: "9f8962e338abcec6",
 }
 
 

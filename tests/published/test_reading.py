@@ -638,7 +638,7 @@ def test_what_cannot_be_published_is_refused() -> None:
             windows.publish(name)
     windows.publish("a")
     windows.checkpoint()
-    with pytest.raises(ValueError, match="is what 'first' publishes"):
+    with pytest.raises(ValueError, match="'first' publishes under the name"):
         Window(Max(), CountWindow(3), store, name="second").publish("a")
 
 
