@@ -67,7 +67,7 @@ class PolicyNotMonotone(WindowStoreError, ValueError):
 
 
 class NotRevisable(WindowStoreError, TypeError):
-    """The window cannot return earlier results again: use a count or a time window over FiBA."""
+    """The window cannot return earlier results again: use a count, time or session window."""
 
 
 class NotPageable(WindowStoreError, TypeError):

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
+from mta.evaluators.observed import total_before
 from mta.frames.base import AbstractPolicy
-from mta.logs.base import Remembered
+from mta.logs.base import Lens, Remembered
 from mta.logs.ranges import Positions
 
 
@@ -81,6 +83,7 @@ def coverage_of(
     front: int,
     back: int,
     time: int | None,
+    lens: Callable[[AbstractPolicy], Lens],
     lateness: int = 0,
 ) -> Coverage:
     """Return the coverage of the window from ``front`` to ``back``; two page reads per level.
@@ -89,17 +92,20 @@ def coverage_of(
     so are events that are not retained but belong to the window of a late event.
     """
     kept, missing = events.kept_from, [0, 0]
-    if not policy.positional:
-        reached = front == kept or _may_reach_what_left(events, policy, time, lateness)
-        missing = [0, kept if reached else 0]
+    if not (policy.positional or policy.merges):
+        missing = [0, kept if front == kept else 0]
     elif front > 0:
         # Twice, with lower and upper bounds for unknown positions.
         for at, least in enumerate((True, False)):
             after = partial(_first_after, events, least=least)
-            cut = oldest_asked = max(0, _cut(policy, back, time, after))
+            sessions = _Sessions(events, lens, least)
+            view = Positions(lambda: back, after, sessions.until(back))
+            cut = oldest_asked = max(0, policy.cut(view, time))
             if lateness and time is not None:
                 late = time - lateness
-                oldest_asked = min(cut, max(0, _cut(policy, after(late) + 1, late, after)))
+                stop = after(late)
+                view = Positions(partial(int, stop + 1), after, sessions.until(stop, late))
+                oldest_asked = min(cut, max(0, policy.cut(view, late)))
             missing[at] = max(0, front - max(cut, kept)) + max(0, kept - oldest_asked)
     oldest = None
     if time is not None and front < back:
@@ -109,18 +115,45 @@ def coverage_of(
     return Coverage(incomplete, back - front, front, oldest, *missing)
 
 
-def _may_reach_what_left(
-    events: Remembered, policy: AbstractPolicy, time: int | None, lateness: int
-) -> bool:
-    """Return whether a late event may connect the window with events that have left (sessions)."""
-    if not (policy.merges and lateness and events.kept_from) or time is None:
-        return False
-    newest_left, gap = events.time_before(events.kept_from), policy.lifetime
-    return newest_left is None or gap is None or newest_left + gap > time - lateness
+class _Sessions:
+    """What session windows observe, including events that have left.
+
+    Of these, only the last one's time may be known. If it is in the session of the first retained
+    event, the session starts with it (``least``), or with the first event ever.
+    """
+
+    def __init__(
+        self, events: Remembered, lens: Callable[[AbstractPolicy], Lens], least: bool
+    ) -> None:
+        self._events, self._lens, self._least = events, lens, least
+
+    def until(self, stop: int, late: int | None = None) -> Callable[[AbstractPolicy], Any]:
+        """Return what they observe in the events before ``stop``, and in a late event."""
+        return partial(self._total, stop, late)
+
+    def _total(self, stop: int, late: int | None, policy: AbstractPolicy) -> tuple[int, int, int]:
+        events, gap, kept = self._events, policy.lifetime, self._events.kept_from
+        count, before, newest = 0, 0, _UNKNOWN
+        if stop > kept:
+            observed = total_before(events, stop, self._lens)(policy)
+            count, before, newest = map(int, observed)
+        assert gap is not None
+        if kept and not before:
+            time_left = events.time_before(kept)
+            first = events.time_before(kept + 1) if count else late
+            newest = newest if count or time_left is None else time_left
+            if time_left is None or (late is not None and late < time_left):
+                may_join = not self._least
+            else:
+                may_join = first is None or first - time_left < gap
+            count += (1 if self._least else kept) * may_join
+        if late is None:
+            return count, before, newest
+        return count + 1, count if late - newest >= gap else before, late
 
 
-def _cut(policy: AbstractPolicy, back: int, time: int | None, after: Callable[[int], int]) -> int:
-    return policy.cut(Positions(lambda: back, after), time)
+#: Stands for an unknown time of the newest event: its session has not ended.
+_UNKNOWN = 1 << 62
 
 
 def _first_after(events: Remembered, time: int, least: bool) -> int:

@@ -44,7 +44,7 @@ from sys import maxsize
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.evaluators.observed import ObservedEvents
+from mta.evaluators.observed import ObservedEvents, total_before
 from mta.folds.blocks import rows_at
 from mta.folds.sliding import (
     EachFront,
@@ -232,7 +232,8 @@ class Cursor(ObservedEvents):
         """Move to the policy's front after the newest event, within the retained events."""
         events = self.events
         self._fresh()
-        if self._has_receded and self.policy.predictable and events.kept_from < events.back:
+        by_position = self.policy.predictable and not self.policy.merges
+        if self._has_receded and by_position and events.kept_from < events.back:
             view = Positions(lambda: events.back, events.first_after)
             self.reach(max(self.policy.cut(view, time), events.kept_from), events.back)
             return
@@ -356,10 +357,10 @@ class Cursor(ObservedEvents):
     def _entering(self, chunk: Chunk, most: int) -> Entering:
         """Return the events of a chunk as they enter a window that ends with the newest event."""
         oldest = self.events.kept_from
-        has_receded = self._has_receded and oldest < self.back
+        has_receded = self._has_receded and oldest < self.back and not self.policy.merges
         if has_receded:
             self._advance(chunk.first)
-        elif chunk.first != self.back:
+        elif self._has_receded or chunk.first != self.back:
             self._place_before(chunk)
         self.front = max(self.front, oldest)  # events may have expired by time alone
         fronts = self._fronts(chunk, most)
@@ -374,7 +375,8 @@ class Cursor(ObservedEvents):
     def _place_before(self, chunk: Chunk) -> None:
         """Place the window before a chunk, with the first event's front or an earlier one."""
         events = self.events
-        view = Positions(lambda: chunk.first, events.first_after)
+        total = total_before(events, chunk.first, self.lens)
+        view = Positions(lambda: chunk.first, events.first_after, total)
         front = self.policy.cut(view, None if chunk.times is None else int(chunk.times[0]))
         self.place(max(events.kept_from, min(front, chunk.first)), chunk.first)
 
@@ -455,19 +457,27 @@ class Cursor(ObservedEvents):
 
     def _fronts(self, chunk: Chunk, most: int) -> Iterator[EachFront]:
         """Yield the front after each event, counted from the chunk's first; ``most`` together."""
-        front = self.front
+        search = self._search(self.front, chunk)
         for at in range(0, chunk.count, most):
             times = None if chunk.times is None else chunk.times[at : at + most]
             count = min(most, chunk.count - at)
-            cuts = self.policy.cuts(self._search(front, chunk), at, times, count)
-            fronts = not_before(front - chunk.first, cuts, count)
+            cuts = self.policy.cuts(search, at, times, count)
+            fronts = not_before(search.front - chunk.first, cuts, count)
             yield fronts
-            front = chunk.first + int(fronts[-1])
+            search.front = chunk.first + int(fronts[-1])
 
     def _search(self, front: int, chunk: Chunk) -> SearchedTimes:
-        back, leaf = chunk.first, self.leaf
+        back, leaf, own = chunk.first, self.leaf, self.policy
+
+        def session(policy: AbstractPolicy) -> int:
+            """Return the start of the session; the window's front, unless the window is longer."""
+            if policy is own:
+                return front
+            total = total_before(self.events, back, self.lens)
+            return policy.cut(Positions(lambda: back, self.events.first_after, total), None)
+
         return SearchedTimes(
-            front, chunk, lambda at, until: leaf(at, back, until=until), self.events.first_after
+            front, chunk, lambda at, until: leaf(at, back, until=until), self.events, session
         )
 
     def take_in(self, row: Row) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from mta.evaluators.cursor import ANSWERED, Cursor, Entering
-from mta.evaluators.observed import lenses_of
+from mta.evaluators.observed import lenses_of_policy
 from mta.folds.sliding import (
     EachFront,
     Fronts,
@@ -211,6 +211,6 @@ class EarlyCursor(Cursor):
 def cursor_of(setting: Setting, events: OrderedEvents, kind: type[Cursor] = Cursor) -> Cursor:
     """Return the cursor of a single window, of this kind if it ends with the newest event."""
     policy = setting.policy
-    lenses = lenses_of(setting.monoid, [observer for observer, _, _ in policy.observers])
+    lenses = lenses_of_policy(setting.monoid, policy)
     kind = kind if policy.end == NEWEST else EarlyCursor
     return kind(setting.monoid, policy, events, lenses)

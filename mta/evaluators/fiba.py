@@ -36,6 +36,7 @@ from mta.errors import NotRevisable
 from mta.evaluators.cursor import Cursor
 from mta.evaluators.ends import EarlyCursor, cursor_of
 from mta.folds.sliding import Events
+from mta.frames.base import AbstractPolicy
 from mta.frames.windows import TimeWindow
 from mta.logs.base import Aggregator, Batch, Chunk, Lens, Prefetched, Setting
 from mta.logs.finger_tree.log import LEFT_BEHIND, FingerTreeLog
@@ -324,15 +325,28 @@ class FiBA(FingerTreeLog, Aggregator):
                 among = times.searchsorted(time, side="right") if more else 0
                 return self.first_after(time) + int(among)
 
-            front = self._as_of(self._cursor, newest, after)
+            front = self._as_of(self._cursor, newest, after, self._total_with(chunk, more))
         if met is None:
             self._insert_chunk(new, chunk)
         else:
             self._put(met, self.monoid.inputs.at(rows, 0))
-        self.front = max(self.front, front)
+        self.front = front if self.setting.policy.merges else max(self.front, front)
         with suppress(Exception):  # the next run tries again, and fails before any change
             self._settle()
         return chunk, outputs, is_new
+
+    def _total_with(self, chunk: Chunk, more: int) -> Callable[[AbstractPolicy], Any]:
+        """Return what policies observe in all retained events and ``more`` of a chunk, together."""
+
+        def total(policy: AbstractPolicy) -> Any:
+            monoid, pick = self._cursor.lens(policy)
+            assert chunk.times is not None
+            among = monoid.fold(monoid.lift_rows(chunk.times, chunk.count), chunk.count)
+            before = pick(self.fold(self.kept_from, chunk.first))
+            after = pick(self.fold(chunk.stop - more, self.back))
+            return monoid.lower(monoid.combine(monoid.combine(before, among), after))
+
+        return total
 
     def _insert_chunk(self, new: Events, chunk: Chunk) -> None:
         """Insert events whose chunk the cursor has processed."""

@@ -38,7 +38,7 @@ In a snapshot, after the common fields (``levels.log`` describes swept, kept and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any
@@ -46,9 +46,10 @@ from typing import Any
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvariantViolation
 from mta.evaluators.cursor import Cursor
+from mta.evaluators.observed import lenses_of_policy
 from mta.folds.sliding import Events
 from mta.in_order.flat_fat import join
-from mta.logs.base import Batch, Chunk, Setting
+from mta.logs.base import Batch, Chunk, Lens, Setting
 from mta.logs.flatfat import Block, BlockPager, BlockReader
 from mta.logs.levels.queues import TOGETHER, ReadAhead
 from mta.logs.levels.search import Segment, SegmentedWindow
@@ -66,7 +67,7 @@ class PagedFlatFAT(SegmentedWindow):
     name = "FlatFAT"
     has_parts = False  # removing an event rewrites its block
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, lenses: Mapping[int, Lens] | None = None) -> None:
         super().__init__(setting)
         self.blocks = BlockPager(self.levels, self.retired, keeps_old=setting.store is not None)
         self.levels.pager = self.blocks
@@ -78,7 +79,9 @@ class PagedFlatFAT(SegmentedWindow):
         self._rest: Partial = self.monoid.identity
         self._rest_at = -1
         #: Folds batches; it is not up to date between batches.
-        self._cursor = Cursor(self.monoid, setting.policy, self.remembered())
+        if lenses is None:
+            lenses = lenses_of_policy(self.monoid, setting.policy)
+        self._cursor = Cursor(self.monoid, setting.policy, self.remembered(), lenses)
 
     # --- events in and out ----------------------------------------------------------------------
 

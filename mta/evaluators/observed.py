@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mta.frames.base import AbstractPolicy
-from mta.logs.base import Aggregator, Leaf, Lens, OrderedEvents, lifted_events
+from mta.logs.base import Aggregator, Leaf, Lens, OrderedEvents, Remembered, lifted_events
 from mta.logs.ranges import leaves_from
 from mta.monoids.base import AbstractMonoid, Partial, same_value
 from mta.monoids.product import Observed
@@ -196,6 +196,31 @@ class WindowView(ObservedWindow):
 def lenses_of(monoid: AbstractMonoid, observers: Sequence[AbstractPolicy]) -> dict[int, Lens]:
     """Return how to extract each observer's aggregate from a partial, by the observer's ``id``."""
     return {id(policy): part_of(monoid, i) for i, policy in enumerate(observers, 1)}
+
+
+def lenses_of_policy(monoid: AbstractMonoid, policy: AbstractPolicy) -> dict[int, Lens]:
+    """Return how to extract what the parts of one policy observe."""
+    return lenses_of(monoid, [observer for observer, _, _ in policy.observers])
+
+
+def lens_in(monoid: AbstractMonoid, policy: AbstractPolicy) -> Lens:
+    """Return how to extract the aggregate that a policy observes, which the monoid includes."""
+    assert isinstance(monoid, Observed)
+    (_, _, observer), *_ = policy.observers
+    known = [each.fingerprint for each in monoid.monoids[1:]]
+    return part_of(monoid, known.index(observer.fingerprint) + 1)
+
+
+def total_before(
+    events: Remembered, stop: int, lens: Callable[[AbstractPolicy], Lens]
+) -> Callable[[AbstractPolicy], Any]:
+    """Return what policies observe in all retained events before a position; see ``Positions``."""
+
+    def total(policy: AbstractPolicy) -> Any:
+        monoid, pick = lens(policy)
+        return monoid.lower(pick(events.fold(events.kept_from, stop)))
+
+    return total
 
 
 def part_of(monoid: AbstractMonoid, index: int) -> Lens:

@@ -79,6 +79,16 @@ class TimeSearch(Protocol):
         returned.
         """
 
+    def session_before(self, policy: AbstractPolicy, start: int) -> tuple[int, int | None]:
+        """Return the start of the session of the events before a position, and their last time.
+
+        The start may be before the session's first event if the window's front is. The time is None
+        if it is unknown, or without earlier events.
+        """
+
+    def note_session(self, policy: AbstractPolicy, start: int) -> None:
+        """Note the start of the session of the last event of a run, for the next run."""
+
 
 class End(NamedTuple):
     """The distance from the end of a frame to the moment that the frame is computed for.

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.calendar import CalendarWindow, calendar_of
+from mta.frames.named import SessionWindow
 from mta.frames.windows import END, CountWindow, TimeWindow, end_of
 
 #: Longer descriptions are not read.
@@ -38,6 +39,8 @@ def _parsed(text: str) -> AbstractPolicy | None:
         return CountWindow(int(found[1]), delay=int(found[3] or found[2] is not None))
     if found := re.fullmatch(rf"TimeWindow\((\d{{1,18}}) us{END}\)", text):
         return TimeWindow(timedelta(microseconds=int(found[1])), **end_of(found))
+    if found := re.fullmatch(r"SessionWindow\((\d{1,18}) us\)", text):
+        return SessionWindow(timedelta(microseconds=int(found[1])))
     if found_calendar := calendar_of(text):
         return found_calendar
     if not text.startswith("(") or not text.endswith(")"):
@@ -71,7 +74,9 @@ def covers(one: AbstractPolicy, other: AbstractPolicy) -> bool:
         return one.size + one.end.rows >= other.size + other.end.rows
     if type(one) is TimeWindow and type(other) is TimeWindow:
         return one.lifetime >= other.lifetime
-    if isinstance(one, CalendarWindow | TimeWindow) and isinstance(
+    if type(one) is SessionWindow and type(other) is SessionWindow:
+        return one.gap >= other.gap
+    if isinstance(one, CalendarWindow | TimeWindow | SessionWindow) and isinstance(
         other, CalendarWindow | TimeWindow
     ):
         return held_for(one) >= other.lifetime
@@ -89,7 +94,7 @@ def held_for(policy: AbstractPolicy) -> int:
         return min(sides) if policy.any_of else max(sides)
     if type(policy) is CalendarWindow:
         return policy.shortest
-    return policy.lifetime if type(policy) is TimeWindow else 0
+    return policy.lifetime if isinstance(policy, TimeWindow | SessionWindow) else 0
 
 
 class Whole(NamedTuple):

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from mta.columns.reading import plain
-from mta.frames.base import AbstractPolicy, View
+from mta.folds.sliding import Fronts
+from mta.frames.base import AbstractPolicy, TimeSearch, View
 from mta.frames.bounds import Policy
 from mta.kernels.native import ones
 from mta.monoids.base import AbstractMonoid, Partial
@@ -141,11 +142,42 @@ class SessionWindow(AbstractPolicy):
             return view.back
         return view.back - events + before
 
+    @property
+    def predictable(self) -> bool:
+        return type(self) is SessionWindow
+
+    def cuts(self, search: TimeSearch, start: int, times: np.ndarray | None, count: int) -> Fronts:
+        if not self.predictable or times is None:
+            return super().cuts(search, start, times, count)
+        begin, before = search.session_before(self, start)
+        first = np.full(1, times[0] - self.gap if before is None else before)
+        found = session_starts(np.concatenate((first, times[:count])), self.gap)[1:] + start - 1
+        found[found < start] = begin
+        search.note_session(self, int(found[-1]))
+        return found
+
     def describe(self) -> str:
         return f"SessionWindow({self.gap} us)"
 
     def __repr__(self) -> str:
         return f"SessionWindow({as_text(self.gap)!r})"
+
+
+def session_starts(times: np.ndarray, gap: int, first: np.ndarray | None = None) -> np.ndarray:
+    """Return the first row of the session of each row, in order of time.
+
+    ``first`` are rows at which a session starts anyway. A session starts at the last gap before a
+    row, which is a running maximum.
+
+    >>> session_starts(np.array([0, 5, 6, 60, 61, 70]), 30).tolist()
+    [0, 0, 0, 3, 3, 3]
+    """
+    starts = np.zeros(len(times), np.int64)
+    gaps = np.flatnonzero(np.diff(times) >= gap) + 1
+    starts[gaps] = gaps
+    if first is not None:
+        starts[first] = first
+    return np.maximum.accumulate(starts, out=starts)
 
 
 def _parts_of(dtype: Any, ends: bool) -> ColumnarMonoid:

@@ -13,6 +13,8 @@ aggregations *carries over* the whole snapshot once:
 - A column that was not stored has no values in older events. From now on it is stored with *marks*
   (``mta.monoids.product``), and aggregations that read the column start empty.
 - A window that no previous window contained may miss events that have left.
+- Pages of windows that depend on values alone have no times. If they are replaced by windows whose
+  events have times, their keys start again.
 
 ``coverage`` reports what a window misses, and when it is complete.
 
@@ -197,9 +199,9 @@ class Source:
         """Return whether all windows depend on counts and times only."""
         return len(self.policies) == len(self.snapshot.policies)
 
-    def _trimmed(self, table: Table) -> Table:
+    def _trimmed(self, table: Table, whole: bool) -> Table:
         """Return a table without the events that no previous window needs, which may have gaps."""
-        return self._retention.trimmed(table) if self._are_known else table
+        return self._retention.trimmed(table, whole) if self._are_known else table
 
     def tables(self) -> Iterator[Table]:
         """Yield all keys in order, range by range. Reads every page once or twice."""
@@ -321,7 +323,10 @@ def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
         snapshot = table.snapshot_of(place)
         left, leaves = source.events(snapshot, int(table.left[place]), last)
         leaves = [Leaf(0, source.of_window(f, columns), f.times, f.count) for f in leaves]
-        if _fits(bucket, last, leaves):
+        if leaves and leaves[0].times is None and bucket.standalone.pattern.engine.timed:
+            source.losses.give_up(last)
+            left, leaves = left + sum(leaf.count for leaf in leaves), []
+        elif _fits(bucket, last, leaves):
             tables.append(kind.trimmed(table_of(schema, keys, left, leaves, kind.timed)))
             continue
         tables.append(_standalone(bucket, keys, left, last, leaves))

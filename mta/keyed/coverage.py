@@ -35,10 +35,17 @@ class Losses:
         self._retention, self._starts = retention, starts
         #: What any key may miss because no previous window retained it; None if nothing.
         self._start: Start | None = None
+        #: What keys with discarded events miss; None if there are no such keys.
+        self._given_up: Start | None = None
 
     def add(self, start: Start) -> None:
         """Note what a key misses."""
         self._start = _both(self._start, start)
+
+    def give_up(self, clock: int | None) -> None:
+        """Note that all events of a key were discarded."""
+        self.add(Start(clock, 0))
+        self._given_up = _both(self._given_up, Start(clock, 0))
 
     def note(self, lanes: Lanes, clocks: np.ndarray | None) -> None:
         """Note the retained events of keys that have all lost earlier events."""
@@ -67,8 +74,9 @@ class Losses:
             # Each is an upper bound on what is missing, so the smallest applies.
             found = [self._start, *(self._starts[name] for name in wider)]
             moments = [each.moment for each in found if each.moment is not None]
-            return Start(min(moments, default=None), max(each.known for each in found))
-        return None
+            least = Start(min(moments, default=None), max(each.known for each in found))
+            return least if self._given_up is None else _both(least, self._given_up)
+        return self._given_up
 
 
 def _both(one: Start | None, other: Start) -> Start:

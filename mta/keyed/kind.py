@@ -20,10 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from mta.evaluators.observed import lens_in, total_before
 from mta.frames.base import AbstractPolicy, Both
 from mta.frames.windows import CountWindow
 from mta.kernels.native import first_later
@@ -94,6 +96,8 @@ class Retention:
         self.policies, self.lateness, self.retain_for = policies, lateness, retain_for
         #: Whether an event is compared with existing events of its key and time.
         self._replaces = on_duplicate != "append"
+        #: Whether events in other tables may connect sessions.
+        self._merges = lateness is not None and any(p.merges for p in policies.values())
         #: How late events may be, and how far back windows can be queried.
         self.late, self.asked = Span(lateness or 0), Span(max(lateness or 0, retain_for))
         #: Whether windows at the horizon are retained completely. Otherwise a window by count may
@@ -136,9 +140,13 @@ class Retention:
         keys = np.arange(len(lanes.bounds) - 1)
         return first_later(lanes.times, lanes.bounds, keys, self.cutoffs(clocks) - self._replaces)
 
-    def trimmed(self, table: Table) -> Table:
-        """Return a table without the events that have left."""
-        if not table.events:
+    def trimmed(self, table: Table, whole: bool = True) -> Table:
+        """Return a table without the events that have left.
+
+        If older tables may have events of the keys, this table is not ``whole``. Then a gap between
+        two events need not be the end of a session, as late events may be in other tables.
+        """
+        if not table.events or (self._merges and not whole):
             return table
         return table.without_oldest(self.needed(table.lanes))
 
@@ -162,7 +170,8 @@ def _counts(policy: AbstractPolicy) -> bool:
 
 def _cut(policy: AbstractPolicy, events: FingerTreeLog, end: int, moment: int) -> int:
     """Return the first position of the window at ``moment`` that ends before position ``end``."""
-    return policy.cut(Positions(lambda: end, events.first_after), moment)
+    total = total_before(events, end, partial(lens_in, events.monoid))
+    return policy.cut(Positions(lambda: end, events.first_after, total), moment)
 
 
 @dataclass(slots=True)
@@ -212,9 +221,9 @@ class Kind:
         found = [policy.lifetime for policy in self.policies.values()]
         return max((lifetime for lifetime in found if lifetime is not None), default=None)
 
-    def trimmed(self, table: Table) -> Table:
+    def trimmed(self, table: Table, whole: bool = True) -> Table:
         """Return a table without the events that no window of its keys needs."""
-        return self.retention.trimmed(table) if self.vectorized else table
+        return self.retention.trimmed(table, whole) if self.vectorized else table
 
 
 def columns_of(monoid: AbstractMonoid) -> Columns:

@@ -52,7 +52,6 @@ from mta.keyed.leaves import (
     weight_of,
 )
 from mta.keyed.table import EXPIRED, NO_TIME, Table, join
-from mta.monoids.base import same_value
 from mta.pages import key_of, keys_of, name_of
 from stores import PageStore
 from stores.lru import LRU
@@ -333,15 +332,21 @@ class PendingDeletions:
             self.fresh = []
 
 
+def untrimmed(table: Table, whole: bool) -> Table:
+    """Return a table with all its events."""
+    return table
+
+
 class LSMTree:
     """The runs of some windows, the oldest first, and the memtable.
 
-    ``late`` says that events may be late. Merges apply ``trim`` to tables.
+    ``late`` says that events may be late. Merges apply ``trim`` to tables; its second argument says
+    whether no older table has events of their keys.
     """
 
     def __init__(
         self, layout: TableLayout, run_pages: RunPages | None, late: bool,
-        trim: Callable[[Table], Table] = same_value,
+        trim: Callable[[Table, bool], Table] = untrimmed,
     ) -> None:  # fmt: skip
         self.layout, self._pages = layout, run_pages
         self._trim, self._late = trim, late
@@ -433,7 +438,7 @@ class LSMTree:
                 table = join(found, self._late)
                 if whole and (gone := table.marks == EXPIRED).any():
                     table = table.take(np.flatnonzero(~gone))
-                yield self._trim(table)
+                yield self._trim(table, whole)
 
     # --- growing --------------------------------------------------------------------------------
 
@@ -445,8 +450,8 @@ class LSMTree:
         while len(self.memtable) > 1 and 2 * _weight(self.memtable[-1]) >= _weight(
             self.memtable[-2]
         ):
-            pair = self.memtable[-2:]
-            self.memtable[-2:] = [self._trim(join(pair, self._late))]
+            pair, whole = self.memtable[-2:], not self.runs and len(self.memtable) == 2
+            self.memtable[-2:] = [self._trim(join(pair, self._late), whole)]
 
     def settle(self, inline: int) -> None:
         """Write the memtable as a run if it exceeds ``inline`` bytes, and merge runs that are due.
@@ -455,7 +460,7 @@ class LSMTree:
         complete, and pages that no run names become pending deletions.
         """
         if self.memtable:
-            self.memtable = [self._trim(join(self.memtable, self._late))]
+            self.memtable = [self._trim(join(self.memtable, self._late), not self.runs)]
         if self.memtable and _weight(self.memtable[0]) > inline:
             self.runs += self._made(self.memtable)
             self.memtable = []

@@ -46,9 +46,8 @@ from mta.columns.schemas import Schema
 from mta.keyed import leaves
 from mta.keyed.key_types import KINDS
 from mta.keyed.leaves import MAX_HEIGHT, Index, Leaves, TableLayout
-from mta.keyed.lsm import LSMTree, PendingDeletions, Run, RunPages
+from mta.keyed.lsm import LSMTree, PendingDeletions, Run, RunPages, untrimmed
 from mta.keyed.table import Table
-from mta.monoids.base import same_value
 from mta.pages import NAME, corrupt, key_of
 from mta.snapshots import (
     FINGERPRINT_BYTES,
@@ -164,7 +163,7 @@ class UnreadSnapshot:
 
     def tree(
         self, store: PageStore, schema: Schema, cached: int,
-        trim: Callable[[Table], Table] = same_value,
+        trim: Callable[[Table, bool], Table] = untrimmed,
     ) -> LSMTree:  # fmt: skip
         """Return a tree for reading, with a cache of ``cached`` bytes. Raises CorruptSnapshot."""
         layout = self.layout(schema)

@@ -43,7 +43,7 @@ from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LeafReader, LevelLog
 from mta.logs.ranges import events_in, leaves_from
 from mta.monoids.base import AbstractMonoid, as_output
-from mta.monoids.product import Product, result_name
+from mta.monoids.product import Observed, Product, result_name
 from mta.pages import NAME_BYTES, OBJECT_BYTES, key_of
 from mta.triggers.rules import EveryCount
 from mta.windows.engine import Engine, by_time
@@ -112,7 +112,7 @@ def open_window(
     """
     settings, sizes = kind.settings, (kind.settings.leaf_arity, kind.settings.arity)
     policies, lateness = list(kind.policies.values()), settings.allowed_lateness
-    if kind.timed and not any(policy.needs_times for policy in policies):
+    if kind.timed and all(policy.positional and not policy.needs_times for policy in policies):
         lateness = lateness or 0  # then only trees by time store times
     if kind.vectorized and sizes == (None, None):
         leaf_arity, arity = small_groups(kind.monoid, *policies, by_time=lateness is not None)
@@ -290,7 +290,10 @@ class StandaloneWindows:
         if events.back - events.kept_from > 2 * few:
             return None
         schema, keys, first = work.new.schema, work.new.keys.cut(place, place + 1), events.kept_from
-        leaves = leaves_from(events, first, schema)
+        leaves = leaves_from(events, first, engine.monoid.inputs)
+        if isinstance(engine.monoid, Observed):
+            unstamped = engine.monoid.unstamped
+            leaves = (Leaf(f.first, unstamped(f.rows), f.times, f.count) for f in leaves)
         table = kind.trimmed(table_of(schema, keys, left + first, leaves, kind.timed))
         return table if table.events <= few else None
 

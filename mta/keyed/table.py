@@ -14,9 +14,9 @@ window is in this table (STANDALONE), or the key was EXPIRED.
 
 The events of all keys are concatenated, key by key, and in order for each key: these are *lanes*.
 The start of a window depends on positions and times alone (``CountWindow``, ``TimeWindow``,
-``CalendarWindow``, and combinations with ``|`` and ``&``), so a few searches over whole columns
-find the start for every event of every key. No range crosses from one lane into another, so the
-folds of all ranges are computed together.
+``CalendarWindow``, ``SessionWindow``, and combinations with ``|`` and ``&``), so a few passes over
+whole columns find the start for every event of every key. No range crosses from one lane into
+another, so the folds of all ranges are computed together.
 
 Folds are computed in the cheapest of three ways:
 
@@ -41,6 +41,7 @@ from mta.errors import NotPageable
 from mta.folds.blocks import fold_ranges
 from mta.folds.sliding import SlidingFolds, has_kernel
 from mta.frames.base import AbstractPolicy, Both
+from mta.frames.named import SessionWindow, session_starts
 from mta.frames.windows import CountWindow, TimeFrame
 from mta.kernels.native import bounds_of, first_later, rows_of, sort_within
 from mta.keyed.keys import Keys, merged, range_of
@@ -307,6 +308,8 @@ class Lanes:
 
     bounds: np.ndarray
     times: np.ndarray | None
+    #: The first row of the session of each row, by gap.
+    sessions: dict[int, np.ndarray] = field(default_factory=dict)
 
     def frame_at(
         self, policy: AbstractPolicy, keys: np.ndarray, rows: np.ndarray, times: np.ndarray | None
@@ -342,9 +345,34 @@ class Lanes:
         if isinstance(policy, CountWindow):
             starts: np.ndarray = rows + (1 - policy.end.rows - policy.size)
             return starts if exact else np.maximum(starts, self.bounds[keys], out=starts)
-        assert isinstance(policy, TimeFrame) and times is not None and self.times is not None
-        found = first_later(self.times, self.bounds, keys, policy.starts(times))
+        assert times is not None
+        if isinstance(policy, SessionWindow):
+            found = self._session_at(policy.gap, keys, rows, times)
+        else:
+            assert isinstance(policy, TimeFrame) and self.times is not None
+            found = first_later(self.times, self.bounds, keys, policy.starts(times))
         return found - (found == self.bounds[keys]) if exact else found
+
+    def _session_at(
+        self, gap: int, keys: np.ndarray, rows: np.ndarray, times: np.ndarray
+    ) -> np.ndarray:
+        """Return the first row of sessions as of ``times``; after a row, if its session has ended.
+
+        ``rows`` may be the first row after these times, or no row of the key.
+        """
+        assert self.times is not None
+        if gap not in self.sessions:
+            firsts = self.bounds[:-1][self.bounds[:-1] < self.bounds[1:]]
+            self.sessions[gap] = session_starts(self.times, gap, firsts)
+        if not len(self.times):
+            return rows + 1
+        newest = self.times[np.minimum(rows, len(self.times) - 1)]
+        ahead = (rows >= self.bounds[keys + 1]) | ((newest > times) & (rows >= self.bounds[keys]))
+        if ahead.any():
+            rows = rows - ahead
+            newest = self.times[rows]
+        has_ended = (rows < self.bounds[keys]) | (times - newest >= gap)
+        return np.where(has_ended, rows + 1, self.sessions[gap][rows])
 
 
 def folds(

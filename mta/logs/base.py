@@ -667,7 +667,7 @@ class SearchedTimes:
     search covers one piece: a stored chunk of the batch, some concatenated leaves, or the chunk.
 
     ``leaf`` reads the leaf at a position; its second argument is ``until`` of
-    ``OrderedEvents.leaf``. ``first_after`` is the method of the log.
+    ``OrderedEvents.leaf``. ``session`` returns the start of the session before the chunk.
     """
 
     def __init__(
@@ -675,16 +675,30 @@ class SearchedTimes:
         front: int,
         chunk: Chunk,
         leaf: Callable[[int, int | None], Leaf],
-        first_after: Callable[[int], int],
+        events: OrderedEvents,
+        session: Callable[[AbstractPolicy], int],
     ) -> None:
-        self._front, self._chunk, self._leaf, self._first_after = front, chunk, leaf, first_after
+        self.front, self._chunk, self._leaf = front, chunk, leaf
+        self._events, self._session = events, session
+        self._sessions: dict[int, int] = {}
+
+    def session_before(self, policy: AbstractPolicy, start: int) -> tuple[int, int | None]:
+        chunk = self._chunk
+        if not start:
+            before = self._events.time_before(chunk.first)
+            return self._session(policy) - chunk.first, before
+        assert chunk.times is not None
+        return self._sessions[id(policy)], int(chunk.times[start - 1])
+
+    def note_session(self, policy: AbstractPolicy, start: int) -> None:
+        self._sessions[id(policy)] = start
 
     def first_after_each(self, times: np.ndarray, age: int) -> Fronts:
         """Return, for each time, the position of the oldest event less than ``age`` old.
 
         Searches leaf by leaf, and from the root again when a whole leaf is skipped.
         """
-        chunk, count, position, done = self._chunk, len(times), self._front, 0
+        chunk, count, position, done = self._chunk, len(times), self.front, 0
         until = int(times[-1]) - age if count >= _FEW else None
         found, searched = np.empty(count, np.int64), []
         while done < count and position < chunk.first:
@@ -697,7 +711,7 @@ class SearchedTimes:
                 searched.append((done, end, stored, first - chunk.first))
                 done = end
             else:
-                position = max(position, self._first_after(int(times[end]) - age))
+                position = max(position, self._events.first_after(int(times[end]) - age))
         if done < count:
             assert chunk.times is not None
             at = position - chunk.first

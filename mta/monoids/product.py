@@ -335,6 +335,10 @@ class Observed(Parts[Out]):
         """Return a row with its time, or rows with their times."""
         return (rows[0], times) if self.reads_times else rows
 
+    def unstamped(self, rows: Any) -> Any:
+        """Return rows without the times of their events, the inverse of ``stamped``."""
+        return rows[0] if self.reads_times else rows
+
     def row(self, value: Any) -> Row:
         row = self.reader.row(value)
         return (row, 0) if self.reads_times else row

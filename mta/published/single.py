@@ -14,6 +14,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from struct import Struct
 from typing import Any, NamedTuple, TypeVar
@@ -26,6 +27,7 @@ from mta.columns.schemas import Array, Nullable, Record, Rows, Schema
 from mta.errors import CorruptPage, MissingPage
 from mta.folds.blocks import fold_ranges
 from mta.frames.base import AbstractPolicy, Both
+from mta.frames.named import SessionWindow
 from mta.frames.windows import CountWindow, TimeFrame
 from mta.kernels import native
 from mta.kernels.native import Buffer
@@ -412,8 +414,8 @@ class Results:
                 found.append(None)
                 continue
             fold = partials[start]
-            for partial in partials[start + 1 : stop]:
-                fold = combine(fold, partial)
+            for event in partials[start + 1 : stop]:
+                fold = combine(fold, event)
             found.append(lower(fold))
         return found
 
@@ -459,9 +461,21 @@ def _front_of(policy: AbstractPolicy) -> Callable[[list[int], int, int], int]:
     if isinstance(policy, CountWindow):
         size = policy.end.rows + policy.size
         return lambda _, count, __: count - size
+    if isinstance(policy, SessionWindow):
+        return partial(_session, policy.gap)
     assert isinstance(policy, TimeFrame)
     start = policy.start
     return lambda times, _, moment: bisect_right(times, start(moment))
+
+
+def _session(gap: int, times: list[int], count: int, moment: int) -> int:
+    """Return the start of the session as of a moment; ``count`` if it has ended."""
+    later = moment
+    for at in range(count - 1, -1, -1):
+        if later - times[at] >= gap:
+            return at + 1
+        later = times[at]
+    return 0
 
 
 def _is_fixed(schema: Schema) -> bool:

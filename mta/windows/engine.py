@@ -542,8 +542,11 @@ class WindowEngine(Engine[Out]):
         structure, time = self.structure(), self.intake.last_time if self.timed else None
         late = self.settings.allowed_lateness or 0
         found = coverage_of(
-            "", structure.remembered(), self.policy, structure.front, structure.back, time, late
-        )
+            "", structure.remembered(), self.policy, structure.front, structure.back, time,
+            self._view.lens, late,
+        )  # fmt: skip
+        if not (self.policy.positional or self.policy.merges):  # no other policy can replace it
+            found = replace(found, incomplete=(), missing_at_least=0, missing_at_most=0)
         return replace(found, events=len(self))
 
     # --- events ---------------------------------------------------------------------------------
@@ -604,7 +607,7 @@ class WindowEngine(Engine[Out]):
         """
         self.intake.advance(time)
         if self.intake.last_time != time:
-            self._is_behind = self.policy.positional
+            self._is_behind = self.policy.positional or self.policy.merges
 
     def ingest(self, rows: Rows, micros: np.ndarray | None, start: int, stop: int) -> None:
         """Insert events without results. A policy on positions evicts once, by its last cut."""

@@ -11,11 +11,14 @@ precedes it; a window by count is complete if enough events are retained.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from mta.errors import EventsGone, InvalidTime, UnsupportedOperation
 from mta.evaluators.ends import stop_of
+from mta.evaluators.observed import lens_in, total_before
 from mta.frames.base import AbstractPolicy, Both
+from mta.frames.named import SessionWindow
 from mta.frames.windows import CountWindow, TimeFrame
 from mta.logs.base import EventLog, Remembered
 from mta.logs.ranges import Positions
@@ -42,14 +45,14 @@ class Engine(Protocol[Out]):
         """Return the result of a fold of ``count`` events."""
 
 
-def first_position(policy: AbstractPolicy, events: Remembered, stop: int, moment: int) -> int:
-    """Return the first position of a window at a moment; the window ends before ``stop``.
+def first_position(policy: AbstractPolicy, events: Remembered, view: Positions, moment: int) -> int:
+    """Return the first position of a window at a moment, given a view of the events up to it.
 
     ``UNKNOWN`` if evicted events may belong to it. At most two page reads per level.
     """
-    front = events.kept_from
+    front, stop = events.kept_from, view.back
     if isinstance(policy, Both):
-        found = [first_position(side, events, stop, moment) for side in (policy.one, policy.other)]
+        found = [first_position(side, events, view, moment) for side in (policy.one, policy.other)]
         return max(found) if policy.any_of else min(found)
     if isinstance(policy, CountWindow):
         place, left = (
@@ -60,6 +63,11 @@ def first_position(policy: AbstractPolicy, events: Remembered, stop: int, moment
             oldest = events.time_before(place + 1)
             return UNKNOWN if oldest is None or oldest < left else place
         return place if place >= front else UNKNOWN
+    if isinstance(policy, SessionWindow):
+        place = policy.cut(view, moment)
+        first, left = events.time_before(front + 1), events.time_before(front)
+        known = first is not None and left is not None and first - left >= policy.gap
+        return place if place > front or (stop > front and known) else UNKNOWN
     assert isinstance(policy, TimeFrame)
     start = policy.start(moment)
     place = events.first_after(start)
@@ -81,21 +89,21 @@ def result_at(
     O(arity * log n) combines and a few page reads per level.
     """
     newest = engine.intake.last_time
-    if not policy.positional:  # the result as of the newest event, or of an emptied window
+    if not (policy.positional or policy.merges):
         if isinstance(policy, Both) or (newest is not None and moment < newest):
             raise UnsupportedOperation(
-                f"{policy!r} looks at values, so its window is only known as of its newest event, "
-                "and a session also after its end: leave out at=, or ask for a later moment"
+                f"{policy!r} looks at values, so its window is only known as of its newest event: "
+                "leave out at=, or ask for a later moment"
             )
-        lifetime = policy.lifetime
-        ended = newest is not None and lifetime is not None and moment - newest >= lifetime
-        return (engine.monoid.empty if ended else current()), False
+        return current(), False
     events = engine.structure().remembered()
     stop, front = events.first_after(moment), events.kept_from
-    start = max(policy.cut(Positions(lambda: stop, events.first_after), moment), front)
+    total = total_before(events, stop, partial(lens_in, engine.monoid))
+    view = Positions(lambda: stop, events.first_after, total)
+    start = max(policy.cut(view, moment), front)
     misses = (left or front > 0) and newest is not None and moment < min(newest, horizon)
     if misses:
-        misses = first_position(policy, events, stop, moment) == UNKNOWN
+        misses = first_position(policy, events, view, moment) == UNKNOWN
     stop = stop_of(policy, events, stop, moment)
     start = min(start, stop)
     return engine.lowered(events.fold(start, stop), stop - start), misses

@@ -147,8 +147,9 @@ class SharedEngine(Engine[Out]):
     def coverage(self, name: str, cursor: Cursor, lateness: int) -> Coverage:
         time = self.intake.last_time if self.timed else None
         found = coverage_of(
-            name, self.structure(), cursor.policy, cursor.front, cursor.taken, time, lateness
-        )
+            name, self.structure(), cursor.policy, cursor.front, cursor.taken, time, cursor.lens,
+            lateness,
+        )  # fmt: skip
         return replace(found, events=len(cursor))
 
     def query(self, which: str | AbstractPolicy | None, partial: bool) -> Any:

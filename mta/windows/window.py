@@ -17,7 +17,7 @@ from mta.evaluators.fiba import FiBA
 from mta.frames.base import AbstractPolicy
 from mta.logs.base import Aggregator, OnDuplicate
 from mta.monoids.base import AbstractMonoid, Out
-from mta.monoids.product import Product
+from mta.monoids.product import Observed, Product
 from mta.publishing.records import What
 from mta.snapshots import Snapshot
 from mta.times import Duration, TimeUnit, in_unit
@@ -258,7 +258,7 @@ class Window(EventsWindow[Out]):
     def revise(self, values: Any, times: Any, time_unit: TimeUnit | None = None) -> Revision:
         """Add a batch that may contain late events; return every result that it changes.
 
-        Needs ``allowed_lateness``, even 0, and a count or time window. Costs the same as
+        Needs ``allowed_lateness``, even 0, and a count, time or session window. Costs the same as
         ``extend``, plus O(1) whole-group combines for each event later than the oldest added event.
         Raises NotRevisable, and the errors of ``extend``.
 
@@ -396,6 +396,8 @@ def _revised(engine: WindowEngine, values: Any, times: Any) -> Revision:
         monoid.inputs.put_many(columns, at, part.rows)
         monoid.outputs.put_many(outputs, at, part.outputs)
         at += len(part.times)
+    if isinstance(monoid, Observed):
+        columns = monoid.unstamped(columns)
     if isinstance(engine.main, Product):
         shown = engine.main.named(columns)
     else:

@@ -25,6 +25,7 @@ from mta import (
     PunctuationWindow,
     SessionWindow,
     SharedWindows,
+    Sum,
     TimeWindow,
     Window,
 )
@@ -515,3 +516,70 @@ def test_an_insertion_that_fails_after_a_merge_is_taken_back() -> None:
     window.check()
     window.insert(1, 298)
     assert window.query() == 2
+
+
+@pytest.mark.parametrize("kind", ["window", "shared", "keyed", "promoted"])
+@pytest.mark.parametrize("rule", MERGING)
+def test_each_result_covers_the_window_that_ends_with_its_event(rule: str, kind: str) -> None:
+    """However late the event is, and however events are cut into batches."""
+    random, policy, store = Random(f"{rule} {kind}"), MERGING[rule], MemoryStore()
+    times = late_stream(random, 80)
+    settings: dict[str, Any] = {"allowed_lateness": LATENESS, "arity": 2}
+    sums = Product({"s": ("v", Sum("int64")), "n": Count()})
+    windows: dict[str, Callable[[], Any]] = {
+        "window": lambda: Window(sums, policy(), store, **settings),
+        "shared": lambda: SharedWindows(sums, {"s": policy()}, store, **settings),
+        "keyed": lambda: KeyedWindows(sums, policy(), store, **settings),
+        "promoted": lambda: KeyedWindows(sums, policy(), store, promote_at=2, **settings),
+    }
+    ours, done = windows[kind](), 0
+    while done < len(times):
+        stop = min(done + random.choice([1, 2, 3, 9]), len(times))
+        numbers, some = list(range(done, stop)), times[done:stop]
+        keys = [["k"] * len(some)] if isinstance(ours, KeyedWindows) else []
+        found = ours.extend(*keys, {"v": numbers}, some)
+        end = "_s" if kind == "shared" else ""
+        for number, *result in zip(numbers, found["s" + end], found["n" + end], strict=True):
+            # The events of the batch are all there, as are those of earlier batches.
+            until = [n for n in range(stop) if (times[n], n) <= (times[number], number)]
+            wanted = of_a_batch(policy, [times[n] for n in until])
+            assert result == [sum(until[n] for n in wanted), len(wanted)], (number, times)
+        done = stop
+        if random.random() < 0.3:
+            ours = ours.restore_like(ours.checkpoint())
+
+
+@pytest.mark.parametrize("rule", MERGING)
+def test_revise_returns_the_results_that_a_late_event_changes(rule: str) -> None:
+    random, policy = Random(rule), MERGING[rule]
+    times = late_stream(random, 60)
+    window = Window(Collect(), policy(), MemoryStore(), allowed_lateness=LATENESS, arity=2)
+    known: dict[int, list[int]] = {}
+    done = 0
+    while done < len(times):
+        stop = min(done + random.choice([1, 2, 5]), len(times))
+        revision = window.revise(list(range(done, stop)), times[done:stop])
+        known |= dict(zip(revision.values, map(list, revision.results), strict=True))
+        done = stop
+        for number in range(done):
+            until = [n for n in range(done) if (times[n], n) <= (times[number], number)]
+            wanted = of_a_batch(policy, [times[n] for n in until])
+            assert known[number] == [until[n] for n in wanted]
+
+
+@pytest.mark.parametrize("late", [{}, {"allowed_lateness": 7}])
+def test_coverage_of_a_session_lists_nothing_unless_its_events_were_evicted(
+    late: dict[str, Any],
+) -> None:
+    store = MemoryStore()
+    for policy in (SessionWindow(5), SessionWindow(5) | CountWindow(2), DeltaWindow(3)):
+        window = Window(Sum(), policy, store, name="w", **late)
+        window.extend([1.0, 2.0, 4.0, 9.0, 9.5, 20.0], [0, 1, 100, 101, 102, 103])
+        assert window.coverage().complete, policy
+        window = Window.restore(window.checkpoint(), Sum(), policy, store, **late)
+        assert window.coverage().complete, policy
+    window = Window(Sum(), SessionWindow(5), store, name="e", **late)
+    window.extend([1.0, 2.0, 4.0], [0, 1, 2])
+    assert window.coverage().complete
+    window.evict(2)
+    assert window.coverage().missing_at_least == 1 and window.coverage().missing_at_most == 2

@@ -25,6 +25,7 @@ from mta import (
     Monoid,
     Product,
     SampleStdDev,
+    SessionWindow,
     SharedWindows,
     Sum,
     TimeWindow,
@@ -47,6 +48,9 @@ POLICIES: list[Callable[[], Any]] = [
     lambda: {"a": CountWindow(3), "b": TimeWindow(15)},
     lambda: TimeWindow(20, closed="left"),
     lambda: {"a": CountWindow(3, exclude_current=True), "b": TimeWindow(9, delay=4)},
+    lambda: SessionWindow(4),
+    lambda: SessionWindow(3) | CountWindow(4),
+    lambda: {"a": SessionWindow(9) & TimeWindow(12), "b": SessionWindow(2)},
     lambda: {"all": TimeWindow(60), "few": CountWindow(5) & TimeWindow(3), "one": CountWindow(1)},
 ]
 MONOIDS: list[Callable[[], Any]] = [

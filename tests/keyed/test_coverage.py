@@ -19,6 +19,7 @@ import pytest
 
 from mta import (
     ArgMax,
+    BoundWindow,
     Collect,
     Count,
     CountWindow,
@@ -30,6 +31,7 @@ from mta import (
     Min,
     Product,
     SampleStdDev,
+    SessionWindow,
     Sum,
     TimeWindow,
 )
@@ -69,6 +71,10 @@ POLICIES: list[Callable[[], AbstractPolicy]] = [
     lambda: CountWindow(12) | TimeWindow(60),
     lambda: CountWindow(4) & TimeWindow(20),
     lambda: (CountWindow(2) | TimeWindow(5)) & TimeWindow(30),
+    lambda: SessionWindow(2),
+    lambda: SessionWindow(6),
+    lambda: SessionWindow(9) | CountWindow(12),
+    lambda: SessionWindow(4) & TimeWindow(15),
 ]
 
 
@@ -94,6 +100,14 @@ def front(policy: AbstractPolicy, times: list[int], place: int, time: int) -> in
         return max(fronts) if policy.any_of else min(fronts)
     if isinstance(policy, CountWindow):
         return max(0, place + 1 - policy.size)
+    if isinstance(policy, SessionWindow):
+        gap = policy.gap // SECOND
+        place = min(place, bisect_right(times, time) - 1)
+        if place < 0 or time - times[place] >= gap:
+            return place + 1
+        while place and times[place] - times[place - 1] < gap:
+            place -= 1
+        return place
     assert isinstance(policy, TimeWindow)
     return bisect_right(times, time - policy.size // SECOND)
 
@@ -342,7 +356,7 @@ class Life:
                     each,
                     known,
                 )
-            else:
+            elif not any(isinstance(part, SessionWindow) for part in parts(policy)):
                 assert (
                     each.complete_from is not None
                     or each.complete_after_events is not None
@@ -628,6 +642,25 @@ def test_standalone_windows_by_count_store_the_times_of_their_events(named: bool
     assert (only.window, only.complete_from) == ("w1", np.datetime64(10 + 7, "s"))
     found = windows.extend(["a"], ones(1), [30])
     assert (found["n_w0"].tolist(), found["n_w1"].tolist()) == ([3.0], [7.0])
+
+
+def test_a_key_that_has_to_begin_empty_makes_every_window_incomplete() -> None:
+    """Windows that depend on values store no times, which the new ones need."""
+    store = MemoryStore()
+    windows = sums(BoundWindow(("v", Sum()), at_most=20.0), store, timed=True)
+    windows.extend(["a"] * 10, ones(10), range(10))
+    wanted = {"w0": CountWindow(3), "w1": TimeWindow(7)}
+    windows = sums(wanted, store, windows.checkpoint(), timed=True)
+    found = {
+        each.window: (each.complete_from, each.complete_after_events)
+        for each in windows.coverage().incomplete
+    }
+    assert found == {"w0": (None, 3), "w1": (np.datetime64(16, "s"), None)}
+    assert windows.extend(["a"], ones(1), [10])["n_w0"].tolist() == [1.0]
+    same = sums(BoundWindow(("v", Sum()), at_most=5.0), store, timed=True)
+    same.extend(["a"] * 10, ones(10), range(10))
+    same = sums(BoundWindow(("v", Sum()), at_most=4.0), store, same.checkpoint(), timed=True)
+    assert same.query("a")["n"] == 4.0
 
 
 @pytest.mark.parametrize(("promote_at", "known"), [(1000, 10), (4, 10)])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mta import CountWindow, KeyedWindows, TimeWindow
+from mta import CountWindow, KeyedWindows, SessionWindow, TimeWindow
 from mta.frames.base import Both
 from mta.keyed import keys as hashing
 from stores import MemoryStore
@@ -73,6 +73,11 @@ def _frame(policy: Any, times: list[int], place: int) -> tuple[int, int]:
     if isinstance(policy, CountWindow):
         stop = max(0, place + 1 - policy.end.rows)
         return max(0, stop - policy.size), stop
+    if isinstance(policy, SessionWindow):
+        start, gap = place, policy.gap // 1_000_000
+        while start and times[start] - times[start - 1] < gap:
+            start -= 1
+        return start, place + 1
     end = times[place] - policy.delay // 1_000_000
     has_end, has_start = policy.closed in ("right", "both"), policy.closed in ("left", "both")
     stop = (bisect_right if has_end else bisect_left)(times, end)

@@ -289,8 +289,16 @@ def test_a_session_is_over_once_its_gap_has_passed() -> None:
     session = open_published(store, "session")
     assert session.query() == session.query(at=1500) == 6
     assert session.query(at=1900) == 0
-    with pytest.raises(UnsupportedOperation, match="looks at values"):
+    assert session.query(at=1000) == 2  # the events at 1000 and 1300 are one session
+    with pytest.raises(EventsGone):
         session.query(at=900)
+    keyed = KeyedWindows(Sum("int64"), SessionWindow("10 minutes"), store, name="keyed")
+    keyed.publish("sessions")
+    keyed.extend(["a"] * 3, [1, 2, 4], [0, 1000, 1300])
+    keyed.checkpoint()
+    sessions = open_published(store, "sessions")
+    found = [sessions.query("a", at=moment) for moment in (1300, 1500, 1900)]
+    assert found == [6, 6, 0] and sessions.query("a") == 6
 
 
 def test_windows_without_times_are_asked_for_the_newest_alone() -> None:

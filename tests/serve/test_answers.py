@@ -16,7 +16,7 @@ from mta import (
     Max,
     Mean,
     Product,
-    SessionWindow,
+    SinceMax,
     Sum,
     TimeWindow,
     Window,
@@ -213,11 +213,11 @@ def test_windows_without_keys(folder: str) -> None:
 
 
 def test_moments_of_windows_that_look_at_values_are_refused(folder: str) -> None:
-    windows = KeyedWindows(Max(), SessionWindow("1 minute"), folder, name="w")
-    windows.publish("sessions")
+    windows = KeyedWindows(Max(), SinceMax(), folder, name="w", timed=True)
+    windows.publish("maxima")
     windows.extend(["a"], [1.0], [0])
     windows.checkpoint()
-    with Served(folder, "sessions") as service:
+    with Served(folder, "maxima") as service:
         assert service.get("/v1/windows/a").json["values"] == {"value": 1.0}
         assert service.get("/v1/windows/a?at=9").problem in ("UnsupportedOperation", "")
 

@@ -443,9 +443,13 @@ class FingerTreeLog(TreePages):
             return front
         return min(front, self._as_of(window, newest - reach, self.first_after))
 
-    def _as_of(self, window: Any, time: int, after: Callable[[int], int]) -> int:
+    def _as_of(
+        self, window: Any, time: int, after: Callable[[int], int],
+        total: Callable[[AbstractPolicy], Any] | None = None,
+    ) -> int:  # fmt: skip
         """Return the front of the window that ends at a time; ``after`` is ``first_after``."""
-        view = Positions(lambda: after(time), after, partial(self._total_until, window, time))
+        total = total or partial(self._total_until, window, time)
+        view = Positions(lambda: after(time), after, total)
         cut: int = window.policy.cut(view, time)
         return max(self.kept_from, cut)
 

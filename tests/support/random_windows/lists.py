@@ -95,7 +95,7 @@ class OneWindow:
 def take(stream: Stream, windows: list[OneWindow], batch: list[Event]) -> list[list[list[Any]]]:
     """Take in a batch: for each window, the values of the window of each accepted event.
 
-    These are in the order of the batch. What is positional answers for the window which ends with
+    These are in the order of the batch. Rules that look back answer for the window which ends with
     the event, the others for what is there when it comes.
     """
     chosen = stream.accepted([time for time, _ in batch])
@@ -107,12 +107,11 @@ def take(stream: Stream, windows: list[OneWindow], batch: list[Event]) -> list[l
         places[index] = at
         for n, window in enumerate(windows):
             window.make_room(stream, at)
-            if not stream.is_late or not window.rule.positional:
-                window.move(stream)
+            window.move(stream)
+            if not stream.is_late or not window.rule.looks_back:
                 found[n, index] = stream.values(window.front)
     for n, window in enumerate(windows):
-        if stream.is_late and window.rule.positional:
-            window.move(stream)
+        if stream.is_late and window.rule.looks_back:
             for index, at in places.items():
                 found[n, index] = stream.values(window.ending_with(stream, at), at + 1)
     return [[found[n, index] for index in sorted(chosen)] for n in range(len(windows))]

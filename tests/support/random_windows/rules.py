@@ -26,7 +26,7 @@ class Rule:
     name: str
     policy: Callable[[], AbstractPolicy]
     cut: Cut
-    #: By positions and times alone; then a late event has the result of the window it ends.
+    #: By positions and times alone.
     positional: bool = True
     needs_times: bool = False
     lifetime: int | None = None
@@ -34,6 +34,11 @@ class Rule:
     settled: bool = True
     #: Whether a late event may bring back events that have left.
     merges: bool = False
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether a late event has the result of the window that ends with it."""
+        return self.positional or self.merges
 
     def __repr__(self) -> str:
         return self.name
