@@ -1,8 +1,8 @@
 """A vibration sensor on a device with 64 MB of memory and a flash disk.
 
-3,200 readings a second; after each one the peak and the mean of the last hours of them. The window
-lies in a folder; memory holds a few megabytes of it however long it is. Stop the script when you
-like: with ``--folder`` it goes on where its last checkpoint was.
+The sensor takes 3,200 readings per second. After each one, the script knows the peak and the mean
+of the last hours. The window is in a folder, and a few megabytes of it are in memory, regardless of
+its length. You may stop the script: with ``--folder``, it continues from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PEAK_AND_MEAN = Product({"peak": ("g", Max()), "mean": ("g", Mean())})
 
 
 def readings(batch: int) -> np.ndarray:
-    """The size of the acceleration, in g; a batch can be made again, as the oracle will."""
+    """Return a batch of accelerations in g; the same number always gives the same batch."""
     random = np.random.default_rng(batch)
     seconds = (np.arange(BATCH) + batch * BATCH) / RATE
     wear = 1 + 0.5 * np.sin(seconds[0] / 900)
@@ -36,7 +36,7 @@ def readings(batch: int) -> np.ndarray:
 
 
 def open_window(folder: Path, size: int) -> Window:
-    """The window as its last checkpoint left it, or a new one."""
+    """Return the window as of its last checkpoint, or a new one."""
     policy, store, snapshot = CountWindow(size), f"file://{folder}/pages", folder / "snapshot"
     if snapshot.exists():
         return Window.restore(snapshot.read_bytes(), PEAK_AND_MEAN, policy, store)
@@ -44,7 +44,7 @@ def open_window(folder: Path, size: int) -> Window:
 
 
 def save(window: Window, folder: Path) -> None:
-    """Keep the snapshot in a file that is either the old one or the new one, whatever happens."""
+    """Replace the snapshot file; after a crash, it is the old one or the new one."""
     new = folder / "snapshot.new"
     with new.open("wb") as file:
         file.write(window.checkpoint())
@@ -53,7 +53,7 @@ def save(window: Window, folder: Path) -> None:
 
 
 def run(folder: Path, size: int, events: int) -> tuple[int, dict[str, np.ndarray]]:
-    """Take so many readings more; return the position after them, and the last batch's results."""
+    """Aggregate more readings; return the position after them and the results of the last batch."""
     window = open_window(folder, size)
     first = window.stats().inserted // BATCH
     batches = range(first, first + max(1, events // BATCH))
@@ -72,7 +72,7 @@ def run(folder: Path, size: int, events: int) -> tuple[int, dict[str, np.ndarray
 
 
 def show(window: Window, folder: Path, results: dict[str, np.ndarray], pace: float) -> None:
-    """One line: what the window says, and what it costs."""
+    """Print a line with the newest results and their costs."""
     disk = sum(512 * file.stat().st_blocks for file in folder.rglob("*") if file.is_file())
     print(
         f"{window.stats().inserted:>13,} readings  peak {results['peak'][-1]:6.2f} g  "
@@ -83,12 +83,12 @@ def show(window: Window, folder: Path, results: dict[str, np.ndarray], pace: flo
 
 
 def anonymous(process: int) -> int:
-    """Bytes of a process that the kernel cannot drop (Linux)."""
+    """Return the bytes of a process that the kernel cannot drop (Linux)."""
     return memory_of(process, "RssAnon")
 
 
 def memory_of(process: int, kind: str) -> int:
-    """Bytes of one kind of a process's memory, 0 once it has ended (Linux)."""
+    """Return the bytes of one kind of a process's memory, 0 once it has ended (Linux)."""
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:
@@ -97,7 +97,7 @@ def memory_of(process: int, kind: str) -> int:
 
 
 def compare(size: int, position: int, results: dict[str, np.ndarray]) -> None:
-    """The last batch's results against numpy, which makes the readings of the window again.
+    """Compare the last batch's results with numpy, over the readings of the window.
 
     A result covers the end of the older readings, and the beginning of the last batch. One batch is
     in memory at a time, so the comparison runs on the device too.
@@ -125,8 +125,8 @@ def compare(size: int, position: int, results: dict[str, np.ndarray]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--window", type=int, default=1 << 20, help="readings in the window")
-    parser.add_argument("--events", type=int, default=1 << 22, help="readings to take")
-    parser.add_argument("--folder", type=Path, help="where the window lies, to go on with it later")
+    parser.add_argument("--events", type=int, default=1 << 22, help="number of readings")
+    parser.add_argument("--folder", type=Path, help="the folder of the window, to continue later")
     options = parser.parse_args()
     if options.window < BATCH:
         parser.error(f"--window must be at least {BATCH:,}, the size of a batch")

@@ -1,9 +1,9 @@
-"""What the device's window costs, measured from outside: inside a memory limit, on local disk.
+"""Measures the memory of the device from another process, within a memory limit.
 
-The device (``edge.py``) runs as a process of its own in a memory cgroup, which limits all that it
-and the kernel on its behalf hold, the disk's cached pages too. This process, outside, reads how
-much memory it has: before the first event, when it is an interpreter with its imports, and again
-and again until the end, for the highest. It reads the anonymous memory, which the kernel cannot
+The device (``edge.py``) runs as a separate process in a memory cgroup, which limits its memory and
+the pages of the disk that the kernel caches for it. This process reads how much memory the device
+has: before the first event, when it is an interpreter with its imports, and then a hundred times
+per second, for the maximum. It reads the anonymous memory, which the kernel cannot
 drop, and the resident memory, which also has the code of the libraries and the pages of the store
 that are mapped. The last results are compared with a fold of the same readings by numpy.
 """
@@ -32,7 +32,7 @@ MB = 10**6
 
 @contextmanager
 def memory_group(limit: int) -> Iterator[Path | None]:
-    """A new memory cgroup, beneath the limits that hold here already; None without the right."""
+    """Create a memory cgroup below the current one; None if this user may not."""
     group = _new_group(limit)
     try:
         yield group
@@ -62,7 +62,7 @@ def _new_group(limit: int) -> Path | None:
 
 
 def start(group: Path | None, limit: int, *arguments: str) -> subprocess.Popen[str]:
-    """The device's process, in the group from its first instruction."""
+    """Start the device, in the group from its first instruction."""
     command = [sys.executable, __file__, "--device", *arguments]
     if group is not None:
         enter = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
@@ -77,7 +77,7 @@ def start(group: Path | None, limit: int, *arguments: str) -> subprocess.Popen[s
 
 
 class Watch(threading.Thread):
-    """Reads a process's memory a hundred times a second, and keeps the highest."""
+    """Reads a process's memory a hundred times per second, and keeps the maximum."""
 
     def __init__(self, process: int) -> None:
         super().__init__(daemon=True)
@@ -91,7 +91,7 @@ class Watch(threading.Thread):
 
 
 def measure(size: int, events: int, limit: int, folder: Path) -> float:
-    """Run the device and watch it: the MiB it took. Raises if it dies or its results are wrong."""
+    """Run the device; return the MiB that it took. Raises if it dies or its results are wrong."""
     with memory_group(limit) as group:
         what = f"the cgroup {group.name}" if group else "RLIMIT_DATA, as there is no cgroup to have"
         print(f"a window of {size:,} over {events:,} readings, {limit / MB:.0f} MB by {what}")
@@ -111,7 +111,7 @@ def measure(size: int, events: int, limit: int, folder: Path) -> float:
 
 
 def follow(device: subprocess.Popen[str]) -> tuple[dict[str, float], int, Watch]:
-    """Let the device run to its end; its last result, and its memory before and at most."""
+    """Let the device run; return its last result, its memory at the start, and its maximum."""
     assert device.stdin is not None and device.stdout is not None
     if device.stdout.readline() != "ready\n":
         raise SystemExit("the device did not start within the limit")
@@ -137,13 +137,13 @@ def follow(device: subprocess.Popen[str]) -> tuple[dict[str, float], int, Watch]
 
 
 def whole(group: Path) -> int:
-    """The most that a group ever held, in bytes."""
+    """Return the maximum memory of a group in bytes."""
     names = ("memory.max_usage_in_bytes", "memory.peak")
     return next((int((group / n).read_text()) for n in names if (group / n).exists()), 0)
 
 
 def check(size: int, found: dict[str, float]) -> None:
-    """The last result against a fold of the window's readings, batch by batch."""
+    """Compare the last result with a fold of the window's readings, batch by batch."""
     position = int(found["position"])
     count = min(size, position)
     peaks, total = [], 0.0
@@ -156,7 +156,7 @@ def check(size: int, found: dict[str, float]) -> None:
 
 
 def device(folder: str, size: str, events: str) -> None:
-    """The process that is measured."""
+    """Run the process that is measured."""
     print("ready", flush=True)
     sys.stdin.readline()
     position, results = edge.run(Path(folder), int(size), int(events))

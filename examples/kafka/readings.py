@@ -1,4 +1,4 @@
-"""Readings through Kafka: out of order, some unreadable, to a job that is killed as it writes.
+"""Sends readings through Kafka to a job that is killed while it writes.
 
 Power meters report once a minute into a topic of four partitions. The job of ``job.py`` gives each
 reading its meter's peak of the last day; its windows are in Redis. It is killed at random moments
@@ -40,17 +40,17 @@ UNREADABLE = {
 
 
 class NewMessages:
-    """Tells messages from those that the job has written before, as after a kill.
+    """Recognizes messages that the job has written before, as after a kill.
 
-    Kafka's partitions keep their order, so a partition has batch after batch, and a batch that
-    was broken off a second time, before the next one. What to remember is one batch of names.
+    A partition keeps its order: it has one batch after the other, and an interrupted batch again
+    before the next one. So only the names of the current batch must be remembered.
     """
 
     def __init__(self) -> None:
         self._batches: dict[int, tuple[int, set[Any]]] = {}
 
     def is_new(self, message: Message, name: Any) -> bool:
-        """Whether no message of this name has come with the same batch, nor a later batch."""
+        """Return whether no message of this batch or of a later one had this name."""
         batch = int(dict(message.headers())["batch"])
         current, names = self._batches.get(message.partition(), (-1, set()))
         if batch > current:
@@ -63,7 +63,7 @@ class NewMessages:
 
 
 def read_peaks(servers: str) -> tuple[pd.DataFrame, int]:
-    """The results, each once, and how many messages were passed over."""
+    """Return each result once, and the number of repeated messages."""
     new, rows, repeated = NewMessages(), [], 0
     for message in messages_of(servers, PEAKS):
         row = json.loads(message.value())
@@ -76,7 +76,7 @@ def read_peaks(servers: str) -> tuple[pd.DataFrame, int]:
 
 
 def read_rejected(servers: str) -> Counter[str]:
-    """How many messages were rejected, by their reason, each counted once."""
+    """Count the rejected messages by reason, each once."""
     reasons = {}
     for message in messages_of(servers, REJECTED):
         row = json.loads(message.value())
@@ -86,7 +86,7 @@ def read_rejected(servers: str) -> Counter[str]:
 
 
 def messages_of(servers: str, topic: str) -> Iterator[Message]:
-    """All messages of a topic, those of a partition in their order."""
+    """Yield all messages of a topic, those of a partition in order."""
     due, consumer = size_of(servers, topic), consumer_of(servers)
     consumer.assign([TopicPartition(topic, at, 0) for at in range(PARTITIONS)])
     while due:
@@ -97,7 +97,7 @@ def messages_of(servers: str, topic: str) -> Iterator[Message]:
 
 
 def size_of(servers: str, topic: str) -> int:
-    """How many messages a topic has."""
+    """Return the number of messages in a topic."""
     consumer = consumer_of(servers)
     partitions = (TopicPartition(topic, at) for at in range(PARTITIONS))
     size = sum(consumer.get_watermark_offsets(at, timeout=30)[1] for at in partitions)
@@ -111,7 +111,7 @@ def consumer_of(servers: str) -> Consumer:
 
 
 def make_readings(count: int, meters: int, seed: int = 1) -> pd.DataFrame:
-    """A reading a minute of each meter, up to half an hour out of order."""
+    """Return one reading per minute and meter, up to half an hour out of order."""
     generator = np.random.default_rng(seed)
     minute, meter = np.divmod(np.arange(count), meters)
     frame = pd.DataFrame({
@@ -124,7 +124,7 @@ def make_readings(count: int, meters: int, seed: int = 1) -> pd.DataFrame:
 
 
 def send(servers: str, frame: pd.DataFrame) -> Counter[str]:
-    """Write the readings, one in fifty followed by an unreadable one; how many of each reason.
+    """Send the readings, and after one in fifty an unreadable one; return their reasons.
 
     Two readings of one meter come first and last, the last one a day older.
     """
@@ -154,7 +154,7 @@ def as_json(device: str, ts: pd.Timestamp, watts: float) -> bytes:
 
 
 def run_job(options: argparse.Namespace, checkpoint: Path, kills: int) -> None:
-    """Start the job, kill it so many times while it writes, and let it finish."""
+    """Start the job, kill it several times while it writes, and let it finish."""
     command = [sys.executable, str(Path(__file__).with_name("job.py"))]
     command += ["--servers", options.servers, "--store", options.store, "--limit", options.limit]
     command += ["--checkpoint", str(checkpoint)]
@@ -175,18 +175,18 @@ def run_job(options: argparse.Namespace, checkpoint: Path, kills: int) -> None:
 
 
 def wait(job: subprocess.Popen[bytes], condition: Callable[[], bool]) -> None:
-    """Until it holds, or the job has ended."""
+    """Wait until a condition holds, or the job has ended."""
     while not condition() and job.poll() is None:
         time.sleep(0.01)
 
 
 def batches(log: Path) -> int:
-    """How many micro-batches one of Spark's logs has."""
+    """Return the number of micro-batches in one of Spark's logs."""
     return len([*log.glob("[0-9]*")])
 
 
 def expected(frame: pd.DataFrame, batch: pd.Series) -> pd.DataFrame:
-    """Each reading's window over all readings that had come by its batch, from plain lists."""
+    """Return the window of each reading over all readings up to its batch, by plain lists."""
     due = frame.assign(batch=batch).sort_values(["device", "ts"])
     peaks, counts = [], []
     for _, of_meter in due.groupby("device", sort=False):
@@ -201,7 +201,7 @@ def expected(frame: pd.DataFrame, batch: pd.Series) -> pd.DataFrame:
 
 
 def compare(frame: pd.DataFrame, found: pd.DataFrame) -> None:
-    """Every result against lists of what had come by its batch; dies of a difference."""
+    """Compare every result with plain lists; ends the program if one differs."""
     order = ["device", "ts"]
     first = pd.DataFrame({"device": [LATE], "ts": [START], "watts": [1.0]})
     frame = pd.concat([frame, first]).sort_values(order, ignore_index=True)

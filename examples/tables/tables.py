@@ -1,4 +1,4 @@
-"""Tables of Delta or Iceberg as source and sink of windows, of a job that is killed as it works.
+"""Runs a job between tables of Delta or Iceberg, and kills it while it works.
 
 Power meters report once a minute, up to half an hour out of order. The job of ``job.py`` reads them
 out of one table, appends each with its window to a second one, and keeps a third one in which late
@@ -25,7 +25,7 @@ ORDER = ["device", "ts"]
 
 
 def make_readings(count: int, meters: int, files: int, seed: int = 1) -> pd.DataFrame:
-    """A reading a minute of each meter, in the order of arrival; ``part`` is its file's number."""
+    """Return one reading per minute and meter in order of arrival; ``part`` is the file number."""
     random = np.random.default_rng(seed)
     minute, meter = np.divmod(np.arange(count), meters)
     frame = pd.DataFrame({
@@ -38,7 +38,7 @@ def make_readings(count: int, meters: int, files: int, seed: int = 1) -> pd.Data
 
 
 def run_job(options: argparse.Namespace, folder: Path) -> None:
-    """Start the job, kill it so many times while it works, and let it finish."""
+    """Start the job, kill it several times while it works, and let it finish."""
     command = [sys.executable, str(Path(__file__).with_name("job.py")), "--format", options.format]
     command += ["--folder", str(folder)]
     command += ["--by-batch"] if options.by_batch else []
@@ -59,19 +59,19 @@ def run_job(options: argparse.Namespace, folder: Path) -> None:
 
 
 def batches(log: Path) -> int:
-    """How many micro-batches one of Spark's logs has."""
+    """Return the number of micro-batches in one of Spark's logs."""
     return len([*log.glob("[0-9]*")])
 
 
 def as_of(frame: pd.DataFrame, part: int) -> pd.DataFrame:
-    """The readings of the first files, with their windows, by pandas."""
+    """Return the readings of the first files with their windows, by pandas."""
     known = frame[frame.part <= part].sort_values(ORDER)
     rolling = known.set_index("ts").groupby("device").watts.rolling("24h")
     return known.assign(peak=rolling.max().to_numpy(), n=rolling.count().to_numpy())
 
 
 def compare(frame: pd.DataFrame, folder: Path) -> None:
-    """Both tables against pandas; dies of a difference."""
+    """Compare both tables with pandas; raises AssertionError if they differ."""
     parts = int(frame.part.max()) + 1
     each = (as_of(frame, part).query(f"part == {part}") for part in range(parts))
     for table, wanted in (("peaks", pd.concat(each)), ("newest", as_of(frame, parts))):

@@ -65,7 +65,7 @@ class Receiver:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, host: str) -> int:
-        """Start to listen; return the port."""
+        """Start listening; return the port."""
         self._server = await asyncio.start_server(self._serve, host, 0)
         return int(self._server.sockets[0].getsockname()[1])
 

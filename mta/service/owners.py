@@ -76,7 +76,7 @@ class Owners:
         self.outcomes: Counter[str] = Counter()
 
     async def start(self) -> None:
-        """Start to listen, to look for shards, and to publish."""
+        """Start listening, looking for shards, and publishing."""
         port = await self._receiver.start(self._host)
         self._address = f"{self._host}:{port}"
         for work, period in ((self._beat, self._period), (self._look, self._period),

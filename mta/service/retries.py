@@ -40,7 +40,9 @@ class Retries:
     def _read(self, page: Page) -> np.ndarray:
         data = self._log.page("ids", page.number)
         if len(data) != page.size * _BYTES:
-            raise CorruptSnapshot(f"page {page.number} of the ids has another size than its head")
+            raise CorruptSnapshot(
+                f"the size of page {page.number} of the ids differs from its header"
+            )
         return np.frombuffer(data, f"S{_BYTES}")
 
     def add(self, digests: Sequence[bytes], answers: Sequence[bytes]) -> None:
@@ -84,5 +86,5 @@ def _unpacked(data: bytes, size: int) -> list[Any]:
     except (ValueError, msgpack.UnpackException) as error:
         raise CorruptSnapshot(f"a page of answers cannot be read: {error}") from error
     if not isinstance(found, list) or len(found) != size:
-        raise CorruptSnapshot("a page of answers has another size than its head")
+        raise CorruptSnapshot("the size of a page of answers differs from its header")
     return found
