@@ -3,6 +3,7 @@
 Start with ``Window``, a monoid and a policy from this module. Each package imports only packages
 that are listed before it:
 
+- ``minimal``: the idea of the package in a hundred lines, which nothing imports: read it first
 - ``errors``, ``times``: errors; times as whole microseconds, and time zones
 - ``kernels``, ``columns``: numeric code without monoids; values and partials as columns
 - ``recipes``: how monoids and frames were constructed, as plain data
@@ -12,7 +13,7 @@ that are listed before it:
 - ``in_order``: the papers' algorithms in memory
 - ``folds``: folds of many ranges together
 - ``frames``: which events are in a window
-- ``pages``: the formats of pages and snapshots
+- ``pages``, ``snapshots``: the formats of pages and snapshots
 - ``logs``: ordered events in pages
 - ``evaluators``: aggregates of a moving frame over a log
 - ``publishing``: snapshots under a name, for other processes

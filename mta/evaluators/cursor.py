@@ -167,6 +167,8 @@ class Cursor(ObservedEvents):
         self._stamp = events.stamp
         #: Whether ``recede`` has moved the front back to the start of the folds S.
         self._has_receded = False
+        #: Whether single events have used up the folds S, so that the next ones need others.
+        self.is_used_up = False
         #: The last leaf that was read.
         self._leaf: Leaf | None = None
         #: The last entry of the stack, and its G before the last ``accept``.
@@ -619,7 +621,7 @@ class Cursor(ObservedEvents):
 
         S extends only over settled events. The events that late ones may precede are part of G.
         """
-        front, back = self.front, self.back
+        front, back, self.is_used_up = self.front, self.back, False
         if self._is_held(front):
             return
         reach = self.events.settled(front) if back == self.events.back else back
@@ -731,6 +733,7 @@ class Cursor(ObservedEvents):
         No store call. S is empty before the first query.
         """
         self._fresh()
+        self._fold_whole(most)
         times, front, schema = np.empty(0, "<i8"), self.front, self.monoid.partials
         folds, size, grown = schema.new(0), 0, None
         if self._is_held(front):
@@ -745,6 +748,19 @@ class Cursor(ObservedEvents):
             times = leaf.times[front - leaf.first : front - leaf.first + most + 1]
         turns = 0 < size == len(self) and not self.events.by_time
         return Prefetched(folds, size, grown, times[: size or None], most, turns=turns)
+
+    def _fold_whole(self, most: int) -> None:
+        """Compute S again for a short window in the open leaf, once half of its events have left.
+
+        S then covers the whole window, and new events can follow it as folds. Amortized, two
+        combines for each event that leaves.
+        """
+        size, events = len(self), self.events
+        if events.by_time or not self.is_held or size > most or self.front < events.open_from:
+            return
+        if self._stack[-1].stop - self.front <= size // 2:
+            self.place(self.front, self.back)
+            self.compute_folds()
 
     def ahead(self, most: int, newest: Events | None = None) -> Prefetched:
         """Return what ``prefetched`` returns, with additional data for late events.
@@ -770,9 +786,10 @@ class Cursor(ObservedEvents):
         At most as many evictions as were prefetched, or more if all of those were. ``late`` is the
         position of the first event that was inserted before stored ones.
         """
-        has_turned = gone > len(self)
-        if has_turned or (late is not None and not self._come_late(late)):
+        was_held = self.is_held
+        if gone > len(self) or (late is not None and not self._come_late(late)):
             self.place(self.front + gone, self.back + count)
+            self.is_used_up = was_held and late is None
             return
         self.back += count
         if self._is_held(self.front):
@@ -780,6 +797,7 @@ class Cursor(ObservedEvents):
         elif count:
             self._stack.clear()
         self.move(self.front + gone)
+        self.is_used_up = was_held and not self.is_held
 
     def _come_late(self, position: int) -> bool:
         """Keep S although events from a position on have moved; return whether that is possible."""

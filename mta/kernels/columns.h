@@ -103,7 +103,7 @@ int match(const Pages *pages, const Shorts *of, const int64_t *runs, int64_t run
 #define MTA_SINGLE 1024
 typedef struct {
     PyObject_HEAD
-    long long operation, is_mean, by_count, turns;
+    long long operation, is_mean, by_count, turns, place;
     long long most, spare, length, newer, rows;
     long long count, waiting, entered, left, turned; /* see the members in single.c */
     long long at, size;                              /* the fold in use, and the number of folds */
@@ -112,5 +112,7 @@ typedef struct {
     double *stack, *leaving;  /* the folds, and the time of the oldest event of each */
 } Stack;
 extern PyType_Spec STACK;
+extern PyObject *stack_type;
+PyObject *add_events(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
 #endif

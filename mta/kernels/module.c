@@ -5,7 +5,7 @@
 #include "columns.h"
 
 /* Raise this and the REVISION in native.py with any change of the code. */
-#define REVISION 15
+#define REVISION 16
 #define MAX_HELD 24
 
 /* A call's arguments, and the buffers to release when the call ends. */
@@ -280,6 +280,7 @@ static PyMethodDef METHODS[] = {
     METHOD(first_later, "times, bounds, segments, asked, out"),
     METHOD(gathered, "buffers, column, which, firsts, counts, short, allocate"),
     METHOD(match, "buffers, columns, runs, hashes, bounds, slots, keys"),
+    {"events", (PyCFunction)(void (*)(void))add_events, METH_FASTCALL, "events(stacks, row, time, names)"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -294,12 +295,11 @@ PyMODINIT_FUNC PyInit_compiled(void) {
         return NULL;
     for (int i = 0; i < KIND_COUNT; i++)
         PyTuple_SetItem(names, i, PyUnicode_FromString(KINDS[i].name));
-    PyObject *stack = PyType_FromSpec(&STACK);
-    if (!stack || PyModule_AddObjectRef(module, "Stack", stack) ||
+    stack_type = PyType_FromSpec(&STACK);
+    if (!stack_type || PyModule_AddObjectRef(module, "Stack", stack_type) ||
         PyModule_AddObjectRef(module, "KINDS", names) ||
         PyModule_AddIntConstant(module, "REVISION", REVISION))
         return NULL;
     Py_DECREF(names);
-    Py_DECREF(stack);
     return module;
 }

@@ -51,7 +51,7 @@ _TYPES: dict[str, tuple[np.dtype | None, ...]] = {
 }  # fmt: skip
 _OF_UFUNCS: dict[np.ufunc, str] = {np.add: "sum", np.maximum: "max", np.minimum: "min"}
 #: The revision of the C sources of this module; a checkout may contain an older extension.
-REVISION = 15
+REVISION = 16
 #: Allocates so many bytes. For large arrays, numpy asks the system for huge pages: otherwise the
 #: page faults of new memory take longer than the copy.
 ROOM = partial(np.empty, dtype=np.uint8)

@@ -32,12 +32,15 @@ static void turn(Stack *s) {
     s->at = 0, s->size = size, s->turned = newest, s->newer = 1;
 }
 
-/* Adds an event and computes the result after it; 0, without any change, if it cannot. */
-static int take_event(Stack *s, F8 value, F8 time, F8 *result) {
-    if (!(value == value && time < s->bound
-          && (s->last <= time || (s->floor <= time && s->last - s->lateness <= time))
-          && s->count < s->most && s->most <= MTA_SINGLE && s->rows >= 0))
-        return 0;
+/* Whether an event can be added. */
+static int accepts(const Stack *s, F8 value, F8 time) {
+    return value == value && time < s->bound && s->values
+        && (s->last <= time || (s->floor <= time && s->last - s->lateness <= time))
+        && s->count < s->most && s->most <= MTA_SINGLE && s->rows >= 0;
+}
+
+/* Adds an event, and returns the result after it. */
+static F8 take_event(Stack *s, F8 value, F8 time) {
     s->values[s->count] = value;
     s->times[s->count++] = time;
     s->last = time > s->last ? time : s->last;
@@ -59,18 +62,55 @@ static int take_event(Stack *s, F8 value, F8 time, F8 *result) {
     if (s->at > s->size && s->turns)
         turn(s);
     const F8 fold = s->at < s->size ? joined(s, s->stack[s->at], s->right) : s->right;
-    *result = (s->is_mean ? fold / (F8)s->length : fold) + 0.0;
-    return 1;
+    return (s->is_mean ? fold / (F8)s->length : fold) + 0.0;
 }
 
 /* --- the Python type --- */
 
+PyObject *stack_type;
+
 static PyObject *stack_event(Stack *self, PyObject *const *args, Py_ssize_t count) {
-    double result = 0;
-    if (count == 2 && PyFloat_Check(args[0]) && PyFloat_Check(args[1]) && self->values
-        && take_event(self, PyFloat_AsDouble(args[0]), PyFloat_AsDouble(args[1]), &result))
-        return PyFloat_FromDouble(result);
-    return Py_NewRef(Py_None);
+    if (count != 2 || !PyFloat_Check(args[0]) || !PyFloat_Check(args[1]))
+        return Py_NewRef(Py_None);
+    const F8 value = PyFloat_AsDouble(args[0]), time = PyFloat_AsDouble(args[1]);
+    return accepts(self, value, time) ? PyFloat_FromDouble(take_event(self, value, time))
+                                      : Py_NewRef(Py_None);
+}
+
+/* A stack of a tuple, and its value of a row: a double, or a tuple with the stack's column. */
+static Stack *of_row(PyObject *stacks, Py_ssize_t at, PyObject *row, F8 *value) {
+    Stack *found = (Stack *)PyTuple_GetItem(stacks, at);
+    if (!PyObject_TypeCheck((PyObject *)found, (PyTypeObject *)stack_type))
+        return NULL;
+    if (PyTuple_Check(row))
+        row = found->place >= 0 && found->place < PyTuple_Size(row)
+            ? PyTuple_GetItem(row, (Py_ssize_t)found->place) : Py_None;
+    *value = PyFloat_Check(row) ? PyFloat_AsDouble(row) : NAN;
+    return found;
+}
+
+/* events(stacks, row, time, names): the results of all stacks by their names; None, with nothing
+ * changed, if any stack refuses. */
+PyObject *add_events(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    F8 value = 0;
+    const int fit = count == 4 && PyTuple_Check(args[0]) && PyFloat_Check(args[2])
+        && PyTuple_Check(args[3]) && PyTuple_Size(args[3]) == PyTuple_Size(args[0]);
+    const Py_ssize_t size = fit ? PyTuple_Size(args[0]) : 0;
+    const F8 time = fit ? PyFloat_AsDouble(args[2]) : 0;
+    for (Py_ssize_t i = 0; i < size; i++) {
+        const Stack *stack = of_row(args[0], i, args[1], &value);
+        if (!stack || !accepts(stack, value, time))
+            return Py_NewRef(Py_None);
+    }
+    PyObject *found = size ? PyDict_New() : Py_NewRef(Py_None);
+    for (Py_ssize_t i = 0; found && i < size; i++) {
+        Stack *stack = of_row(args[0], i, args[1], &value);
+        PyObject *result = PyFloat_FromDouble(take_event(stack, value, time));
+        if (!result || PyDict_SetItem(found, PyTuple_GetItem(args[3], i), result))
+            Py_CLEAR(found);
+        Py_XDECREF(result);
+    }
+    return found;
 }
 
 /* Evicts the oldest event; only if another fold follows its own. */
@@ -154,6 +194,7 @@ static PyMemberDef MEMBERS[] = {
     MEMBER(is_mean, T_LONGLONG, 0, "whether a result is divided by the number of events"),
     MEMBER(by_count, T_LONGLONG, 0, "whether events leave by count, not by time"),
     MEMBER(turns, T_LONGLONG, 0, "whether new events may become the folds"),
+    MEMBER(place, T_LONGLONG, 0, "the column of a row"),
     MEMBER(most, T_LONGLONG, 0, "how many events can come"),
     MEMBER(spare, T_LONGLONG, 0, "how many events can come before each evicts one"),
     MEMBER(length, T_LONGLONG, 0, "the number of events in the window"),

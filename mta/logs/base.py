@@ -233,6 +233,10 @@ class OrderedEvents(Remembered, Protocol):
         Cursors then discard their state. In level queues it never grows.
         """
 
+    @property
+    def open_from(self) -> int:
+        """The position from which on events are in the last leaf, which is in memory."""
+
     def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
         """Return the filled part of the leaf at a position. At most one page read per level.
 

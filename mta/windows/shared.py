@@ -193,7 +193,7 @@ class SharedWindows(EventsWindow[Out]):
         moment, or at each of many, as in ``Window.query``.
         """
         single = self._single
-        is_known = single.is_native and single.is_whole and single.shown is not UNKNOWN
+        is_known = single.shown is not UNKNOWN and single.is_native and single.is_whole
         if is_known and which is None and at is None and not single.owner.busy:
             return single.results_in_lanes()
         return single.query(which, partial, at, time_unit)

@@ -42,7 +42,7 @@ from mta.windows.stack import Moved, WindowAhead
 from stores import StoreLike
 
 #: The number of events of a batch that each window processes in one piece.
-_CHUNK = 1 << 16
+_CHUNK = 1 << 18
 #: The windows whose single events are prefetched.
 _USUAL = (CountWindow, TimeWindow)
 #: After how many leaf groups unneeded events are released, if no snapshot releases them.
@@ -219,6 +219,8 @@ class SharedEngine(Engine[Out]):
             if isinstance(cursor, EarlyCursor):
                 ahead = cursor.frame_ahead(most, room, self.timed)
             else:
+                if cursor.is_used_up:
+                    cursor.compute_folds()
                 ahead = cursor.ahead(room, newest)
                 if not by_count and not newest:
                     ahead = ahead.cut(len(ahead.leaving), self.monoid)
@@ -231,7 +233,8 @@ class SharedEngine(Engine[Out]):
     def _is_prefetched(self, cursor: Cursor) -> bool:
         """Return whether single events enter a window on arrival."""
         if not cursor.ends_early:
-            is_asked = cursor.is_held or type(cursor.policy) not in _USUAL
+            is_held = cursor.is_held or cursor.is_used_up
+            is_asked = is_held or type(cursor.policy) not in _USUAL
             return is_asked and cursor.back == self._structure.back
         is_asked = type(cursor.policy) in _USUAL and cursor.is_held
         return is_asked and len(self.ready(cursor)) > 0

@@ -165,7 +165,7 @@ class SingleEvents:
         "_room",
         "_rows",
         "_skip",
-        "_times",
+        "_times", "_turns",
         "_usual",
         "_windows",
         "event",
@@ -186,7 +186,8 @@ class SingleEvents:
         #: Adds an event of a value and a time, and returns the result after it, or UNKNOWN before
         #: it is requested; None, with nothing changed, if the event needs ``insert``.
         self.event: Callable[[Any, float], Any] = self._event if asked is None else _no_event
-        #: The result after the newest event, if known; for multiple windows in lanes, by name.
+        #: The result after the newest event, if known; for multiple windows in lanes, a
+        #: dictionary (``Lanes.event``).
         self.shown: Any = UNKNOWN
         self._lift = None if monoid.lift is same_value else monoid.lift
         numbers = monoid.is_plain and monoid.inputs.plain and owner.main.is_columnar
@@ -236,6 +237,8 @@ class SingleEvents:
         #: in total; the newest time, and the time from which on events can arrive in any order.
         self._room, self._last, self._bound, self._late_from = 0.0, -inf, -inf, inf
         self._ends = 0, -inf
+        #: Whether a stack of these windows may turn.
+        self._turns = False
         #: The folds that late events change, after the first late event if order matters.
         self._late: LateEvents | None = None
         self.shown = UNKNOWN
@@ -276,17 +279,14 @@ class SingleEvents:
             self._last = micros
         return UNKNOWN
 
-    def _native_event(self, value: Any, micros: float) -> Any:
-        """Add an event of doubles to the lanes of multiple windows, or of a product's parts."""
-        lanes = self.lanes
-        assert lanes is not None
-        if self._pick is None:
-            return lanes.event(value, micros)
+    def _event_of_product(self, value: Any, micros: float) -> Any:
+        """Add an event whose columns are all doubles to the lanes of a product's parts."""
+        assert self._pick is not None and self.lanes is not None
         try:
             row = self._pick(value)
         except (KeyError, TypeError, IndexError):
             return None
-        return None if row is None else lanes.event(row, micros)
+        return None if row is None else self.lanes.event(row, micros)
 
     def insert(self, value: Any, time: Any) -> None:
         """Add an event that ``event`` did not add: another type, late, or beyond what is loaded."""
@@ -321,7 +321,8 @@ class SingleEvents:
             self._append_time(micros)
             if micros > self._last:
                 self.intake.newest = self._last = micros
-        self._limit()
+        if self._turns:
+            self._limit()
         return True
 
     def _accepts(self, micros: float) -> bool:
@@ -356,7 +357,7 @@ class SingleEvents:
             rights = late.insert(new, micros, self._rows, self._times, [w.right for w in windows])
         else:
             rights = [new if w.right is None else combine(w.right, new) for w in windows]
-        turns = self._turned_by(new, micros)
+        turns = self._turned_by(new, micros) if self._turns else []
         for window, right in zip(windows, rights, strict=True):
             window.right = right
         for turn in turns:
@@ -369,11 +370,8 @@ class SingleEvents:
         for window in self._live:
             if window.turns and window.gone(count + 1, micros) >= len(window.folds):
                 turning.append(window)
-        if not turning:
-            return []
-        lift, rows = self._lift, self._rows
-        partials = rows if lift is None else [lift(row) for row in rows]
-        found = [w.turned_by(new, micros, partials, self._times, self._combine) for w in turning]
+        arguments = new, micros, self._rows, self._times, self._monoid
+        found = [window.turned_by(*arguments) for window in turning]
         return [turn for turn in found if turn is not None]
 
     def _limit(self) -> None:
@@ -486,25 +484,22 @@ class SingleEvents:
 
     def _native_results(self) -> dict[str, Any]:
         """Return the results of the lanes, for the first request at most one combine each."""
-        lanes, combine, lower, names = self.lanes, self._combine, self._lower, self._windows
+        lanes, combine, lower = self.lanes, self._combine, self._lower
         assert lanes is not None
         if self.shown is UNKNOWN:
-            folds = [
-                right if left is None else combine(left, right)
-                for left, right in lanes.aggregates()
-            ]
-            found = dict(zip(names, folds if lower is None else map(lower, folds), strict=True))
-            self.shown = found if len(found) > 1 else next(iter(found.values()))
+            pairs = lanes.aggregates()
+            folds = [right if left is None else combine(left, right) for left, right in pairs]
+            found = folds if lower is None else list(map(lower, folds))
+            self.shown = found[0] if len(found) == 1 else lanes.keyed(found)
         return self.results_in_lanes()
 
     def results_in_lanes(self) -> dict[str, Any]:
         """Return the known results of the lanes by window, as objects of the caller."""
-        show, shown = self.show, self.shown
-        if len(self._windows) == 1:
-            shown = dict.fromkeys(self._windows, shown)
-        if show is None:
-            return dict(shown)
-        return {name: show(result) for name, result in shown.items()}
+        assert self.lanes is not None
+        if len(self._windows) > 1:
+            return self.shown.copy() if self._pick is None else self.lanes.results(self.shown)
+        shown = self.shown if self.show is None else self.show(self.shown)
+        return dict.fromkeys(self._windows, shown)
 
     def _enter(self, window: Stack, entering: Entering) -> None:
         """Add to a frame the events that are now old enough."""
@@ -635,7 +630,8 @@ class SingleEvents:
             last = self._last if self.timed else -EXACT
             lanes.load(ahead.windows, Limits(room, last, bound, ahead.late_from, lateness))
             self._windows, self.is_native = dict.fromkeys(ahead.windows, _NATIVE), True
-            self.event = lanes.only or self._native_event
+            adds = self._event_of_product if self._pick else lanes.event
+            self.event = lanes.only or adds
             return
         listed = self._monoid.partials.listed
         self._windows = {
@@ -651,6 +647,7 @@ class SingleEvents:
         for live, following in pairwise(self._live):
             live.next = following
         self._only = self._windows.get("")
+        self._turns = any(window.turns for window in self._live)
         self._limit()
 
     def _evict(self) -> bool:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, product
 from math import inf
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ import numpy as np
 from mta.columns.schemas import Array, Row, Rows
 from mta.kernels import native
 from mta.logs.base import Lag, Prefetched, Recent
-from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.base import AbstractMonoid, Partial, same_value
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import Product
 
@@ -39,6 +39,8 @@ MOST = 1024
 #: Times are doubles here, because Python handles them faster than large integers. They are exact
 #: for whole microseconds up to the year 2041; other times use the general path.
 EXACT = 2.0**51
+#: From this number of events on, columns are folded faster than one event after the other.
+_COLUMN = 64
 #: The code of each kind's operation in C. A partial is one number, and for a mean also a count.
 _OPERATIONS = {"sum_f8": 0, "mean": 0, "max_f8": 1, "min_f8": -1}
 
@@ -168,23 +170,22 @@ class Stack:
         return bisect_right(self.leaving, last - self.size, self.at)
 
     def turned_by(
-        self, new: Partial, micros: float, partials: Sequence[Partial], times: Sequence[float],
-        combine: Callable[[Partial, Partial], Partial],
+        self, new: Partial, micros: float, rows: list[Row], times: Sequence[float],
+        monoid: AbstractMonoid,
     ) -> Callable[[], None] | None:  # fmt: skip
         """Return a call that turns the stack as an event arrives; None if it need not turn.
 
-        ``partials`` and ``times`` are those of all earlier new events. One combine for each new
-        event that remains.
+        ``rows`` and ``times`` are those of all earlier new events. One combine for each new event
+        that remains.
         """
-        count, folds = len(partials), len(self.folds)
+        count, folds = len(rows), len(self.folds)
         if self.by_count:
             first = self.turned + max(count + 1 - self.spare, self.at) - folds
         else:
             first = bisect_right(times, micros - self.size, self.turned)
         if first <= self.turned:
             return None
-        older = accumulate(reversed(partials[first:]), lambda right, left: combine(left, right))
-        after = list(older)[::-1]
+        after = _suffixes(monoid, rows[first:])
 
         def turn() -> None:
             self.folds, self.right, self.leaving = after, new, [*times[first:], inf]
@@ -200,6 +201,18 @@ class Stack:
         if self.by_count:
             return self.spare + len(self.folds), inf
         return inf, (times[self.turned] if len(times) > self.turned else last) + self.size
+
+
+def _suffixes(monoid: AbstractMonoid, rows: list[Row]) -> list[Partial]:
+    """Return the fold from each row to the last one; one combine each."""
+    if monoid.is_columnar and len(rows) >= _COLUMN:
+        partials = monoid.partials
+        lifted = monoid.lift_rows(monoid.inputs.gathered(rows), len(rows))
+        return partials.listed(monoid.suffixes(lifted, len(rows), monoid.identity))[:-1]
+    combine, lift = monoid.combine, monoid.lift
+    lifted = rows if lift is same_value else [lift(row) for row in rows]
+    folds = accumulate(reversed(lifted), lambda right, left: combine(left, right))
+    return list(folds)[::-1]
 
 
 # --- compiled stacks ------------------------------------------------------------------------------
@@ -231,17 +244,19 @@ class _Part(NamedTuple):
 
 
 class Lanes:
-    """The compiled stacks of windows. They share limits, so all accept an event or none does."""
+    """The compiled stacks of windows. All of them accept an event, or none does."""
 
-    __slots__ = ("_events", "_is_product", "_names", "_parts", "_pool", "_stacks")
+    __slots__ = ("_is_product", "_keys", "_names", "_parts", "_pool", "_stacks")
 
     def __init__(self, parts: Sequence[_Part], is_product: bool) -> None:
         self._parts, self._is_product = tuple(parts), is_product
         #: The stacks of each window that was loaded once, one per part.
         self._pool: dict[str, tuple[Any, ...]] = {}
-        self._stacks: list[tuple[Any, ...]] = []
+        #: The names of the loaded windows, and their stacks.
         self._names: list[str] = []
-        self._events: list[tuple[str, list[tuple[str, Callable[..., Any], int]]]] = []
+        self._stacks: tuple[Any, ...] = ()
+        #: The key of each stack: the window, the part, or both.
+        self._keys: tuple[Any, ...] = ()
 
     @classmethod
     def of(cls, monoid: AbstractMonoid) -> Lanes | None:
@@ -266,81 +281,83 @@ class Lanes:
 
     def load(self, windows: Mapping[str, WindowAhead], limits: Limits) -> None:
         """Load the prefetched data of windows; from then on, ``event`` adds events."""
-        self._names, self._stacks = list(windows), []
+        self._names = list(windows)
         for name, window in windows.items():
-            stacks = self._pool.get(name)
-            if stacks is None:
-                stacks = tuple([native.compiled.Stack() for _ in self._parts])
-                self._pool[name] = stacks
+            if name not in self._pool:
+                self._pool[name] = tuple([native.compiled.Stack() for _ in self._parts])
             found = window.found
             columns: Sequence[Rows] = found.folds if self._is_product else [found.folds]
             rights = found.right if self._is_product else [found.right]
-            for part, stack, folds, right in zip(self._parts, stacks, columns, rights, strict=True):
+            pairs = zip(self._parts, self._pool[name], columns, rights, strict=True)
+            for part, stack, folds, right in pairs:
                 _load(part, stack, window, limits, folds, right)
-            self._stacks.append(stacks)
-        self._events = [
-            (name, [(p.alias, s.event, p.place) for p, s in zip(self._parts, stacks, strict=True)])
-            for name, stacks in zip(self._names, self._stacks, strict=True)
-        ]
+        self._stacks = tuple([stack for name in windows for stack in self._pool[name]])
+        self._keys = tuple(self._names)
+        if self._is_product:
+            aliases, is_only = [part.alias for part in self._parts], len(windows) == 1
+            self._keys = tuple(aliases if is_only else product(windows, aliases))
 
     @property
     def only(self) -> Callable[[Any, float], Any] | None:
         """The function of the only stack that adds a double and returns the result, if any."""
-        if self._is_product or len(self._names) != 1:
-            return None
-        event: Callable[[Any, float], Any] = self._events[0][1][0][1]
-        return event
+        is_only = len(self._names) == 1 and not self._is_product
+        return self._stacks[0].event if is_only else None
 
     def event(self, row: Row, time: float) -> Any:
-        """Add an event; return the result of the only window, or the results by window.
+        """Add an event; return the result of the only window, or the results by window and part.
 
         None, with nothing changed, if it cannot be added.
         """
+        found = native.compiled.events(self._stacks, row, time, self._keys)
+        if found is None or len(self._names) > 1 or self._is_product:
+            return found
+        return found[self._names[0]]
+
+    def keyed(self, results: Sequence[Any]) -> dict[Any, Any]:
+        """Return the results of multiple windows as ``event`` does."""
+        if self._is_product:
+            results = [number for each in results for number in each.values()]
+        return dict(zip(self._keys, results, strict=True))
+
+    def results(self, shown: dict[Any, Any]) -> dict[str, Any]:
+        """Return results of multiple windows that ``event`` has returned, as new dictionaries."""
         if not self._is_product:
-            found = {name: event(row, time) for name, ((_, event, _),) in self._events}
-            first = found[self._names[0]]
-        else:
-            found = {
-                name: {alias: event(row[at], time) for alias, event, at in lane}
-                for name, lane in self._events
-            }
-            first = found[self._names[0]][self._parts[0].alias]
-        if first is None:
-            return None
-        return found if len(found) > 1 else found[self._names[0]]
+            return shown.copy()
+        found: dict[str, Any] = {name: {} for name in self._names}
+        for (name, alias), number in shown.items():
+            found[name][alias] = number
+        return found
 
     @property
     def came(self) -> int:
         """The number of events that arrived."""
-        stack = self._stacks[0][0]
+        stack = self._stacks[0]
         count: int = stack.count - stack.waiting
         return count
 
     def evict(self) -> bool:
         """Evict the oldest event of the only window if another fold follows; return whether."""
-        return all(stack.evict() for stack in self._stacks[0])
+        return all(stack.evict() for stack in self._stacks)
 
     def values(self) -> Rows:
         """Return the values of the events that arrived."""
-        columns = {
-            part.place: np.frombuffer(stack.column(False), "<f8")
-            for part, stack in zip(self._parts, self._stacks[0], strict=True)
-        }
+        firsts = zip(self._parts, self._stacks, strict=False)  # those of the first window
+        columns = {part.place: np.frombuffer(stack.column(False), "<f8") for part, stack in firsts}
         return tuple([columns[at] for at in sorted(columns)]) if self._is_product else columns[0]
 
     def times(self) -> np.ndarray:
         """Return the times of the events that arrived, in order of arrival."""
-        return np.frombuffer(self._stacks[0][0].column(True), "<f8")
+        return np.frombuffer(self._stacks[0].column(True), "<f8")
 
     def moved(self) -> Iterator[tuple[str, Moved]]:
         """Yield how each window has changed."""
-        for name, stacks in zip(self._names, self._stacks, strict=True):
-            first = stacks[0]
-            yield name, Moved(first.entered, first.left, self._rights(stacks))
+        for name in self._names:
+            stacks = self._pool[name]
+            yield name, Moved(stacks[0].entered, stacks[0].left, self._rights(stacks))
 
     def aggregates(self) -> Iterator[tuple[Partial | None, Partial]]:
         """Yield the aggregates of each window's older events, None without any, and newer ones."""
-        for stacks in self._stacks:
+        for stacks in (self._pool[name] for name in self._names):
             lefts = [
                 (stack.fold(), float(stack.length - stack.newer)) if part.is_mean else stack.fold()
                 for part, stack in zip(self._parts, stacks, strict=True)
@@ -371,7 +388,7 @@ def _load(
     part: _Part, stack: Any, window: WindowAhead, limits: Limits, folds: Rows, right: Partial
 ) -> None:
     found, lag, by_count = window.found, window.found.lag, window.by_count
-    stack.newer = 0
+    stack.newer, stack.place = 0, part.place
     if part.is_mean:
         folds, (right, stack.newer) = folds[0], (right[0], int(right[1]))
     stack.operation, stack.is_mean, stack.right = part.operation, part.is_mean, right

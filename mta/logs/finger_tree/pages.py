@@ -181,6 +181,10 @@ class TreePages(EventLog):
         self._leaves = [leaf for leaf in self._leaves if leaf.stop <= position]
         self._together = None
 
+    @property
+    def open_from(self) -> int:
+        return self.back - self.tree.last_leaf.count
+
     def newest_time(self) -> int | None:
         """Return the time of the newest event, or None without events. No page read."""
         entries = self.tree.last_leaf.entries

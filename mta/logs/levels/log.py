@@ -370,6 +370,10 @@ class LeafReader:
     def back(self) -> int:
         return self.levels.back
 
+    @property
+    def open_from(self) -> int:
+        return self.levels.tails[0].first
+
     def settled(self, front: int) -> int:
         """Return the back, because events arrive in order here."""
         return self.back
