@@ -6,7 +6,7 @@ uvicorn reads requests and writes answers without such limits. Here, each connec
   the headers. The same number of bytes limits whatever else comes between two bytes of a body, such
   as trailers;
 - handles one request after the other: the bytes that follow a request wait until its answer is
-  written, and no more bytes are read meanwhile;
+  written, and no more bytes are read meanwhile. Clients that send a request at a time come first;
 - must read ``LEAST_READ`` bytes of its answers, or all, within ``patience`` seconds.
 
 ``Clients`` limits how many connections there are, from one address and in total, and how many bytes
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
@@ -41,6 +42,9 @@ MAX_WAITING_BYTES = 64 << 20
 _FULL = 1 << 14
 #: How many bytes are parsed together: they are the beginning of few requests.
 _PIECE = 1 << 9
+#: How many connections with further requests go on in each iteration of the event loop, which
+#: accepts one new connection.
+_TURNS = 8
 #: How many seconds a client may stop reading while the service stops.
 _LAST_PATIENCE = 1.0
 #: Addresses of one site: the usual size of a network of IPv6.
@@ -192,14 +196,20 @@ class Connection(HttpToolsProtocol):
         if not self._later:
             self.since = self.loop.time()
         super().on_response_complete()
-        self._go_on()
+        self._await_turn()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._go_on()
+        self._await_turn()
 
-    def _go_on(self) -> None:
-        """Handle what waited, and read on; an earlier answer is written."""
+    def _await_turn(self) -> None:
+        if self._later:
+            self.config.clients.queue(self)
+        else:
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Handle what waited, and read on; earlier answers are written."""
         self._parse()
         if self._later:
             self.flow.pause_reading()
@@ -260,6 +270,20 @@ class Clients:
         self._count = 0
         #: Connections for which bytes may be kept.
         self._heavy: set[Connection] = set()
+        #: Connections with further requests.
+        self._turns: deque[Connection] = deque()
+
+    def queue(self, connection: Connection) -> None:
+        """Let a connection go on with its next request, after those that waited before it."""
+        if not self._turns:
+            connection.loop.call_soon(self._give_turns, connection.loop)
+        self._turns.append(connection)
+
+    def _give_turns(self, loop: asyncio.AbstractEventLoop) -> None:
+        for _ in range(min(_TURNS, len(self._turns))):
+            self._turns.popleft().go_on()
+        if self._turns:
+            loop.call_soon(self._give_turns, loop)
 
     def add(self, connection: Connection) -> None:
         """Add a new connection; beyond a limit, close the one that has waited longest."""
