@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import time
@@ -12,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from mta.serve.connections import MAX_WAITING_BYTES, Clients
 from tests.serve.conftest import KEYS, Published
 from tests.support.patience import LONG, in_time
+from tests.support.sampling import some
 from tests.support.serving import QUERY, TOKEN, Served, path, status_line
 
 FILE = b"GET /static/page.js HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -199,6 +202,56 @@ def test_a_client_that_sends_a_body_a_byte_at_a_time_keeps_no_place(shared: Serv
         head = f"{QUERY}Content-Length: 1000\r\n\r\n{{".encode()
         attack(stack, shared, head, 60, "127.0.0.1")
         assert_serves(shared)
+
+
+class Held:
+    """A connection for which bytes are kept."""
+
+    def __init__(self, since: float, weight: int, waits: bool = True) -> None:
+        self.since, self.weight, self.waits, self.site = since, weight, waits, "127.0.0.1"
+        self.transport, self.is_open = self, True
+
+    def abort(self) -> None:
+        self.is_open = False
+
+
+@pytest.mark.parametrize("seed", some(range(10), by_default=2))
+def test_bytes_that_are_kept_for_clients_are_bounded(seed: int) -> None:
+    drawn, clients = random.Random(seed), Clients(most=1000, most_of_site=1000)
+    held = [Held(drawn.random(), drawn.randrange(1 << 22)) for _ in range(100)]
+    for each in held:
+        clients.add(each)  # type: ignore[arg-type]
+        clients.weigh(each)  # type: ignore[arg-type]
+    left = [each for each in held if each.is_open]
+    assert MAX_WAITING_BYTES / 2 < sum(each.weight for each in left) <= MAX_WAITING_BYTES
+    alone = Held(2.0, 2 * MAX_WAITING_BYTES)
+    clients.add(alone)  # type: ignore[arg-type]
+    clients.weigh(alone)  # type: ignore[arg-type]
+    assert [each for each in [*held, alone] if each.is_open] == [alone]
+
+
+def test_the_connection_that_has_waited_longest_makes_room() -> None:
+    clients = Clients(most=5, most_of_site=3)
+    first, busy, third = Held(1.0, 0), Held(0.0, 0, waits=False), Held(2.0, 0)
+    others = [Held(0.5, 0) for _ in range(2)]
+    for number, other in enumerate(others):
+        other.site = f"127.0.0.{number + 2}"
+    for each in (first, busy, third, *others, new := Held(3.0, 0)):
+        clients.add(each)  # type: ignore[arg-type]
+    assert not first.is_open, "the address has more connections than it may have"
+    clients.remove(first)  # type: ignore[arg-type]
+    for number in range(2):
+        another = Held(4.0, 0)
+        another.site = f"127.0.1.{number}"
+        clients.add(another)  # type: ignore[arg-type]
+        assert another.is_open
+    assert (third.is_open, new.is_open, busy.is_open) == (False, False, True)
+    clients = Clients(most=2, most_of_site=3)
+    three = [Held(0.0, 0, waits=False), Held(0.0, 0, waits=False), Held(1.0, 0)]
+    three[2].site = "127.0.0.2"
+    for each in three:
+        clients.add(each)  # type: ignore[arg-type]
+    assert [each.is_open for each in three] == [True, True, False], "all others are answered"
 
 
 def test_the_service_ends_soon_while_clients_read_slowly(service: Served) -> None:
