@@ -22,6 +22,8 @@ that are listed before it:
 - ``audit``, ``laws``: checks of stored data, and of user-defined monoids and policies
 - ``published``: readers of published windows
 - ``serve``: published windows over HTTP
+- ``service``: declared windows that take events over HTTP
+- ``client``: clients of these
 - ``cli``: the commands without Spark
 """
 
@@ -31,6 +33,7 @@ from mta import errors as errors
 # isort: split
 from mta import frames, monoids
 from mta.audit.walk import SnapshotSummary, SubWindow, describe_snapshot
+from mta.client import Answer, AsyncClient, Client, RequestRefused
 from mta.evaluators.amortized_mta import AmortizedMTA, LogMTA
 from mta.evaluators.coverage import Coverage, Incomplete
 from mta.evaluators.fiba import FiBA
@@ -59,6 +62,9 @@ __version__ = "0.2.0.dev0"
 
 __all__ = [
     "AmortizedMTA",
+    "Answer",
+    "AsyncClient",
+    "Client",
     "Coverage",
     "Due",
     "EveryCount",
@@ -74,6 +80,7 @@ __all__ = [
     "PagedReactiveAggregator",
     "PublishedStatus",
     "PublishedWindows",
+    "RequestRefused",
     "SharedStats",
     "SharedWindows",
     "SlicedWindow",

@@ -104,7 +104,8 @@ def test_the_core_needs_no_extra() -> None:
 #: The packages of each package from the ground up: each may import those before it.
 LAYERS: dict[str, tuple[str, ...]] = {
     "mta": (
-        "minimal", "errors", "times", "datasets", "kernels", "columns", "recipes", "dataframes",
+        "minimal", "errors", "client", "times", "datasets", "kernels", "columns", "recipes",
+        "dataframes",
         "monoids", "in_order", "folds", "frames", "pages", "snapshots", "logs", "evaluators",
         "publishing", "windows", "triggers", "keyed", "queries", "audit", "published", "laws",
         "serve", "service", "cli",

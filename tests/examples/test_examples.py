@@ -36,6 +36,7 @@ SCRIPTS = {
     "late_sensors": ["late_sensors.py"],
     "recovery": ["recovery.py"],
     "serving": ["serving.py"],
+    "spend_limit": ["gateway.py"],
     "spark_redis": ["spark_redis.py"],
     "tables": ["job.py", "tables.py"],
 }
@@ -66,6 +67,14 @@ def test_every_example_is_described_and_run_here() -> None:
         assert sorted(path.name for path in (EXAMPLES / folder).glob("*.py")) == scripts
         readme = (EXAMPLES / folder / "README.md").read_text()
         assert all(f"examples/{folder}/{script}" in readme for script in scripts)
+
+
+def test_gateways_share_limits_that_survive_a_kill() -> None:
+    output = run("spend_limit/gateway.py", "--requests", 60, "--users", 3)
+    assert output.endswith("no limit was exceeded, and every answer equals a list\n")
+    refused = re.search(r"240 from four gateways, (\d+) refused", output)
+    assert refused is not None
+    assert int(refused[1]) > 20
 
 
 def test_edge_goes_on_where_it_ended_and_needs_the_core_alone(tmp_path: Path) -> None:

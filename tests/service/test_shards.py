@@ -13,7 +13,8 @@ from mta.errors import CorruptSnapshot, StoreUnavailable, WindowStoreError
 from mta.service import shard as shards
 from mta.service.declaration import Declaration
 from mta.service.log import LostRecords, NotCreated, NotOwner, OtherWindows, ShardLog
-from stores import FaultyStore, MemoryStore, PageStore, open_store
+from stores import MemoryStore, PageStore, open_store
+from stores.testing.faults import FaultyStore
 from tests.service.conftest import Declare
 from tests.support.s3_server import S3Server
 from tests.support.sampling import some
