@@ -48,8 +48,13 @@ def is_query(block: str) -> bool:
 
 #: Pages whose blocks are one script together.
 WHOLE = tuple(DOCS / f"{name}.md" for name in ("for-spark", "for-sql", "own", "change", "history"))
+#: Pages whose blocks need a service, with which tests/service runs them.
+ELSEWHERE = (DOCS / "limits.md",)
 #: Pages whose blocks are parts of an example, which tests run as a whole.
-EXCERPTS = {DOCS / "kafka.md": "kafka", DOCS / "tables.md": "tables"}
+EXCERPTS = {
+    DOCS / "kafka.md": "kafka",
+    DOCS / "tables.md": "tables",
+}
 
 
 def run(block: str, page: Path, space: Space, folder: Path) -> Space:
@@ -61,7 +66,7 @@ def run(block: str, page: Path, space: Space, folder: Path) -> Space:
 
 
 def of_kind(kind: Callable[[str], bool]) -> list[Any]:
-    pages = [page for page in PAGES if page not in (*WHOLE, *EXCERPTS)]
+    pages = [page for page in PAGES if page not in (*WHOLE, *EXCERPTS, *ELSEWHERE)]
     found = [(page, block) for page in pages for block in blocks(page, "python") if kind(block)]
     return [
         pytest.param(page, block, id=f"{name_of(page)}-{number}")
@@ -72,7 +77,7 @@ def of_kind(kind: Callable[[str], bool]) -> list[Any]:
 def test_no_example_is_left_out() -> None:
     elsewhere = {path for path in documents() if path not in PAGES and blocks(path, "python")}
     assert not elsewhere
-    pages = [page for page in PAGES if page not in (*WHOLE, *EXCERPTS)]
+    pages = [page for page in PAGES if page not in (*WHOLE, *EXCERPTS, *ELSEWHERE)]
     everywhere = sum(len(blocks(page, "python")) for page in pages)
     of_scripts = [block for page in SCRIPTS for block in scripts(page)]
     kinds = (is_session, is_suite, needs_spark, is_query)

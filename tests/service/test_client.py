@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from mta import AsyncClient, Client, RequestRefused
 from stores.errors import StoreUnavailable
 from tests.service.test_service import declared_in
+from tests.support.documents import DOCS, blocks
 from tests.support.servers import free_port
 from tests.support.services import Serving
 
@@ -26,21 +29,20 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         yield running
 
 
-class Lossy(httpx.BaseTransport):  # type: ignore[misc]
+def lossy() -> Any:
     """A network that loses requests and answers in turn."""
+    real, turns = httpx.HTTPTransport(), count(1)
 
-    def __init__(self) -> None:
-        self.real, self.turn = httpx.HTTPTransport(), 0
-
-    def handle_request(self, request: Any) -> Any:
-        self.turn += 1
-        if self.turn % 3 == 1:
+    def send(request: Any) -> Any:
+        turn = next(turns) % 3
+        if turn == 1:
             raise httpx.ConnectError("lost on the way", request=request)
-        answer = self.real.handle_request(request)
-        if self.turn % 3 == 2:
-            answer.read()
+        answer = httpx.Client(transport=real).send(request)
+        if turn == 2:
             raise httpx.ReadError("the answer is lost", request=request)
-        return answer
+        return httpx.Response(answer.status_code, content=answer.content)
+
+    return httpx.MockTransport(send)
 
 
 def test_answers(service: Serving) -> None:
@@ -64,7 +66,7 @@ def test_answers(service: Serving) -> None:
 
 def test_lost_requests_and_answers_count_once(service: Serving) -> None:
     with Client(service.url) as client:
-        client._http = httpx.Client(base_url=service.url, transport=Lossy())
+        client._http = httpx.Client(base_url=service.url, transport=lossy())
         found = [client.add({"user": "lossy", "amount": 2}).values["spent_day"] for _ in range(6)]
     assert found == [2, 4, 6, 8, 10, 12]
 
@@ -120,3 +122,22 @@ def test_a_repeated_batch_of_a_stream_counts_once(service: Serving) -> None:
 def test_the_path_of_the_declaration_is_named(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="No such file"):
         Serving(tmp_path / "missing.toml")
+
+
+def test_the_page_of_the_documentation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = DOCS / "limits.md"
+    (text,) = blocks(page, "toml")
+    path = tmp_path / "limits.toml"
+    path.write_text(text.replace("redis://localhost:6379/0", f"file://{tmp_path / 'pages'}"))
+    with Serving(path, create=True) as service:
+        found = service.add({"user": "a", "cents": 20, "id": "7f3a"}).json
+        answer = next(line for line in page.read_text().splitlines() if line.startswith('{"time"'))
+        assert found["values"] == json.loads(answer)["values"]
+        (script,) = blocks(page, "python")
+        for printed in ("20 of 2000 cents\n", "40 of 2000 cents\n"):
+            exec(script.replace("http://localhost:8080", service.url), {})
+            assert capsys.readouterr().out == printed
+        with Client(service.url) as client:
+            client.add({"user": "b", "cents": 1950})
+        exec(script.replace("http://localhost:8080", service.url), {})
+        assert capsys.readouterr().out.startswith("per_day is reached until ")
