@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from pyspark.sql import SparkSession
 
-from spark_integration.cli import main
+from mta.cli import main
 from spark_integration.cli.checkpoints import inspect
 from spark_integration.cli.demo import check, write_stream
 from spark_integration.cli.job import Job

@@ -1,7 +1,7 @@
-"""``python -m mta`` is the command ``mta`` without the commands of Spark."""
+"""``python -m mta`` is the command ``mta``."""
 
 import sys
 
-from mta.cli.commands import CommandLine
+from mta.cli import main
 
-sys.exit(CommandLine().run())
+sys.exit(main())

@@ -2,8 +2,10 @@
 
 - ``base``, ``errors``: the interface of stores, state in forked children, and the errors
 - ``opening``, ``address``, ``durations``: from a URL and its credentials to a store
-- ``memory``, ``local_disk``: stores on this machine, and safe files in shared folders
-- ``redis``, ``couchbase`` (based on ``server``): stores on a server
+- ``memory``, ``local_disk`` (with ``lmdb_file``): stores on this machine, and safe files in
+  shared folders
+- ``redis`` (with ``redis_connections``), ``couchbase`` (both based on ``server``): stores on a
+  server
 - ``object_store``: stores in S3, Google Cloud Storage and Azure (based on ``pack_store``,
   ``pack_folder``, ``pack_catalog`` and ``packs``; with ``disk_cache``)
 - ``write_buffer``, ``head_cache``, ``compression``: wrappers in front of a store; ``lru``: the

@@ -13,7 +13,7 @@ from argparse import (
     _SubParsersAction,
 )
 from collections.abc import Callable, Iterator, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from platform import platform, python_version
 from typing import Any
@@ -140,6 +140,14 @@ class CommandLine:
                 traceback.print_exc()
             sys.stderr.write(f"mta: {text}\n")
             return code
+
+
+def command_line() -> CommandLine:
+    """Return the command line with the commands of all installed packages."""
+    line = CommandLine()
+    for entry in entry_points(group="mta.commands"):
+        entry.load()(line)
+    return line
 
 
 def _add_common(parser: ArgumentParser) -> None:

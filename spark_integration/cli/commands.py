@@ -30,11 +30,10 @@ RUN_EXAMPLES = """examples:
 """
 
 
-def command_line() -> CommandLine:
-    """Return the command line of ``mta`` with all commands."""
+def add_commands(line: CommandLine) -> None:
+    """Add the commands that need Spark, and let others also work for runs."""
     # PySpark does not fully support pandas 3 yet, and warns at each use.
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
-    line = CommandLine()
     run = line.add(
         "run", _run, help="aggregate files, or a folder that receives new files",
         epilog=RUN_EXAMPLES, formatter_class=RawDescriptionHelpFormatter,
@@ -57,7 +56,6 @@ def command_line() -> CommandLine:
     for name, of_runs_alone in (("inspect", ""), ("check", ""), ("gc", "grace")):
         line.commands[name].set_defaults(command=_of_a_run(name, of_runs_alone))
     line.commands["serve"].set_defaults(command=_serve)
-    return line
 
 
 def _serve(published: str, store: str | None, **options: Any) -> None:

@@ -16,8 +16,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from mta import Max, TimeWindow
+from mta.cli import main
 from spark_integration import History, save_history, session, sliding_aggregate
-from spark_integration.cli import checkpoints, main, run
+from spark_integration.cli import checkpoints, run
 from spark_integration.errors import InvalidRequest
 from spark_integration.options import Options
 from spark_integration.request import make_request
@@ -148,7 +149,7 @@ def test_a_pyarrow_that_does_not_suit_numpy_is_named(source: Path, tmp_path: Pat
     path = os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]])
     for command in (["run", source, "--value", "watts"], ["inspect", tmp_path]):
         done = subprocess.run(
-            [sys.executable, "-m", "spark_integration.cli", *map(str, command)], cwd=tmp_path,
+            [sys.executable, "-m", "mta", *map(str, command)], cwd=tmp_path,
             capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path},
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (2, f"mta: {text}: pip install 'pyarrow<26'\n")

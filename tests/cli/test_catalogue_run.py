@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from mta import rolling
-from spark_integration.cli import main
+from mta.cli import main
 
 AGGREGATIONS = {
     "usual": (("watts",), "median"),

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from mta import KeyedWindows, TimeWindow
+from mta.cli import main
 from mta.cli.console import Exit
 from mta.monoids.product import skipping
-from spark_integration.cli import main
 from spark_integration.cli.checkpoints import Sighting, last_batch, note, saved_snapshots
 from spark_integration.cli.expressions import parse_aggregation
 from spark_integration.request import make_product

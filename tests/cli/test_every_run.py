@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from mta import EveryPeriod
-from spark_integration.cli import main
+from mta.cli import main
 from spark_integration.cli.expressions import parse_aggregation, parse_every
 from spark_integration.cli.job import Job
 from spark_integration.cli.run import _arguments

@@ -18,10 +18,9 @@ import mta.errors
 import spark_integration.errors
 import stores.errors
 from mta import CountWindow, KeyedWindows, Max, SharedWindows, TimeWindow
-from mta.cli.commands import CommandLine
+from mta.cli import main
+from mta.cli.commands import CommandLine, command_line
 from mta.cli.console import _BY_CLASS, MEANINGS, Exit, exit_code, note, note_item, say
-from spark_integration.cli import main
-from spark_integration.cli.commands import command_line
 from spark_integration.cli.demo import DemoFailed
 from spark_integration.cli.progress import RunFailed, explain
 from stores import open_store
@@ -56,6 +55,7 @@ def test_every_name_in_the_table_is_an_error_and_every_code_is_documented() -> N
 NEEDED = {
     "run": ["in"], "inspect": ["x"], "check": ["x"], "gc": ["x"], "serve": ["x"],
     "unpublish": ["x", "--store", "memory://"], "migrate": ["a", "b", "--store", "memory://"],
+    "erase": ["a", "--key", "b", "--store", "memory://"],
 }  # fmt: skip
 
 
@@ -261,7 +261,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:
     pytest.importorskip("shtab", reason="NOT TESTED: shtab is not installed")
-    command = [sys.executable, "-m", "spark_integration.cli", "--print-completion"]
+    command = [sys.executable, "-m", "mta", "--print-completion"]
     script = subprocess.run([*command, "bash"], capture_output=True, text=True, check=True).stdout
     (tmp_path / "mta.bash").write_text(script)
     offered = completed(tmp_path / "mta.bash", "mta ")

@@ -5,7 +5,7 @@ import re
 import pandas as pd
 import xxhash
 
-from spark_integration.cli import main
+from mta.cli import main
 from stores import open_store
 
 FIRST, HOURS = pd.Timestamp("2025-01-01"), 600

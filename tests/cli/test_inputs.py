@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mta.cli import main
 from mta.cli.console import ProgressLine
-from spark_integration.cli import main, readers, stream
+from spark_integration.cli import readers, stream
 from spark_integration.cli.job import Job
 from spark_integration.cli.progress import HELD_PAGES, Progress, spark_errors
 from spark_integration.cli.readers import Layout, read_chunks

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 import mta as windows_of_mta
+from mta.cli import main
 from mta.cli.console import Exit
-from spark_integration.cli import main
 from spark_integration.cli.expressions import parse_aggregation, parse_windows
 from spark_integration.cli.job import Job, read_job
 from spark_integration.cli.run import over_windows

@@ -12,8 +12,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from mta.cli import main
 from mta.cli.console import Exit, as_options
-from spark_integration.cli import checkpoints, main, run
+from spark_integration.cli import checkpoints, run
 from spark_integration.cli.demo import _rolling
 from spark_integration.cli.expressions import parse_aggregation
 from spark_integration.cli.job import Job
@@ -174,7 +175,7 @@ def test_whoever_leaves_the_password_to_the_note_is_reported(tmp_path, monkeypat
 
 @pytest.mark.soak
 def test_ctrl_c_while_spark_starts_leaves_no_java_behind(source, tmp_path):
-    command = [sys.executable, "-m", "spark_integration.cli", "run", str(source), "--time", "ts"]
+    command = [sys.executable, "-m", "mta", "run", str(source), "--time", "ts"]
     options = ["--value", "watts", "--output", str(tmp_path / "out")]
     with subprocess.Popen(
         [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

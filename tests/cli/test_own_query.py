@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mta import Max, Monoid
+from mta.cli import main
 from mta.cli.console import Exit
-from spark_integration.cli import main
 from stores import open_store
 from tests.support.spark.events import make_events, write_files
 from tests.support.spark.jobs import Job, spread

@@ -11,7 +11,7 @@ import time
 import pandas as pd
 import pytest
 
-from spark_integration.cli import main
+from mta.cli import main
 from spark_integration.cli.progress import explain
 from tests.support.faulty import eventually
 from tests.support.patience import LONG

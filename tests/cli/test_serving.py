@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mta.cli import main
 from mta.cli.console import own_command
-from spark_integration.cli import main
 from tests.serve.conftest import KEYS, Published
 from tests.support.serving import Served
 
@@ -20,7 +20,7 @@ def test_a_run_is_served_from_its_folder(inner: str, tmp_path: Path) -> None:
     note = {"publish": published.name, "store": published.store}
     (tmp_path / "out" / inner).mkdir(parents=True)
     (tmp_path / "out" / inner / "job.json").write_text(json.dumps(note))
-    with Served(None, str(tmp_path / "out"), module="spark_integration.cli") as service:
+    with Served(None, str(tmp_path / "out")) as service:
         status = service.get("/v1/status").json
         assert (status["name"], status["keys"]) == (published.name, len(KEYS))
 

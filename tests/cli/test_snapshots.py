@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from mta import CountWindow, Max, SharedWindows, TimeWindow, Window
+from mta.cli import main
 from mta.cli.console import Exit
-from spark_integration.cli import main
 from stores import open_store
 
 DAY = 86_400

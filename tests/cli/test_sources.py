@@ -4,7 +4,7 @@ import re
 import pandas as pd
 import pytest
 
-from spark_integration.cli import main
+from mta.cli import main
 from spark_integration.cli.job import Job
 from spark_integration.cli.readers import CHUNK_CELLS, read_chunks
 from spark_integration.cli.sources import (

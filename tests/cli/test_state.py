@@ -6,8 +6,9 @@ from contextlib import contextmanager
 import pandas as pd
 import pytest
 
+from mta.cli import main
 from mta.cli.console import Exit
-from spark_integration.cli import checkpoints, main
+from spark_integration.cli import checkpoints
 
 ROWS = 6_000
 

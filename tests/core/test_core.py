@@ -42,7 +42,7 @@ EXTRAS = (
     "pyspark", "redis", "zstandard",
 )  # fmt: skip
 WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS}))\n"
-WHOLE = "from spark_integration.cli import main; sys.exit(main())"
+WHOLE = "from mta.cli import main; sys.exit(main())"
 BARE = "import runpy; runpy.run_module('mta', run_name='__main__')"
 #: Runs several commands in one process, and prints each one's code and what it has printed.
 SEVERAL = """

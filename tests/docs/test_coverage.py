@@ -16,8 +16,8 @@ import pytest
 import mta
 import mta.errors
 from mta import KeyedWindows, SharedWindows, SlicedWindow, TriggeredWindow, Window
+from mta.cli.commands import command_line
 from mta.windows.settings import Settings
-from spark_integration.cli.commands import command_line
 from stores.errors import SOURCE, WindowStoreError
 from tests.support.documents import DOCS, README, ROOT, documents, name_of
 

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mta import Count, CountWindow, Max, Min, Product, Sum, TimeWindow
+from mta.cli import main
 from spark_integration import inspect_query, sliding_aggregate
-from spark_integration.cli import main
 from spark_integration.errors import StateMismatch
 from spark_integration.step.step import step
 from stores import MemoryStore

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mta import CountWindow
+from mta.cli import main
 from spark_integration import migration
-from spark_integration.cli import main
 from spark_integration.errors import InvalidRequest
 from tests.support.spark.events import last_n, make_events, oracle, write_files
 from tests.support.spark.jobs import FOLDS, Job, spread

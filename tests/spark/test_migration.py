@@ -17,12 +17,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from mta import Collect, CountWindow, Max, TimeWindow
+from mta.cli import main
 from mta.errors import UnsuitableKey
 from mta.keyed import repartitioning
 from mta.publishing.buckets import hasher_of
 from spark_integration import migration, sliding_aggregate
 from spark_integration.checkpoint import states_by_bucket
-from spark_integration.cli import main
 from spark_integration.errors import InvalidRequest, TimeLimitReached
 from spark_integration.migration import migrate
 from spark_integration.runners.bucket import PROVIDER, ROCKSDB

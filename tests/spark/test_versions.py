@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 import spark_integration
 from mta import Count, CountWindow, Mean, Monoid, TimeWindow
+from mta.cli import main
 from spark_integration import (
     History,
     delete_history,
@@ -25,7 +26,6 @@ from spark_integration import (
     versions,
 )
 from spark_integration.checkpoint import saved_snapshots
-from spark_integration.cli import main
 from spark_integration.errors import InvalidRequest
 from spark_integration.versions import check_pyarrow
 from stores import open_store

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from mta import CountWindow, FiBA, KeyedWindows, Max, TimeWindow, Window
+from mta.cli import main
 from mta.cli.console import Exit
 from mta.errors import CorruptPage
-from spark_integration.cli import main
 from stores import MemoryStore, MissingDependency, PageStore, UnsupportedOperation, open_store
 from stores.compression import MAGIC, MAX_BYTES, CompressedStore
 from stores.errors import pip_install

@@ -19,7 +19,7 @@ import pytest
 
 from benchmarks.spark.http_proxy import HTTPProxy
 from mta import CountWindow, Max, Window
-from spark_integration.cli import main
+from mta.cli import main
 from stores import (
     InvalidStoreURL,
     PageStore,

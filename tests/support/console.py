@@ -56,7 +56,7 @@ class Console:
 
 
 def _run(arguments: list[str]) -> Done:
-    from spark_integration.cli import main
+    from mta.cli import main
 
     out, err, code = StringIO(), StringIO(), 1
     with redirect_stdout(out), redirect_stderr(err):

@@ -63,11 +63,11 @@ class Served:
     """A running service; leaving the context stops it."""
 
     def __init__(
-        self, store: str | None, name: str, *options: str, token: str = "", module: str = "mta",
+        self, store: str | None, name: str, *options: str, token: str = "",
         host: str = "127.0.0.1",
     ) -> None:  # fmt: skip
         self.port, self.token, self.host = free_port(), token, host
-        command = [sys.executable, "-m", module, "serve", name, "--port", str(self.port), *options]
+        command = [sys.executable, "-m", "mta", "serve", name, "--port", str(self.port), *options]
         command += [] if store is None else ["--store", store]
         inherited = {key: value for key, value in os.environ.items() if key != "MTA_SERVE_TOKEN"}
         given = inherited | ({"MTA_SERVE_TOKEN": token} if token else {})
