@@ -52,7 +52,7 @@ from mta.windows.intake import Intake, alone, busy, close_for_good, require_emit
 from mta.windows.moments import asked
 from mta.windows.settings import Settings
 from mta.windows.single import SECOND, UNIT, UNKNOWN, Ahead, Asked, SingleEvents
-from mta.windows.stack import Moved, WindowAhead
+from mta.windows.stack import Movement, WindowAhead
 from stores import PageStore, StoreLike, open_store
 
 _Log = TypeVar("_Log", bound=FingerTreeLog)
@@ -461,7 +461,7 @@ class WindowEngine(Engine[Out]):
             time = max(time, self._moment)
         return structure, structure.end_at(time) - structure.front
 
-    def write_back(self, new: Events, moved: dict[str, Moved]) -> None:
+    def write_back(self, new: Events, moved: dict[str, Movement]) -> None:
         self._structure.sync(new, *moved[""])
 
     def _as_asked(self) -> Asked | None:

@@ -38,7 +38,7 @@ from mta.windows.intake import require_emit
 from mta.windows.moments import asked
 from mta.windows.settings import Settings
 from mta.windows.single import UNKNOWN, Ahead, SingleEvents
-from mta.windows.stack import Moved, WindowAhead
+from mta.windows.stack import Movement, WindowAhead
 from stores import StoreLike
 
 #: The number of events of a batch that each window processes in one piece.
@@ -249,7 +249,7 @@ class SharedEngine(Engine[Out]):
             cursor.prepare_ahead()
         return structure.newest(min(map(len, held), default=structure.back))
 
-    def write_back(self, new: Events, moved: dict[str, Moved]) -> None:
+    def write_back(self, new: Events, moved: dict[str, Movement]) -> None:
         late = self._structure.take_in(new)
         for name, each in moved.items():
             self._windows[name].sync(*each, late)

@@ -30,7 +30,16 @@ from mta.monoids.product import Product
 from mta.times import MICROSECONDS, TimeUnit, to_time
 from mta.windows.intake import Intake, busy
 from mta.windows.late import LateEvents
-from mta.windows.stack import EXACT, MOST, Entering, Lanes, Limits, Moved, Stack, WindowAhead
+from mta.windows.stack import (
+    EXACT,
+    MOST,
+    Acceptance,
+    CompiledStacks,
+    Movement,
+    Stack,
+    WaitingEvents,
+    WindowAhead,
+)
 
 #: The numbers of events to prefetch: few at first, because a program may read the log after every
 #: event.
@@ -72,7 +81,7 @@ class Owner(Protocol):
     def ahead(self, most: int) -> Ahead | None:
         """Prefetch for at most ``most`` events; return None if the next event needs more."""
 
-    def write_back(self, new: Events, moved: dict[str, Moved]) -> None:
+    def write_back(self, new: Events, moved: dict[str, Movement]) -> None:
         """Add the events that arrived and evict those that left. No store call."""
 
     def insert(self, value: Any, time: Any) -> None:
@@ -187,7 +196,7 @@ class SingleEvents:
         #: it is requested; None, with nothing changed, if the event needs ``insert``.
         self.event: Callable[[Any, float], Any] = self._event if asked is None else _no_event
         #: The result after the newest event, if known; for multiple windows in lanes, a
-        #: dictionary (``Lanes.event``).
+        #: dictionary (``CompiledStacks.event``).
         self.shown: Any = UNKNOWN
         self._lift = None if monoid.lift is same_value else monoid.lift
         numbers = monoid.is_plain and monoid.inputs.plain and owner.main.is_columnar
@@ -205,7 +214,7 @@ class SingleEvents:
         self._usual = monoid.is_plain and usual
         #: The compiled stacks, if they support the monoid, and whether they are in use.
         #: ``is_whole`` is whether all windows are prefetched.
-        self.lanes = Lanes.of(monoid) if self._usual and asked is None else None
+        self.lanes = CompiledStacks.of(monoid) if self._usual and asked is None else None
         self.is_native = False
         #: Extracts the columns of an event for a product.
         self._pick = monoid.picks_doubles if isinstance(monoid, Product) else None
@@ -501,7 +510,7 @@ class SingleEvents:
         shown = self.shown if self.show is None else self.show(self.shown)
         return dict.fromkeys(self._windows, shown)
 
-    def _enter(self, window: Stack, entering: Entering) -> None:
+    def _enter(self, window: Stack, entering: WaitingEvents) -> None:
         """Add to a frame the events that are now old enough."""
         rows, stored, lift, right = self._rows, entering.count, self._lift, window.right
         stop = entering.entered(len(rows), self._times, self._last)
@@ -628,7 +637,7 @@ class SingleEvents:
         if lanes is not None and ahead.windows:
             lateness = float(self.intake.allowed_lateness or 0)
             last = self._last if self.timed else -EXACT
-            lanes.load(ahead.windows, Limits(room, last, bound, ahead.late_from, lateness))
+            lanes.load(ahead.windows, Acceptance(room, last, bound, ahead.late_from, lateness))
             self._windows, self.is_native = dict.fromkeys(ahead.windows, _NATIVE), True
             adds = self._event_of_product if self._pick else lanes.event
             self.event = lanes.only or adds
@@ -641,7 +650,7 @@ class SingleEvents:
         for name, window in ahead.windows.items():
             if (lag := window.found.lag) is not None:
                 values = self._monoid.inputs.listed(lag.waiting.rows, lag.waiting.size)
-                self._windows[name].entering = Entering(lag, values)
+                self._windows[name].entering = WaitingEvents(lag, values)
         self._live = [window for window in self._windows.values() if window.entering is None]
         self._first = self._live[0] if self._live else None
         for live, following in pairwise(self._live):
@@ -679,7 +688,7 @@ class SingleEvents:
             new = Events(rows, times.astype("<i8") if self.timed else None, count)
             self.owner.write_back(new, moved)
 
-    def _moved(self) -> Iterator[tuple[str, Moved]]:
+    def _moved(self) -> Iterator[tuple[str, Movement]]:
         """Yield how each window has changed until now."""
         if self.is_native:
             assert self.lanes is not None
@@ -694,7 +703,7 @@ class SingleEvents:
                     came, right = entering.came, window.right
                 except Exception:  # a request for the result raises the error
                     came, right = entering.entered(came, self._times, self._last), None
-            yield name, Moved(came, left, right)
+            yield name, Movement(came, left, right)
 
 
 def _no_event(_value: Any, _micros: float) -> None:

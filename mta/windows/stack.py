@@ -11,8 +11,8 @@ The log supplies the first folds (``Prefetched``). When all of their events have
 events but the newest become the folds, with one combine each: the stack *turns*. So a short window
 needs its log only when the log's leaf is full. Stacks turn only if events arrive in order.
 
-``Stack`` serves any monoid, and computes a result when it is requested. ``Lanes`` have compiled
-stacks (``single.c``), which compute each result at once: one for each window and each number of the
+``Stack`` serves any monoid, and computes a result when it is requested. ``CompiledStacks``
+(``single.c``) compute each result at once: one stack for each window and each number of the
 aggregate, for sums, means, maxima, minima and products of these. Both combine in the same order, so
 their results have the same bits.
 """
@@ -45,7 +45,7 @@ _COLUMN = 64
 _OPERATIONS = {"sum_f8": 0, "mean": 0, "max_f8": 1, "min_f8": -1}
 
 
-class Moved(NamedTuple):
+class Movement(NamedTuple):
     """How a window has changed as single events arrived."""
 
     came: int
@@ -95,7 +95,7 @@ class WindowAhead(NamedTuple):
         return min(most, most if self.found.turns else end + self.size) if known else -inf
 
 
-class Entering:
+class WaitingEvents:
     """The stored events that a frame will reach next, if it ends before the newest event.
 
     After them, the frame reaches the new events, which all windows share.
@@ -145,7 +145,7 @@ class Stack:
         #: The newest stored events, which late events may precede; None if no event may be late.
         self.recent: Recent | None = None
         #: The events that the window will reach next, if it ends before the newest event.
-        self.entering: Entering | None = None
+        self.entering: WaitingEvents | None = None
         if window is not None:
             found = window.found
             self.right, self.recent, self.turns = found.right, found.recent, found.turns
@@ -208,7 +208,8 @@ def _suffixes(monoid: AbstractMonoid, rows: list[Row]) -> list[Partial]:
     if monoid.is_columnar and len(rows) >= _COLUMN:
         partials = monoid.partials
         lifted = monoid.lift_rows(monoid.inputs.gathered(rows), len(rows))
-        return partials.listed(monoid.suffixes(lifted, len(rows), monoid.identity))[:-1]
+        folds = monoid.suffixes(lifted, len(rows), monoid.identity)
+        return partials.listed(folds, len(rows) + 1)[:-1]
     combine, lift = monoid.combine, monoid.lift
     lifted = rows if lift is same_value else [lift(row) for row in rows]
     folds = accumulate(reversed(lifted), lambda right, left: combine(left, right))
@@ -218,7 +219,7 @@ def _suffixes(monoid: AbstractMonoid, rows: list[Row]) -> list[Partial]:
 # --- compiled stacks ------------------------------------------------------------------------------
 
 
-class Limits(NamedTuple):
+class Acceptance(NamedTuple):
     """What all windows over a log have in common. Times are in whole microseconds."""
 
     room: int
@@ -243,7 +244,7 @@ class _Part(NamedTuple):
     """The column of a product's rows."""
 
 
-class Lanes:
+class CompiledStacks:
     """The compiled stacks of windows. All of them accept an event, or none does."""
 
     __slots__ = ("_is_product", "_keys", "_names", "_parts", "_pool", "_stacks")
@@ -259,7 +260,7 @@ class Lanes:
         self._keys: tuple[Any, ...] = ()
 
     @classmethod
-    def of(cls, monoid: AbstractMonoid) -> Lanes | None:
+    def of(cls, monoid: AbstractMonoid) -> CompiledStacks | None:
         """Return lanes without windows, or None if no compiled stack supports the monoid."""
         if native.compiled is None:
             return None
@@ -279,7 +280,7 @@ class Lanes:
         """Whether any stack was loaded."""
         return bool(self._pool)
 
-    def load(self, windows: Mapping[str, WindowAhead], limits: Limits) -> None:
+    def load(self, windows: Mapping[str, WindowAhead], limits: Acceptance) -> None:
         """Load the prefetched data of windows; from then on, ``event`` adds events."""
         self._names = list(windows)
         for name, window in windows.items():
@@ -349,11 +350,11 @@ class Lanes:
         """Return the times of the events that arrived, in order of arrival."""
         return np.frombuffer(self._stacks[0].column(True), "<f8")
 
-    def moved(self) -> Iterator[tuple[str, Moved]]:
+    def moved(self) -> Iterator[tuple[str, Movement]]:
         """Yield how each window has changed."""
         for name in self._names:
             stacks = self._pool[name]
-            yield name, Moved(stacks[0].entered, stacks[0].left, self._rights(stacks))
+            yield name, Movement(stacks[0].entered, stacks[0].left, self._rights(stacks))
 
     def aggregates(self) -> Iterator[tuple[Partial | None, Partial]]:
         """Yield the aggregates of each window's older events, None without any, and newer ones."""
@@ -385,7 +386,7 @@ def _part_of(monoid: AbstractMonoid) -> _Part | None:
 
 
 def _load(
-    part: _Part, stack: Any, window: WindowAhead, limits: Limits, folds: Rows, right: Partial
+    part: _Part, stack: Any, window: WindowAhead, limits: Acceptance, folds: Rows, right: Partial
 ) -> None:
     found, lag, by_count = window.found, window.found.lag, window.by_count
     stack.newer, stack.place = 0, part.place

@@ -20,8 +20,10 @@ from mta import (
     SinceMax,
     Sum,
     TimeWindow,
+    Window,
 )
 from mta.errors import InvalidTime, InvalidValue, LateEvent, WindowBusy
+from mta.windows.engine import WindowEngine
 from mta.windows.shared_engine import SharedEngine
 from tests.support.sampling import REST
 
@@ -151,6 +153,35 @@ def test_few_events_go_the_slow_way(
     per_leaf = 1 + len(policies)
     assert slow["insert"] <= per_leaf * 3000 / 256 + 3
     assert slow["query"] <= per_leaf * 3000 / 256 + 3
+
+
+@pytest.mark.parametrize("make", [Max, SampleStdDev, lambda: Monoid(-math.inf, max, name="most")])
+@pytest.mark.parametrize("frame", [CountWindow, TimeWindow])
+def test_short_windows_rarely_need_their_log(
+    frame: Any, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new events become the folds of a window as often as necessary."""
+    asked = []
+
+    def counted(kind: Any) -> Any:
+        ahead = kind.ahead
+        return lambda self, most: asked.append(most) or ahead(self, most)
+
+    for kind in (WindowEngine, SharedEngine):
+        monkeypatch.setattr(kind, "ahead", counted(kind))
+    policies = {str(size): frame(size) for size in (1, 2, 20, 100, 700)}
+    every: Any = SharedWindows(make(), policies, None, timed=True, leaf_arity=4096)
+    alone = {n: Window(make(), each, None, leaf_arity=4096) for n, each in policies.items()}
+    for at in range(8000):
+        value = float(at * at % 97)
+        if at == 3000:
+            asked.clear()
+        for window in (every, *alone.values()):
+            window.insert(value, float(at))
+        found = every.query()
+        assert found == pytest.approx({n: w.query() for n, w in alone.items()}, nan_ok=True)
+    # Each asks once per thousand events, and twice more when a leaf is full.
+    assert len(asked) <= 6 * (5000 / 1024 + 4)
 
 
 def test_windows_that_nobody_asks_for_take_no_combine() -> None:
