@@ -28,6 +28,7 @@ GROUPS = {
     "Windows": ("mta.windows", "mta.keyed", "mta.triggers", "mta.evaluators.coverage"),
     "Frames": ("mta.frames",),
     "Aggregations": ("mta.monoids", "mta.columns"),
+    "Queries in SQL": ("mta.queries",),
     "Spark": ("spark_integration",),
     "Published windows": ("mta.published", "mta.publishing"),
     "Snapshots and checks": ("mta.audit", "mta.laws"),

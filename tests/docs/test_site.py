@@ -5,10 +5,14 @@ from __future__ import annotations
 import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 import pytest
 
+import mta.datasets
+import mta.laws
+import spark_integration
+import stores
 from tests.support.documents import DOCS
 
 SITE = DOCS / "site"
@@ -41,6 +45,18 @@ def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
         "index.html: #gone",
         "index.html: no.png",
     ]
+
+
+def test_every_public_name_has_a_group_in_the_reference() -> None:
+    source = (SITE / "reference.py").read_text().partition("GROUPS = {")[2].partition("\n}")[0]
+    homes = tuple(f"{home}." for home in re.findall(r'"([a-z_.]+)"', source))
+    modules = (mta, stores, spark_integration, mta.laws, mta.datasets)
+    for module in modules:
+        for name, item in ((name, getattr(module, name)) for name in module.__all__):
+            if not isinstance(item, type | FunctionType):
+                continue  # a type alias has no module
+            home = item.__module__
+            assert f"{home}.".startswith(homes) or home.endswith("errors"), (name, home)
 
 
 def test_the_words_that_people_search_for_lead_to_guides_that_exist() -> None:
