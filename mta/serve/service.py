@@ -104,6 +104,7 @@ class Service:
             "lag_seconds": found.lag.total_seconds(),
             "read_at": self._looked_at,
             "store_answers": self._answers,
+            "takes_events": self.settings.declaration is not None,
             "keys": found.keys,
             "events": found.events,
             "late": found.late,

@@ -24,6 +24,7 @@ async function refreshStatus() {
     }
     remembered(status);
     showStatus();
+    if (status.takes_events) showLimits(await ask("/v1/limits"));
   } catch (problem) {
     if (problem.status === 401) return login();
     pulse("down", problem.status ? problem.message : "no answer");
@@ -57,6 +58,31 @@ function showStatus() {
     elem("li", {}, elem("strong", {}, [aggregation, window && `window ${window}`].filter(Boolean).join(", ") || "all results"), `: ${whenComplete(until)}`)));
   showPulse();
   $("updated").textContent = new Date().toISOString().slice(11, 19);
+}
+
+// The limits, and the newest refused events, as the process knows them that answers.
+function showLimits({ limits, recent, accepted, shards, owners, waiting, problems }) {
+  $("limits").hidden = false;
+  const row = (kind, cells) => elem("tr", {}, ...cells.map((cell) => elem(kind, {}, cell)));
+  const rows = (names, lines) => [
+    elem("thead", {}, row("th", names)), elem("tbody", {}, ...lines.map((line) => row("td", line))),
+  ];
+  $("limits-table").replaceChildren(...rows(
+    ["Limit", "Aggregate", "At most", "Refused here"],
+    limits.map((each) => [each.name, each.aggregate, number(each.at_most), number(each.refused)]),
+  ));
+  const owned = owners.filter(Boolean).length;
+  $("limits-facts").textContent = [
+    `${number(accepted)} events accepted here`, `${owned} of ${shards} shards owned`,
+    `${number(waiting)} events wait`, ...problems,
+  ].join(", ");
+  $("refused").hidden = !recent.length;
+  $("refused-count").textContent = `the newest ${recent.length} here`;
+  $("refused-table").replaceChildren(...rows(
+    ["Time", "Key", "Limit", "Value", "Fits at"],
+    recent.map((each) => [clock(each.time), String(each.key), each.limit, number(each.value),
+      each.fits_at ? clock(each.fits_at) : "\u2013"]),
+  ));
 }
 
 function showPulse() {
