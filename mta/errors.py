@@ -117,6 +117,10 @@ class NotPublished(WindowStoreError, LookupError):
     """Nothing is published under the name: check the name and the store, or publish it."""
 
 
+class PublishConflict(WindowStoreError, RuntimeError):
+    """Another program publishes under the name: stop one of them, or choose another name."""
+
+
 class WindowBusy(WindowStoreError, RuntimeError):
     """A window was called in the middle of another call: lock it, or use one window per thread."""
 

@@ -58,6 +58,8 @@ class HTTPProxy:
                     return
                 drop = ("transfer-encoding", "connection")
                 headers = [h for h in response.getheaders() if h[0].lower() not in drop]
+                if fault == "cut":
+                    self.close_connection, answer = True, answer[: len(answer) // 2]
                 self._answer(response.status, headers, answer)
 
             def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from time import time_ns
 
-from mta.errors import NotPageable, UnsupportedOperation
+from mta.errors import NotPageable, PublishConflict, UnsupportedOperation
 from mta.pages import name_of
 from mta.publishing.records import HEAD, PREFIX, Head, What, head_key, snapshot_key
 from stores import PageStore
@@ -30,6 +30,9 @@ class Publisher:
 
     ``retain`` is how many snapshots before the newest remain readable. Reads the current head: one
     store call. Raises ValueError if other windows are published under the name.
+
+    Two programs that publish under one name would delete pages that readers of the other need. So
+    each publication first reads the head, and raises PublishConflict if another program wrote it.
     """
 
     def __init__(self, store: PageStore, name: str, source: str, retain: int) -> None:
@@ -40,6 +43,8 @@ class Publisher:
                 f"{self._head.source!r} publishes under the name {name!r}, so {source!r} cannot: "
                 f"choose another name, or unpublish({name!r}) first"
             )
+        #: What this program has written, or has tried to write.
+        self._own = [] if self._head is None else [self._head]
         self._pending: tuple[bytes, What] | None = None
 
     def settle(self) -> None:
@@ -48,11 +53,13 @@ class Publisher:
             self.publish(*self._pending)
 
     def publish(self, snapshot: bytes, what: What) -> None:
-        """Publish a snapshot whose pages are in the store; two flushes.
+        """Publish a snapshot whose pages are in the store; a read and two flushes.
 
-        If the store fails, readers keep the previous snapshot, and ``settle`` tries again.
+        If the store fails, readers keep the previous snapshot, and ``settle`` tries again. Raises
+        PublishConflict.
         """
         self._pending = snapshot, what
+        self._require_own()
         before, digest = self._head, name_of(snapshot)
         batch = 1 if before is None else before.batch + 1
         older = [] if before is None else list(before.buckets[0] or [])
@@ -60,10 +67,26 @@ class Publisher:
         head = Head(
             self.name, self.source, batch, time_ns() // 1000, what, [[(batch, digest), *kept]]
         )
+        self._own.append(head)
         self.store.put_many({snapshot_key(self.name, 0, digest): snapshot})
         self.store.flush()
         replace_head(self.store, before, head)
-        self._head, self._pending = head, None
+        self._head, self._pending, self._own = head, None, [head]
+
+    def _require_own(self) -> None:
+        """Raise PublishConflict if the head is what another program has written; one store call."""
+        found = read_head(self.store, self.name)
+        if found is None or any(_is_same(found, head) for head in self._own):
+            return
+        raise PublishConflict(
+            f"{self.name!r} is published by another program too, from {found.source!r}: stop one "
+            "of them, or publish under another name; readers keep what the other program published"
+        )
+
+
+def _is_same(one: Head, other: Head) -> bool:
+    """Return whether two heads name the same snapshots; ``replace_head`` may change the time."""
+    return (one.source, one.batch, one.buckets) == (other.source, other.batch, other.buckets)
 
 
 class Publishable:
@@ -81,11 +104,12 @@ class Publishable:
         """Publish the snapshot of every later ``checkpoint`` under a name in the store.
 
         Other processes read it with ``open_published(store, name)``. A checkpoint then waits for
-        the store even with ``wait=False``, and for two more flushes. If publishing fails, it
+        the store even with ``wait=False``, for a read and two more flushes. If publishing fails, it
         raises, readers keep the previous snapshot, and the next checkpoint publishes before it
         deletes any page. Pages that a published snapshot needs stay until ``retain`` newer ones are
         published. Call it again after a restore. One store call. Raises NotPageable for windows
-        without a store, and ValueError for a name that is not valid or that other windows use.
+        without a store, and ValueError for a name that is not valid or that other windows use. A
+        later checkpoint raises PublishConflict once another program publishes under the name.
 
         Args:
             name: The name for readers.

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mta import CountWindow, KeyedWindows, SharedWindows, Sum, Window, open_published
-from mta.errors import NotPublished, StoreUnavailable
+from mta.errors import MissingPage, NotPublished, PublishConflict, StoreUnavailable
 from mta.publishing.batches import BatchPublisher, Part
 from mta.publishing.buckets import bucket_of
 from mta.publishing.publisher import unpublish
 from mta.publishing.records import what_of
-from stores import MemoryStore, PageStore
+from stores import MemoryStore, PageStore, open_store
 from stores.testing import FaultyStore
 
 STEPS, KEYS, SIZE = 4, 40, 3
@@ -142,6 +145,68 @@ def test_a_kill_at_each_call_leaves_a_whole_snapshot_and_restarts_publish_again(
         if not store.fired:
             break
     assert nth > 3 * STEPS
+
+
+@pytest.mark.parametrize("kind", [Keyed, Single, Shared])
+@pytest.mark.parametrize("first", ["published before", "nothing published"])
+def test_of_two_publishers_of_one_name_the_later_one_stays(kind: Any, first: str) -> None:
+    """The other is stopped before it deletes a page; readers always have whole snapshots."""
+    store = MemoryStore()
+    one = kind(store, None)
+    snapshot = None
+    if first == "published before":
+        one.step(0)
+        snapshot = one.windows.checkpoint()
+        assert kind.check(store) == 1
+    other = kind(store, snapshot)
+    start = 0 if snapshot is None else 1
+    for step in range(start, start + 3):
+        other.step(step)
+        other.windows.checkpoint()
+        assert kind.check(store) == step + 1
+    for _ in range(3):
+        # Of the same windows, the later writer may have deleted pages that the other one needs.
+        with pytest.raises((PublishConflict, MissingPage)):
+            one.step(start)
+            one.windows.checkpoint()
+        assert kind.check(store) == start + 3
+    other.step(start + 3)
+    other.windows.checkpoint()
+    assert kind.check(store) == start + 4
+    if snapshot is None:
+        with pytest.raises(PublishConflict, match="another program too"):
+            one.windows.checkpoint()
+
+
+def test_two_publishers_at_once_leave_readers_whole_snapshots(tmp_path: Path) -> None:
+    """Each is in a process of its own, and begins before anything is published."""
+    url = f"file://{tmp_path}/pages"
+    ends = []
+    for name in ("one", "two"):
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                with open_store(url) as store:
+                    windows = KeyedWindows(Sum("int64"), CountWindow(50), store, name)
+                    windows.publish("p")
+                    for _ in range(30):
+                        windows.extend(["a"] * 10, [1] * 10)
+                        windows.checkpoint()
+                status = 0
+            except (PublishConflict, ValueError):
+                status = 7
+            finally:
+                os._exit(status)
+        ends.append(child)
+    with open_store(url, write_buffer=0) as store:
+        seen = set()
+        while ends:
+            if os.waitpid(ends[0], os.WNOHANG)[0]:
+                seen.add(ends.pop(0))
+            with suppress(NotPublished), open_published(store, "p", refresh=None) as reader:
+                assert reader.query("a") in range(10, 51)
+    assert len(seen) == 2
 
 
 def test_publishing_that_fails_for_long_takes_no_page_from_readers() -> None:

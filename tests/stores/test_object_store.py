@@ -9,9 +9,12 @@ import shutil
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -35,6 +38,7 @@ from stores.address import parse
 from stores.head_cache import HeadCache
 from tests.support.patience import LONG, in_time
 from tests.support.s3_server import ACCESS_KEY, BUCKET, SECRET, S3Server
+from tests.support.sampling import some
 from tests.support.servers import free_port
 
 PAGES = {f"w/0/{i:03d}": bytes([i]) * 1000 for i in range(50)}
@@ -169,6 +173,53 @@ def test_a_lost_answer_to_a_put_is_survived(url: str, proxy: HTTPProxy) -> None:
         assert next(lost, None) is None
         assert sorted(store.keys()) == sorted(PAGES)
     assert bare(url).get_many(list(PAGES)) == list(PAGES.values())
+
+
+@pytest.mark.parametrize("seed", some(range(8), by_default=1))
+def test_a_troubled_bucket_under_load(
+    s3_server: S3Server, proxy: HTTPProxy, tmp_path: Path, seed: int
+) -> None:
+    """503s, lost answers, cut answers and slow ones, for several writers and readers at once.
+
+    Each reads what it wrote, with and without a cache on disk; nothing is lost or comes back.
+    """
+    rng, lock, faults = Random(seed), threading.Lock(), Counter[str]()
+    folder, end = uuid4().hex, threading.Event()
+
+    def fault(method: str, path: str) -> Any:
+        with lock:
+            kind = rng.choices(["", "503", "500", "lose", "cut"], [80, 6, 4, 5, 5])[0]
+            faults[kind if method != "PUT" or kind != "cut" else ""] += not end.is_set()
+        if end.is_set() or not kind or (kind == "cut" and method != "GET"):
+            return None
+        return {"503": (503, "SlowDown"), "500": (500, "InternalError")}.get(kind, kind)
+
+    def work(writer: int) -> dict[str, bytes | None]:
+        rng, held = Random(seed * 100 + writer), dict[str, bytes | None]()
+        cache = f"cache_dir={tmp_path}" if writer % 2 else "cache_dir=none"
+        url = s3_server.url(folder, "timeout=5", cache, "pack_cache=0", endpoint=proxy.endpoint)
+        with open_store(url, deadline=LONG) as store:
+            for _ in range(12):
+                pages = {f"w{writer}/0/{rng.randrange(60)}": rng.randbytes(rng.choice([9, 4000]))
+                         for _ in range(rng.choice([1, 20]))}  # fmt: skip
+                store.put_many(pages)
+                held |= pages
+                gone = rng.sample(sorted(held), min(3, len(held)))
+                store.delete_many(gone)
+                held |= dict.fromkeys(gone)
+                store.flush()
+                asked = rng.sample(sorted(held), min(10, len(held)))
+                assert store.get_many(asked) == [held[key] for key in asked]
+        return held
+
+    proxy.fault = fault
+    with ThreadPoolExecutor(4) as pool:
+        held = {key: page for each in pool.map(work, range(4)) for key, page in each.items()}
+    end.set()
+    assert min(faults[kind] for kind in ("503", "500", "lose", "cut")) > 0
+    with bare(s3_server.url(folder)) as store:
+        assert store.get_many(list(held)) == list(held.values())
+        assert sorted(store.keys()) == sorted(key for key, page in held.items() if page is not None)
 
 
 def test_pages_wait_for_rights_that_come_later(url: str, proxy: HTTPProxy) -> None:
