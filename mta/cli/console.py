@@ -118,16 +118,6 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{ending}"
 
 
-def human_duration(micros: int) -> str:
-    """Return a duration in the largest unit without a fraction, or in seconds."""
-    for unit, size in (("hour", 3_600_000_000), ("minute", 60_000_000)):
-        if micros and micros % size == 0:
-            return plural(micros // size, unit)
-    if micros % 1_000_000 == 0:
-        return plural(micros // 1_000_000, "second")
-    return f"{micros // 1_000_000:,}.{micros % 1_000_000:06d}".rstrip("0") + " seconds"
-
-
 def whole(what: str, least: int, most: float = inf) -> Callable[[str], int]:
     """Return what parses an option that is an integer in a range, which ``what`` describes."""
 

@@ -33,7 +33,6 @@ from mta.audit.walk import Audit, Audited, SnapshotSummary
 from mta.cli.console import (
     Exit,
     InvalidCommand,
-    human_duration,
     note,
     note_item,
     plural,
@@ -42,6 +41,7 @@ from mta.cli.console import (
 )
 from mta.errors import CorruptPage, MissingPage
 from mta.evaluators.coverage import Incomplete
+from mta.frames.known import shown
 from mta.kernels import native
 from mta.keyed.coverage import latest
 from mta.keyed.key_types import text_of
@@ -322,13 +322,8 @@ def show(listing: Listing, store: str | None, pages: Totals | None) -> None:
     if store is not None and pages is not None:
         say(f"store     {without_credentials(store)}: {pages}")
     for _, summary in listing.windows[:1]:
-        policy = re.sub(
-            r"\bTimeWindow\((\d+) us\)",
-            lambda found: f"TimeWindow({human_duration(int(found[1]))})",
-            summary.policy,
-        )
         say(f"monoid    {summary.monoid}, by {summary.algorithm}")
-        say(f"policy    {policy}")
+        say(f"policy    {shown(summary.policy)}")
     say(f"kernels   {native.in_use()}")
     _note_listing(listing, store, pages)
 
@@ -373,7 +368,7 @@ def _note_listing(listing: Listing, store: str | None, pages: Totals | None) -> 
         ],
     )
     for _, first in listing.windows[:1]:
-        note(aggregation=first.monoid, algorithm=first.algorithm, policy=first.policy)
+        note(aggregation=first.monoid, algorithm=first.algorithm, policy=shown(first.policy))
 
 
 def _iso(micros: int | None) -> str | None:

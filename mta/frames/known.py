@@ -18,6 +18,7 @@ from mta.frames.base import AbstractPolicy, Both
 from mta.frames.calendar import CalendarWindow, calendar_of
 from mta.frames.named import SessionWindow
 from mta.frames.windows import END, CountWindow, TimeWindow, end_of
+from mta.times import as_text
 
 #: Longer descriptions are not read.
 _LONGEST = 1000
@@ -54,6 +55,15 @@ def _parsed(text: str) -> AbstractPolicy | None:
                 return None
             return one | other if text[at] == "|" else one & other
     return None
+
+
+def shown(text: str) -> str:
+    """Return a description with its durations as people write them, as in ``repr`` of a frame.
+
+    >>> shown("(TimeWindow(86400000000 us, delay 1000 us) | CountWindow(5))")
+    '(TimeWindow(1 day, delay 1 millisecond) | CountWindow(5))'
+    """
+    return re.sub(r"\b(\d{1,18}) us\b", lambda found: as_text(int(found[1])), text)
 
 
 def covers(one: AbstractPolicy, other: AbstractPolicy) -> bool:

@@ -20,12 +20,12 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from mta.errors import WindowStoreError
+from mta.frames.known import shown
 from mta.published import PublishedWindows, open_published
 from mta.serve.answers import ONLY, Problem, named
 from mta.serve.keys import KeyForm
 from mta.serve.lookups import Lookups
 from mta.serve.settings import Settings
-from mta.times import as_text
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ _THREADS = 8
 _SAMPLE_SECONDS, _SAMPLES = 5.0, 720
 #: The values of a sample, besides its moment.
 SAMPLED = ("batch", "lag_seconds", "keys", "events")
-_TIME_WINDOW = re.compile(r"\bTimeWindow\((\d+) us\)")
+_TIME_WINDOW = re.compile(r"TimeWindow\((\d+) us\)")
 _COUNT_WINDOW = re.compile(r"CountWindow\((\d+)\)")
 
 
@@ -183,7 +183,7 @@ def _window(name: str, described: str) -> dict[str, Any]:
     by_count = _COUNT_WINDOW.fullmatch(described)
     return {
         "name": name,
-        "frame": _TIME_WINDOW.sub(lambda m: f"TimeWindow({as_text(int(m[1]))})", described),
+        "frame": shown(described),
         "seconds": int(by_time[1]) / 1e6 if by_time else None,
         "events": int(by_count[1]) if by_count else None,
     }

@@ -1,5 +1,6 @@
 """``mta inspect``, ``check`` and ``gc`` on snapshots that a program saved by itself."""
 
+import json
 import os
 import re
 import subprocess
@@ -54,8 +55,13 @@ def test_what_each_window_holds(saved, capsys):
     assert (day[:3], hour[:3]) == (("day", "8,640", "11,360"), ("hour", "360", "19,640"))
     assert int(hour[3]) < int(day[3]) <= pages
     assert "monoid    Max, by Level log" in printed
-    assert "policy    day=TimeWindow(24 hours), hour=TimeWindow(1 hour)" in printed
+    assert "policy    day=TimeWindow(1 day), hour=TimeWindow(1 hour)" in printed
     assert re.search(rf"store +file://.*: {len(keys_of(address))} pages", printed)
+    assert mta("inspect", several, "--json") == 0
+    assert (
+        json.loads(capsys.readouterr().out)["policy"]
+        == "day=TimeWindow(1 day), hour=TimeWindow(1 hour)"
+    )
     assert mta("inspect", one) == 0
     printed = capsys.readouterr().out
     assert re.search(r"^one +1,000 +- +- +19,000 +20,000 ", printed, re.MULTILINE)

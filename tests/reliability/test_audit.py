@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
+from random import Random
+from signal import SIGKILL
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -15,10 +21,10 @@ from mta.audit.walk import audit, live_keys
 from mta.errors import MissingPage, NotPageable
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
-from stores import MemoryStore
+from stores import MemoryStore, open_store
 from stores.testing.counting import CountingStore
 from tests.support.oracle import joined, pages_of
-from tests.support.sampling import parts
+from tests.support.sampling import parts, some
 
 Make = Callable[[MemoryStore], Window]
 
@@ -138,6 +144,50 @@ def test_all_inner_pages_are_rebuilt_from_the_leaves_beside_leftovers(make: Make
     repaired = {damage.key: whole[damage.key] for damage in found.repaired}
     assert repaired
     assert repaired.items() <= pages_of(store).items()
+
+
+@pytest.mark.parametrize("seed", some(range(12), by_default=2))
+def test_a_repair_that_is_killed_at_any_time_is_done_again(tmp_path: Path, seed: int) -> None:
+    """No page is worse than before, and the last repair leaves none to repair."""
+    rng, url = Random(seed), f"file://{tmp_path}/pages"
+    with open_store(url, write_buffer=0) as store:
+        window = Window(Mean(), CountWindow(1500), store, "w", arity=3, leaf_arity=2)
+        window.extend(np.arange(3000.0) / 7)
+        snapshot, expected = window.checkpoint(), window.query()
+        inner = [key for key in live_keys(window) if key.split("/")[1] != "0"]
+        damaged = {key: rng.randbytes(40) for key in rng.sample(inner, len(inner) // 3)}
+        copy = MemoryStore()
+        copy.put_many(dict(zip(store.keys(), store.get_many(list(store.keys())), strict=True)))
+        copy.put_many(damaged)
+        alone = Window.restore(snapshot, Mean(), CountWindow(1500), copy)
+        for page in audit(alone, repair=True).left:  # the front has partly passed them
+            del damaged[page.key]
+        store.put_many(damaged)
+        whole = set(store.keys()) - damaged.keys()
+        pages = dict(zip(whole, store.get_many(list(whole)), strict=True))
+    left: list[int] = []
+    for turn in range(6):
+        child = os.fork()
+        if child == 0:
+            with open_store(url, write_buffer=rng.choice([0, 1 << 20])) as store:
+                found = Window.restore(snapshot, Mean(), CountWindow(1500), store)
+                audit(found, repair=True)
+                os._exit(0)
+        if turn < 5:
+            sleep(rng.random() * 0.3)
+            with suppress(ProcessLookupError):
+                os.kill(child, SIGKILL)
+        os.waitpid(child, 0)
+        with open_store(url, write_buffer=0) as store:
+            stored = dict(zip(damaged, store.get_many(list(damaged)), strict=True))
+            left.append(sum(stored[key] == page for key, page in damaged.items()))
+            assert dict(zip(whole, store.get_many(list(whole)), strict=True)) == pages
+    assert left == sorted(left, reverse=True)
+    assert left[-1] == 0
+    with open_store(url) as store:
+        found = Window.restore(snapshot, Mean(), CountWindow(1500), store)
+        assert audit(found).damaged == []
+        assert found.query() == expected
 
 
 def test_a_page_of_another_window_or_place_is_found() -> None:
