@@ -22,6 +22,7 @@ that are listed before it:
 - ``audit``, ``laws``: checks of stored data, and of user-defined monoids and policies
 - ``published``: readers of published windows
 - ``serve``: published windows over HTTP
+- ``device``: windows on a device that run by themselves
 - ``service``: declared windows that take events over HTTP
 - ``client``: clients of these
 - ``cli``: the commands without Spark

@@ -47,6 +47,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "sqlglot": ("mta/queries/",),
     "duckdb": ("mta/queries/duck.py", "benchmarks/"),
     "matplotlib": ("spark_integration/", "benchmarks/"),
+    "paho": ("mta/device/links.py",),
     "pickle": (),
     "marshal": (),
     "shelve": (),
@@ -108,7 +109,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "dataframes",
         "monoids", "in_order", "folds", "frames", "pages", "snapshots", "logs", "evaluators",
         "publishing", "windows", "triggers", "keyed", "queries", "audit", "published", "laws",
-        "serve", "service", "cli",
+        "serve", "service", "device", "cli",
         "__main__",
     ),
     "spark_integration": (

@@ -6,6 +6,7 @@ that takes the ``CommandLine``; ``spark_integration.cli.commands`` is one.
 - ``commands``: from options to an exit code
 - ``snapshots``: ``inspect``, ``check`` and ``gc`` for snapshots in files
 - ``serving``: the options of the server
+- ``device``: windows on a device
 - ``console``: what the commands print, in which form, and their exit codes
 """
 

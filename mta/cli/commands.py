@@ -19,7 +19,7 @@ from platform import platform, python_version
 from typing import Any
 
 from mta import __version__
-from mta.cli import serving, snapshots
+from mta.cli import device, serving, snapshots
 from mta.cli.console import MEANINGS, Exit, as_options, at_least_one, exit_code, printing, say
 from mta.kernels import native
 from stores import installed_stores
@@ -29,6 +29,7 @@ from stores.errors import MissingDependency, pip_install
 EXTRAS = {
     **dict.fromkeys(("pyspark", "pyarrow", "pandas", "google"), "spark"),
     **dict.fromkeys(("starlette", "uvicorn", "orjson", "prometheus_client"), "serve"),
+    "paho": "device",
 }
 
 #: A command takes its options as keywords, and returns an exit code; None means 0.
@@ -61,6 +62,7 @@ class CommandLine:
         self._add_unpublish()
         serve = self.add("serve", serving.serve, help="serve published windows over HTTP")
         serving.add_options(serve)
+        device.add_options(self.add("device", device.device, help="run windows on a device"))
 
     def _add_inspect(self) -> None:
         parser = self.add(

@@ -29,6 +29,7 @@ __all__ = ["spark"]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = {
+    "device": ["device.py"],
     "edge": ["edge.py", "measure.py"],
     "feature_store": ["feature_store.py"],
     "history_first": ["history_first.py"],
@@ -75,6 +76,15 @@ def test_gateways_share_limits_that_survive_a_kill() -> None:
     refused = re.search(r"240 from four gateways, (\d+) refused", output)
     assert refused is not None
     assert int(refused[1]) > 20
+
+
+def test_a_device_with_simulated_sensors_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    output = run("device/device.py", "--events", 3000)
+    assert "all results are those of plain lists: 3,000 readings" in output
+    assert (tmp_path / "device-output" / "device.png").stat().st_size > 10_000
 
 
 def test_edge_goes_on_where_it_ended_and_needs_the_core_alone(tmp_path: Path) -> None:
