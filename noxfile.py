@@ -72,6 +72,17 @@ def core(session: nox.Session) -> None:
         session.chdir(HERE)
 
 
+@nox.session(reuse_venv=True)
+def feast(session: nox.Session) -> None:
+    """Run the example of Feast: online equals offline equals a list. Feast pins many versions."""
+    session.install("--editable", ".[feast]")
+    script = HERE / "examples/feast/cards.py"
+    with TemporaryDirectory() as folder:
+        session.chdir(folder)
+        session.run("python", str(script), env={"FEAST_USAGE": "False"})
+        session.chdir(HERE)
+
+
 @nox.session(python=False)
 def kernels(session: nox.Session) -> None:
     """Test kernels under sanitizers, and with numpy alone the suites that use kernels."""

@@ -23,6 +23,7 @@ that are listed before it:
 - ``published``: readers of published windows
 - ``serve``: published windows over HTTP
 - ``device``: windows on a device that run by themselves
+- ``feast``: an online and an offline store for Feast; nothing imports it
 - ``service``: declared windows that take events over HTTP
 - ``client``: clients of these
 - ``cli``: the commands without Spark

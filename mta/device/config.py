@@ -60,8 +60,6 @@ class Input:
     client_id: str = "mta-device"
     in_flight: int = 20
     """How many messages the broker sends before the first is acknowledged."""
-    queue: int = 1000
-    """How many events wait for the windows; more wait outside."""
 
 
 @dataclass(frozen=True)

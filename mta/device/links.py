@@ -1,7 +1,9 @@
 """Where events come from and results go: lines of standard input and output, and MQTT.
 
-A link reads in a thread of its own, and waits while its queue is full. What the loop has saved, it
-acknowledges: only then does a broker forget a message of quality of service 1.
+A link reads in a thread of its own. Lines wait outside while the queue is full; of messages, a
+broker sends no more than ``in_flight`` before the first is acknowledged (version 5 of MQTT). What
+the loop has saved, it acknowledges: only then does a broker forget a message of quality of service
+1. The thread of the broker must never wait, because it also sends results.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ PASSWORD = "MTA_MQTT_PASSWORD"
 #: The longest line or message in bytes.
 LONGEST = 1 << 20
 _PATIENCE = 5.0
+_FOREVER = 0xFFFFFFFF
 _NOT_IN_TOPICS = re.compile("[+#\0]")
 _log = logging.getLogger(__name__)
 #: A row or the error of one, and what acknowledges it.
@@ -90,6 +93,8 @@ class Broker:
         try:
             from paho.mqtt import client as mqtt
             from paho.mqtt.enums import CallbackAPIVersion
+            from paho.mqtt.packettypes import PacketTypes
+            from paho.mqtt.properties import Properties
         except ModuleNotFoundError as error:
             raise MissingDependency(f"MQTT needs paho-mqtt: {pip_install('device')}") from error
         self._config, self._queue, self.dropped = config, queue, 0
@@ -99,7 +104,7 @@ class Broker:
         self._last: Any = None
         address = urlsplit(config.broker)
         self._client = client = mqtt.Client(
-            CallbackAPIVersion.VERSION2, config.input.client_id, clean_session=False,
+            CallbackAPIVersion.VERSION2, config.input.client_id, protocol=mqtt.MQTTv5,
             manual_ack=True,
         )  # fmt: skip
         password = os.environ.get(PASSWORD) or unquote(address.password or "")
@@ -111,9 +116,13 @@ class Broker:
         client.max_queued_messages_set(config.output.queue)
         client.on_connect, client.on_message = self._connected, self._received
         client.reconnect_delay_set(1, 30)
+        session = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        session.SessionExpiryInterval = _FOREVER
+        session.ReceiveMaximum = config.input.in_flight
         client.connect_async(
-            address.hostname or "localhost", address.port or (8883 if tls else 1883)
-        )
+            address.hostname or "localhost", address.port or (8883 if tls else 1883),
+            clean_start=False, properties=session,
+        )  # fmt: skip
         client.loop_start()
 
     def _connected(self, client: Any, _: Any, __: Any, reason: Any, ___: Any) -> None:

@@ -20,6 +20,8 @@ from mta.times import to_duration
 
 #: How many events are added together, and how long the loop waits for the first, in seconds.
 _AT_ONCE, _PATIENCE = 1000, 0.2
+#: How many lines wait for the windows; more wait outside.
+_WAITING = 1000
 _log = logging.getLogger(__name__)
 
 
@@ -28,9 +30,9 @@ class Device:
 
     def __init__(self, config: Config) -> None:
         self._config, self.windows = config, DeviceWindows(config)
-        self._queue: Queue[Received | None] = Queue(config.input.queue)
-        self._broker = Broker(config, self._queue) if config.broker else None
         self._from_broker = config.input.source not in ("json", "csv")
+        self._queue: Queue[Received | None] = Queue(0 if self._from_broker else _WAITING)
+        self._broker = Broker(config, self._queue) if config.broker else None
         self._every = to_duration(config.snapshot.every) / 1e6
         self._unsaved: list[Any] = []
         self._events = 0
