@@ -113,7 +113,7 @@ def test_what_no_event_is_is_counted_and_said(tmp_path: Path) -> None:
     assert f"{len(bad)} invalid" in said and "watts is 'much'" in said
 
 
-def test_events_of_one_time_are_told_apart_by_their_id(tmp_path: Path) -> None:
+def test_events_of_one_time_differ_by_their_id(tmp_path: Path) -> None:
     lines = [{"device": "a", "ts": 5, "watts": w, "number": n} for w, n in ((1, 1), (1, 2), (9, 2))]
     found, said = run(config(tmp_path, more='id = "number"'), lines)
     assert [each["n_few"] for each in found] == [1, 2] and "1 duplicates" in said
