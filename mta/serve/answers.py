@@ -154,7 +154,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "EventsGone": (410, "Events of that moment are no longer retained"),
     "BodyTooLarge": (413, "The body is too large"),
     "TooManyKeys": (413, "The request has too many keys"),
-    "UnsupportedMediaType": (415, "The body is not JSON"),
+    "UnsupportedMediaType": (415, "The body is not JSON, or is compressed"),
     "InternalError": (500, "The server failed"),
     "WindowsUnreadable": (503, "These windows, or pages of them, cannot be read"),
     "OutcomeUnknown": (503, "It is unknown whether the events were added"),

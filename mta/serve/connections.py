@@ -174,6 +174,9 @@ class Connection(HttpToolsProtocol):
         blocked = self.pipeline or self.flow.write_paused or self.transport.is_closing()
         return is_free and not blocked
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Answer without a warning: clients of HTTP/2 offer an upgrade with each request."""
+
     def on_url(self, url: bytes) -> None:
         if b"#" in url:  # would answer for another key: what follows is no part of the path
             raise ValueError("a path has no fragment")

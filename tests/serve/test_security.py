@@ -86,7 +86,7 @@ def test_a_weak_token_is_refused(token: str) -> None:
         ([], "is published with --store"),
         (
             ["--store", "file:///nowhere", "--host", "300.0.0.1", "--insecure"],
-            "nothing is published",
+            "there is no store",
         ),
     ],
 )
