@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks.report.beside import Figure, alternate, beside
-from mta import AbstractMonoid, Max, Mean, TimeWindow, Window
+from mta import AbstractMonoid, CountWindow, Max, Mean, TimeWindow, Window
 from mta.windows.shared import SharedWindows
 from stores import MemoryStore, PageStore, open_store
 from stores.testing.counting import CountingStore
@@ -49,6 +49,11 @@ def run(size: float) -> list[Figure]:
     sides = [partial(timed, feed, "in memory", Max(), values, random) for feed in (separate, four)]
     what = "max, in memory, at random times, compared with four separate windows"
     figures.append(_figure(what, sides, count, "", "four separate windows"))
+    for monoid in (Max(), Mean()):
+        some = values[: max(count // 40, 10_000)].tolist()
+        sides = [partial(one_by_one, monoid, some, together) for together in (False, True)]
+        what = f"{monoid.name.lower()}, single events, compared with four separate windows"
+        figures.append(_figure(what, sides, len(some), "<= 1", "four separate windows"))
     return [*figures, *pages(values, steady)]
 
 
@@ -97,6 +102,23 @@ def four(
     """Compute all windows over one structure."""
     windows = {name: TimeWindow(name) for name in WINDOWS}
     return SharedWindows(monoid, windows, store=store).extend(values, times)
+
+
+def one_by_one(monoid: AbstractMonoid, values: list[float], together: bool) -> object:
+    """Insert events one at a time, and compute the results of four windows by count after each."""
+    frames = {str(size): CountWindow(size) for size in (10, 100, 1000, 5000)}
+    windows: list[Window | SharedWindows] = (
+        [SharedWindows(monoid, frames, None)]
+        if together
+        else [Window(monoid, frame, None) for frame in frames.values()]
+    )
+    found: list[object] = []
+    for value in values:
+        found.clear()
+        for window in windows:
+            window.insert(value)
+            found.append(window.query())
+    return found
 
 
 def pages(values: np.ndarray, times: np.ndarray) -> list[Figure]:
