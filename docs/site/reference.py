@@ -31,6 +31,7 @@ GROUPS = {
     "Queries in SQL": ("mta.queries",),
     "Spark": ("spark_integration",),
     "Published windows": ("mta.published", "mta.publishing"),
+    "Declared windows": ("mta.service", "mta.client"),
     "Snapshots and checks": ("mta.audit", "mta.laws"),
     "Datasets": ("mta.datasets",),
     "Algorithms": ("mta.evaluators", "mta.logs"),
@@ -65,14 +66,15 @@ _HEADING = re.compile(r"^#.*$", re.MULTILINE)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the pages of the reference behind the others."""
+    """Put the pages of the public names at the end of the reference."""
     assert config.nav is not None
     groups = [
         {group: [{name: _page_of(name)} for name in _in_order(names)]}
         for group, names in grouped().items()
     ]
     overview = [{"All names": "reference/index.md"}, {"Errors": "reference/errors.md"}]
-    config.nav.append({"Reference": [*overview, *groups]})
+    (reference,) = (entry["Reference"] for entry in config.nav if "Reference" in entry)
+    reference.append({"Python": [*overview, *groups]})
     return config
 
 
