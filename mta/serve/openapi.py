@@ -179,7 +179,8 @@ _INCOMPLETE = object_of(
 )  # fmt: skip
 _STATUS = object_of(
     name=_TEXT, batch=_WHOLE, committed_at=_TIME, lag_seconds={"type": "number"}, read_at=_TIME,
-    store_answers=_FLAG, takes_events=_FLAG, keys=_WHOLE, events=_WHOLE, late=_WHOLE, invalid=_WHOLE, timed=_FLAG,
+    store_answers=_FLAG, takes_events=_FLAG, keys=_WHOLE, events=_WHOLE, late=_WHOLE,
+    invalid=_WHOLE, timed=_FLAG,
     key_columns={"type": "array", "items": object_of(name=_TEXT, type=_TEXT)},
     columns={"type": "array", "items": _TEXT},
     windows={"type": "array", "items": _WINDOW},
