@@ -4,7 +4,7 @@
     @pytest.mark.refuses("PySpark", "pages in Spark's own state", "3.5")
 
 A mark names a table, a row and columns. In the table of PySpark the columns follow from where the
-test is: those of ``tests/spark/test_versions.py`` run with every version that the Makefile names,
+test is: those of ``tests/spark/test_versions.py`` run with every version that the noxfile names,
 all others with the newest alone. ``python -m tests.support.supported`` writes the page.
 """
 
@@ -65,10 +65,10 @@ class Claim(NamedTuple):
 
 
 def spark_versions() -> tuple[str, ...]:
-    """The versions that the Makefile names, and the newest one."""
-    found = re.search(r"^OLDEST_SPARKS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    """The versions that the noxfile names, and the newest one."""
+    found = re.search(r"^OLDEST_SPARKS = (.*)$", (ROOT / "noxfile.py").read_text(), re.MULTILINE)
     assert found
-    return (*(".".join(each.split(".")[:2]) for each in found[1].split()), "newest")
+    return (*(".".join(each.split(".")[:2]) for each in ast.literal_eval(found[1])), "newest")
 
 
 @cache
