@@ -68,9 +68,7 @@ def check(answers: list[dict[str, Any]]) -> int:
         )
         for number, answer in enumerate(passed, 1):
             spent += answer["cents"]
-            assert answer["requests_month"] == number, (
-                f"{user}: lost or counted twice"
-            )
+            assert answer["requests_month"] == number, f"{user}: lost or counted twice"
             assert answer["spent_month"] == spent
             assert answer["spent_day"] <= LIMITS["per_day"]
             assert answer["requests_minute"] <= LIMITS["per_minute"]
