@@ -85,7 +85,7 @@ def test_an_erasure_that_was_killed_between_its_steps_is_finished(tmp_path: Path
 
 def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["erase", str(tmp_path / "none"), "--key", "a", "--store", "memory://"]) == 2
-    assert "neither an output folder" in capsys.readouterr().err
+    assert "there is no folder" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["erase", str(tmp_path)])
     assert "--key" in capsys.readouterr().err
