@@ -750,7 +750,7 @@ class Cursor(ObservedEvents):
         return Prefetched(folds, size, grown, times[: size or None], most, turns=turns)
 
     def _fold_whole(self, most: int) -> None:
-        """Compute S again for a short window in the open leaf, once half of its events have left.
+        """Compute S again for a short window in the open leaf, once half of S has left.
 
         S then covers the whole window, and new events can follow it as folds. Amortized, two
         combines for each event that leaves.
@@ -758,7 +758,8 @@ class Cursor(ObservedEvents):
         size, events = len(self), self.events
         if events.by_time or not self.is_held or size > most or self.front < events.open_from:
             return
-        if self._stack[-1].stop - self.front <= size // 2:
+        start, stop = self._stack[-1].start, self._stack[-1].stop
+        if stop < self.back and stop - self.front <= self.front - start:
             self.place(self.front, self.back)
             self.compute_folds()
 
@@ -786,10 +787,9 @@ class Cursor(ObservedEvents):
         At most as many evictions as were prefetched, or more if all of those were. ``late`` is the
         position of the first event that was inserted before stored ones.
         """
-        was_held = self.is_held
+        self.is_used_up = self.is_held and gone >= len(self) and late is None
         if gone > len(self) or (late is not None and not self._come_late(late)):
             self.place(self.front + gone, self.back + count)
-            self.is_used_up = was_held and late is None
             return
         self.back += count
         if self._is_held(self.front):
@@ -797,7 +797,6 @@ class Cursor(ObservedEvents):
         elif count:
             self._stack.clear()
         self.move(self.front + gone)
-        self.is_used_up = was_held and not self.is_held
 
     def _come_late(self, position: int) -> bool:
         """Keep S although events from a position on have moved; return whether that is possible."""

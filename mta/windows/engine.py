@@ -355,14 +355,18 @@ class Engine(Generic[Out]):
         """Retain all current pages, as is necessary after a snapshot."""
         self.structure().retain_snapshot(self.settings.retain)
 
+    def _require_same(self, snapshot: Snapshot) -> None:
+        """Raise SnapshotMismatch if a snapshot has another monoid."""
+        if snapshot.monoid[1] != self.monoid.fingerprint:
+            raise _mismatch("monoid", snapshot.monoid[0], self.monoid.name)
+
     def restore(self, snapshot: Snapshot) -> None:
         """Load a snapshot into an engine without events.
 
         Raises SnapshotMismatch and CorruptSnapshot.
         """
-        monoid, structure = self.monoid, self.structure()
-        if snapshot.monoid[1] != monoid.fingerprint:
-            raise _mismatch("monoid", snapshot.monoid[0], monoid.name)
+        self._require_same(snapshot)
+        structure = self.structure()
         if snapshot.algorithm != structure.name or snapshot.timed != structure.setting.timed:
             raise _mismatch("aggregator", snapshot.algorithm, structure.name)
         try:
@@ -520,6 +524,7 @@ class WindowEngine(Engine[Out]):
 
     def restore(self, snapshot: Snapshot, others: bool = False) -> None:
         """Load a snapshot; with ``others``, this frame may replace one on counts and times."""
+        self._require_same(snapshot)
         (window,), policy = snapshot.windows, self.policy
         has_changed = window.fingerprint != policy.fingerprint
         if has_changed:

@@ -222,7 +222,7 @@ class SharedEngine(Engine[Out]):
                 if cursor.is_used_up:
                     cursor.compute_folds()
                 ahead = cursor.ahead(room, newest)
-                if not by_count and not newest:
+                if ahead.size and not by_count and not newest:
                     ahead = ahead.cut(len(ahead.leaving), self.monoid)
                 right = self.monoid.identity if ahead.right is None else ahead.right
                 ahead = ahead._replace(right=right)
@@ -233,9 +233,7 @@ class SharedEngine(Engine[Out]):
     def _is_prefetched(self, cursor: Cursor) -> bool:
         """Return whether single events enter a window on arrival."""
         if not cursor.ends_early:
-            is_held = cursor.is_held or cursor.is_used_up
-            is_asked = is_held or type(cursor.policy) not in _USUAL
-            return is_asked and cursor.back == self._structure.back
+            return cursor.back == self._structure.back
         is_asked = type(cursor.policy) in _USUAL and cursor.is_held
         return is_asked and len(self.ready(cursor)) > 0
 

@@ -487,6 +487,8 @@ class SingleEvents:
         window = windows.get(which) if which.__class__ is str else None
         if window is None:
             return UNKNOWN
+        if not (self.is_native or window.asked):
+            return UNKNOWN
         if self.is_native:
             return self._native_results()[which]
         return self.result(window)
@@ -634,7 +636,11 @@ class SingleEvents:
     def _load(self, ahead: Ahead) -> None:
         """Load the prefetched data of all windows: into lanes if possible, else as lists."""
         (room, bound), lanes = self._ends, self.lanes
-        if lanes is not None and ahead.windows:
+        if (
+            lanes is not None
+            and all(w.found.size for w in ahead.windows.values())
+            and ahead.windows
+        ):
             lateness = float(self.intake.allowed_lateness or 0)
             last = self._last if self.timed else -EXACT
             lanes.load(ahead.windows, Acceptance(room, last, bound, ahead.late_from, lateness))
@@ -651,7 +657,9 @@ class SingleEvents:
             if (lag := window.found.lag) is not None:
                 values = self._monoid.inputs.listed(lag.waiting.rows, lag.waiting.size)
                 self._windows[name].entering = WaitingEvents(lag, values)
-        self._live = [window for window in self._windows.values() if window.entering is None]
+        asked = [window for window in self._windows.values() if window.asked]
+        self.is_whole = ahead.is_whole and len(asked) == len(self._windows)
+        self._live = [window for window in asked if window.entering is None]
         self._first = self._live[0] if self._live else None
         for live, following in pairwise(self._live):
             live.next = following

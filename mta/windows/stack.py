@@ -71,7 +71,7 @@ class WindowAhead(NamedTuple):
 
     def room(self, most: int) -> int:
         """Return how many of ``most`` events can arrive before prefetched folds are used up."""
-        if not self.by_count or self.found.turns:
+        if not self.by_count or self.found.turns or not self.found.size:
             return most
         return min(most, self.spare + self.found.size - 1)
 
@@ -129,13 +129,13 @@ class Stack:
     """The stack of one window, as lists, which Python reads faster than arrays."""
 
     __slots__ = (
-        "at", "by_count", "entering", "folds", "leaving", "left", "next", "older", "recent",
-        "right", "seen", "shown", "size", "spare", "turned", "turns",
+        "asked", "at", "by_count", "entering", "folds", "leaving", "left", "next", "older",
+        "recent", "right", "seen", "shown", "size", "spare", "turned", "turns",
     )  # fmt: skip
 
     def __init__(self, folds: list[Partial], window: WindowAhead | None = None) -> None:
-        #: The aggregate of the older events after each eviction.
-        self.folds = folds
+        #: The aggregate of the older events after each eviction; none before the first request.
+        self.folds, self.asked = folds, bool(folds)
         #: The times of the next events that leave a window by time, and infinity.
         self.leaving: list[float] = [inf]
         self.size, self.spare, self.by_count, self.turns = 0.0, 0, True, False

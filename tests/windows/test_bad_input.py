@@ -335,10 +335,12 @@ def restored(snapshot: bytes, **changes: Any) -> Window:
     ],
 )
 def test_snapshots_of_another_window(changes: dict[str, Any]) -> None:
-    snapshot = small_window().checkpoint()
+    window = small_window()
+    snapshot = window.checkpoint()
     with pytest.raises(SnapshotMismatch):
         restored(snapshot, **changes)
-    assert restored(snapshot, arity=2, leaf_arity=3).query() == "ghijklmnopqrstuvwxyz"
+    same = restored(snapshot, arity=2, leaf_arity=3, store=window.store)
+    assert same.query() == "ghijklmnopqrstuvwxyz"
 
 
 def test_a_snapshot_of_another_product_or_bound() -> None:
