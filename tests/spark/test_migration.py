@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -17,17 +22,19 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from mta import Collect, CountWindow, Max, TimeWindow
+from mta.audit.keyed import OpaqueKeys
 from mta.cli import main
 from mta.errors import UnsuitableKey
 from mta.keyed import repartitioning
 from mta.publishing.buckets import hasher_of
 from spark_integration import migration, sliding_aggregate
-from spark_integration.checkpoint import states_by_bucket
+from spark_integration.checkpoint import saved_snapshots, states_by_bucket
 from spark_integration.errors import InvalidRequest, TimeLimitReached
 from spark_integration.migration import migrate
 from spark_integration.runners.bucket import PROVIDER, ROCKSDB
 from spark_integration.step.states import State
 from stores import open_store
+from tests.support.patience import LONG
 from tests.support.sampling import some
 from tests.support.servers import RedisServer
 from tests.support.spark.checkpoints import entries
@@ -299,6 +306,47 @@ def test_what_broke_off_is_done_again(
         assert written == {*store.keys()}
     assert {p: p.read_bytes() for p in job.checkpoint.rglob("*") if p.is_file()} == old
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+#: How often the command is started, and roughly how many seconds it takes.
+KILLS, SECONDS = 3, 12.0
+
+
+@pytest.mark.soak
+def test_a_command_that_is_killed_at_any_time_is_run_again(stopped: Job, tmp_path: Path) -> None:
+    """The old checkpoint and its pages stay, and there is no target or a whole one."""
+    rng, target, to = Random(52), tmp_path / "new", f"file://{tmp_path}/to"
+    command = ["migrate", stopped.checkpoint, target, "--store", stopped.store, "--to", to]
+    command += ["--buckets", "5", "--quiet"]
+    old = {path: path.read_bytes() for path in stopped.checkpoint.rglob("*") if path.is_file()}
+    for kill in range(KILLS):
+        program = subprocess.Popen(
+            [sys.executable, "-m", "mta", *map(str, command)],
+            start_new_session=True,
+        )
+        try:
+            program.wait(rng.uniform(0.2, 1.2) * SECONDS if kill < KILLS - 1 else LONG)
+        except subprocess.TimeoutExpired:
+            os.killpg(program.pid, signal.SIGKILL)  # its Java too
+            program.wait()
+        assert {p: p.read_bytes() for p in stopped.checkpoint.rglob("*") if p.is_file()} == old
+        if target.exists():
+            break
+    assert migrated_keys(stopped, target, to) == migrated_keys(
+        stopped, stopped.checkpoint, stopped.store
+    )
+
+
+def migrated_keys(job: Job, checkpoint: Path, store: str) -> dict[Any, int]:
+    """The number of events of each key in a checkpoint, all of whose pages are whole."""
+    found = {}
+    with open_store(store) as pages:
+        for snapshot in saved_snapshots(job.spark, checkpoint, store):
+            keyed = OpaqueKeys(snapshot, pages)
+            assert not keyed.audit().damaged
+            found |= {key: summary.events for key, summary in keyed.summaries()}
+    assert found
+    return found
 
 
 def test_the_command(stopped: Job, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
