@@ -148,6 +148,13 @@ class Query:
         where = self.select.args.get("where")
         return None if where is None else where.this
 
+    def columns_of(self, columns: Sequence[str]) -> list[str]:
+        """Return which of a table's columns the query reads."""
+        if any(_star_of(item) for item in self.select.expressions):
+            return list(columns)
+        read = {column.name.lower() for column in self.select.find_all(exp.Column)}
+        return [name for name in columns if name.lower() in read]
+
     def before(self, bound: Bound, dialect: str, names: Mapping[str, str] | None = None) -> str:
         """Return the query for the rows before the windows, with other names of its tables."""
         whole = self.select.copy()

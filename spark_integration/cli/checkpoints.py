@@ -53,7 +53,7 @@ from spark_integration.checkpoint import (
     read_pages,
     saved_snapshots,
 )
-from spark_integration.cli.expressions import parse_aggregation, parse_windows
+from spark_integration.cli.expressions import parse_aggregation, parse_window
 from spark_integration.cli.job import read_job, read_note
 from spark_integration.cli.progress import spark_errors
 from spark_integration.errors import CorruptState, InvalidRequest
@@ -152,14 +152,14 @@ def windows_of(
     Raises CorruptSnapshot, and SnapshotMismatch if the note is not of this run.
     """
     job = read_job(folder)
-    if job is None:
+    if job is None or job.get("sql"):
         yield from ((key, restore_opaque(window_snapshot, store)) for key, window_snapshot in saved)
         return
     parsed = [parse_aggregation(text, job["value"]) for text in job["agg"]]
     product = make_product({agg.name: agg.pair(job["time"]) for agg in parsed})
     monoid = skipping(product, min_samples=job.get("min_samples"))
     late: dict[str, Any] = {} if job.get("allowed_lateness") is None else {"allowed_lateness": 0}
-    keyed = KeyedWindows(monoid, parse_windows(job["window"]), store, **late)
+    keyed = KeyedWindows(monoid, parse_window(job["window"]), store, **late)
     for key, window_snapshot in saved:
         yield key, keyed.bucket.standalone.pattern.restore_like(window_snapshot)
 

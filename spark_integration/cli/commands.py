@@ -25,7 +25,8 @@ RUN_EXAMPLES = """examples:
   mta run readings.csv --key device --time ts --value watts --window "24 hours"
   mta run logs/ --key-from-file-name --agg "peak=max(value)" --window "1000 events"
   mta run incoming/ --follow --key device --value watts --store redis://localhost:6379/0
-  mta run readings.csv --value watts --window "hour=1 hour" --window "day=24 hours"
+  mta run --sql "SELECT *, max(watts) OVER (PARTITION BY device ORDER BY ts ROWS 9 PRECEDING)
+      FROM 'readings/*.csv'"
   mta run --config job.toml        (the keys are the long options: key = "device", agg = [...])
 """
 

@@ -71,7 +71,7 @@ def demo(job: Job, data: Path | None, events: int, keys: int, folder: Path) -> N
         job = resolve_columns(job, source)  # raises the error of a run
     if not job.agg:
         job = job.replace(agg=tuple(text.format(job.value[0]) for text in AGGREGATIONS))
-    say(f"\n== run: a window of {job.windows} for every key, one result row per event")
+    say(f"\n== run: a window of {job.window} for every key, one result row per event")
     run(job)
     say("\n== inspect: the windows, as their snapshots describe them")
     spark = local_session()
@@ -133,7 +133,7 @@ def _compare(
 
 def _rolling(events: pd.DataFrame, aggregation: Aggregation, job: Job) -> Floats:
     series = events.set_index(str(job.time))[aggregation.column]
-    policy = parse_window(job.windows)
+    policy = parse_window(job.window)
     known = isinstance(policy, CountWindow | TimeWindow) and policy.end == NEWEST
     if not known or getattr(policy, "closed", "right") != "right":
         raise InvalidRequest(

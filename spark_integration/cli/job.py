@@ -24,7 +24,8 @@ INPUT = (
 )  # fmt: skip
 #: The options that a checkpoint depends on.
 FIXED = (
-    "key", "key_from_file_name", "time", "time_unit", "value", "carry", "agg", "window", "store",
+    "key", "key_from_file_name", "time", "time_unit", "value", "carry", "agg", "window", "sql",
+    "ties", "store",
     "emit", "write",
 )  # fmt: skip
 #: The options of which only one value changes the columns of the results or of Spark's state.
@@ -82,14 +83,22 @@ class Job:
 
     agg: tuple[str, ...] = _option(
         (),
-        "max, mean, sum, count, std, median, quantile(COL, 0.9), ... (see docs/catalogue.md), "
-        "optionally followed by filter (where CONDITION); default: max and mean of each value",
+        "max, mean, sum, count, std, median, ... (see docs/catalogue.md); default: max and mean "
+        "of each value",
         "NAME=FUNCTION(COL)",
     )
-    window: tuple[str, ...] = _option(
-        ("24 hours",),
-        "'24 hours', '1000 events' or 'session 1 hour', several as 'day=1 day'; default: 24 hours",
-        "SIZE",
+    window: str = _option("24 hours", "'24 hours', '1000 events' or 'session 1 hour'", "SIZE")
+    sql: str | None = _option(
+        None,
+        "a SELECT with window functions, instead of --key, --time, --value, --carry, --agg and "
+        "--window: SELECT *, max(watts) OVER (PARTITION BY device ORDER BY ts ROWS 9 PRECEDING) "
+        "FROM 'readings/*.csv'; default: none",
+        "QUERY",
+    )
+    ties: Literal["rows"] | None = _option(
+        None,
+        "for --sql: 'rows' if RANGE ... CURRENT ROW leaves out later rows of the same time; "
+        "default: such frames are refused",
     )
     store: str | None = _option(
         None,
@@ -179,12 +188,10 @@ class Job:
     def from_options(cls, given: Mapping[str, Any]) -> Self:
         """Return the job: the given options override the ``--config`` file and the defaults."""
         options = {name: value for name, value in given.items() if value not in (None, [])}
-        if not any("=" in text for text in options.get("window", "=")):
-            options["window"] = options["window"][-1:]  # as for any option, the last one counts
         if "config" in options:
             options = {**read_config(Path(options.pop("config"))), **options}
         job = cls(**{name: _value(name, value) for name, value in options.items()})
-        if not job.input:
+        if not job.input and not job.sql:
             raise InvalidRequest("no input: give a file or a folder, or 'input' in the config file")
         if job.key and job.key_from_file_name:
             raise InvalidRequest("give either --key or --key-from-file-name, not both")
@@ -203,10 +210,6 @@ class Job:
         return self.folder / "results"
 
     @property
-    def windows(self) -> str:
-        return ", ".join(self.window)
-
-    @property
     def store_url(self) -> str:
         """Return the URL of the pages' store, by default on local disk in the output folder."""
         return self.store or f"file://{(self.folder / 'pages').absolute()}"
@@ -220,13 +223,13 @@ class Job:
         replace_file(self.folder / "job.json", json.dumps(self.described(), indent=1) + "\n")
 
     def differences(
-        self, earlier: Mapping[str, Any], windows: Callable[[Any], Any] | None = None
+        self, earlier: Mapping[str, Any], window: Callable[[Any], Any] | None = None
     ) -> list[str]:
         """Return the settings that a checkpoint depends on and that differ from ``earlier``.
 
-        ``windows`` returns the windows that texts mean, because ``24h`` and ``24 hours`` are equal.
+        ``window`` returns the window that a text means, because ``24h`` and ``24 hours`` are equal.
         """
-        now, was, means = self.described(), earlier.get, {"window": windows or _text}
+        now, was, means = self.described(), earlier.get, {"window": window or _text}
         changed = [
             name
             for name in FIXED
@@ -283,9 +286,8 @@ def read_config(path: Path) -> dict[str, Any]:
             f"--config {path}: unknown options {', '.join(unknown)}; it can have "
             f"{', '.join(_HINTS)}"
         )
-    for option in ("agg", "window"):
-        if isinstance(options.get(option), dict):
-            options[option] = [f"{name}={value}" for name, value in options[option].items()]
+    if isinstance(options.get("agg"), dict):
+        options["agg"] = [f"{name}={value}" for name, value in options["agg"].items()]
     return options
 
 

@@ -6,32 +6,29 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from signal import SIGINT, SIGTERM
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import BooleanType, StructType
+from pyspark.sql.types import StructType
 
 from mta.cli.console import own_command, plural, say
-from mta.monoids.product import result_name
 from mta.times import TIME_UNITS, to_duration
 from mta.windows.display import human_bytes
 from spark_integration import sliding_aggregate
 from spark_integration.checkpoint import has_commits, ping_home
-from spark_integration.cli import sources, stream
+from spark_integration.cli import query, sources, stream
 from spark_integration.cli.checkpoints import list_windows, store_totals
 from spark_integration.cli.expressions import (
     Aggregation,
-    described_windows,
+    described_window,
     parse_aggregation,
     parse_every,
-    parse_windows,
+    parse_window,
 )
 from spark_integration.cli.job import Job, read_job
 from spark_integration.cli.progress import (
@@ -40,10 +37,9 @@ from spark_integration.cli.progress import (
     files_done,
     follow_query,
     spark_errors,
-    unlogged,
 )
 from spark_integration.errors import InvalidInput, InvalidRequest
-from spark_integration.options import Options, policies_of
+from spark_integration.options import Options
 from spark_integration.session import local_session, signalled
 from spark_integration.versions import INSTALLED
 from stores.local_disk import open_no_link
@@ -63,8 +59,6 @@ CSV = {
     "ignoreTrailingWhiteSpace": "false",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
 }
-#: The name of a column that says which rows pass a filter.
-MARK = "__passes"
 
 try:
     import fcntl
@@ -78,15 +72,11 @@ def run(job: Job) -> Progress:
 
     Raises KeyboardInterrupt if a signal came before the end of the input.
     """
-    source = sources.open_source(job)
-    job = sources.resolve_columns(job, source)
-    aggregations = [parse_aggregation(text, job.value) for text in job.agg]
-    arguments = _arguments(job, aggregations)
-    Options(**arguments)  # raises an error for options that conflict, before anything is done
+    job, source, aggregations = _opened(job)
     with claimed(job.folder):
         ping_home(job.store_url, write=True)  # before an earlier run is deleted
-        if any(agg.condition for agg in aggregations):  # also before: filters are checked by Spark
-            with_conditions(stream.read_input(_spark(job), job, source), aggregations, job)
+        if job.sql:  # also before: Spark checks expressions
+            _results(job, source, aggregations, stream.read_input(_spark(job), job, source))
         _prepare_folder(job)
         _announce(job, source)
         say("starting Spark")
@@ -101,17 +91,38 @@ def run(job: Job) -> Progress:
                 )
             rows = _with_watermark(stream.read_input(spark, job, source, batching.files), job)
             progress = _new_progress(job, source)
-            arguments["aggregations"] = with_conditions(rows, aggregations, job)
-            results = sliding_aggregate(rows, **arguments)
-            query = _start(results, job)
-            follow_query(query, progress, stop, by_work=job.follow)
+            results = _results(job, source, aggregations, rows)
+            running = _start(results, job)
+            follow_query(running, progress, stop, by_work=job.follow)
             _report(spark, job, source, progress, started)
-            if job.plot and (progress.rows or not (job.folder / PLOT).exists()):
-                plot_results(spark, job, over_windows(aggregations, job.window), results.schema)
+            if job.plot and not job.sql and (progress.rows or not (job.folder / PLOT).exists()):
+                plot_results(spark, job, aggregations, results.schema)
         if progress.stopped and not job.follow:
             raise KeyboardInterrupt  # the input was not read to its end
         _check_yield(job, source, progress)
         return progress
+
+
+def _opened(job: Job) -> tuple[Job, sources.Source, list[Aggregation]]:
+    """Return the job with its columns, its input and its aggregations, checked without Spark."""
+    if job.sql:
+        job = query.with_input(job)
+        source = sources.open_source(job)
+        return query.resolve(job, source), source, []
+    source = sources.open_source(job)
+    job = sources.resolve_columns(job, source)
+    aggregations = [parse_aggregation(text, job.value) for text in job.agg]
+    Options(**_arguments(job, aggregations))  # raises an error for options that conflict
+    return job, source, aggregations
+
+
+def _results(
+    job: Job, source: sources.Source, aggregations: Sequence[Aggregation], rows: DataFrame
+) -> DataFrame:
+    """Return the results over the rows of the input."""
+    if job.sql:
+        return query.results_of(rows.sparkSession, job, source, rows)
+    return sliding_aggregate(rows, **_arguments(job, aggregations))
 
 
 def _spark(job: Job) -> SparkSession:
@@ -151,37 +162,12 @@ def _arguments(job: Job, aggregations: Sequence[Aggregation]) -> dict[str, Any]:
         "by": sources.key_column(job),
         "on": str(job.time),
         "aggregations": {agg.name: agg.pair(str(job.time)) for agg in aggregations},
-        "window": parse_windows(job.window),
+        "window": parse_window(job.window),
         "store": job.store_url,
         "emit_every": None if job.emit_every is None else parse_every(job.emit_every),
         "carry": [*job.carry, *(name for name in job.value if name in unread)],
         **{name: getattr(job, name) for name in UNCHANGED},
     }
-
-
-def with_conditions(
-    rows: DataFrame, aggregations: Sequence[Aggregation], job: Job
-) -> dict[str, tuple[Any, ...]]:
-    """Return the aggregations, with filters as expressions; raises InvalidRequest for bad ones."""
-    found = {}
-    for agg in aggregations:
-        columns, monoid, *_ = found[agg.name] = agg.pair(str(job.time))
-        if agg.condition:
-            try:
-                with unlogged():
-                    condition = F.expr(agg.condition)
-                    kind = rows.withColumn(MARK, condition).schema[MARK].dataType
-            except PySparkException as error:
-                said = str(error).strip().partition("\n")[0].partition(" SQLSTATE")[0]
-                raise InvalidRequest(f"--agg {str(agg)!r}: the filter: {said}") from error
-            if not isinstance(kind, BooleanType):
-                raise InvalidRequest(
-                    f"--agg {str(agg)!r}: the filter is {kind.simpleString()}, not boolean: write "
-                    "a condition, such as status = 'declined'; in CSV and JSON, columns that only "
-                    "filters read are text"
-                )
-            found[agg.name] = columns, monoid, condition
-    return found
 
 
 def _with_watermark(rows: DataFrame, job: Job) -> DataFrame:
@@ -205,12 +191,6 @@ def read_results(spark: SparkSession, job: Job, schema: StructType | None = None
     return reader.load(str(job.result_folder))
 
 
-def over_windows(aggregations: Sequence[Aggregation], texts: Sequence[str]) -> list[Aggregation]:
-    """Return the result columns: each aggregation once, or once for each of multiple windows."""
-    windows = policies_of(parse_windows(texts))
-    return [replace(agg, name=result_name(agg.name, w)) for agg in aggregations for w in windows]
-
-
 def plot_results(
     spark: SparkSession, job: Job, aggregations: list[Aggregation], schema: StructType
 ) -> None:
@@ -225,8 +205,7 @@ def plot_results(
     # Rows of boundaries have results but no values.
     alone = job.emit_every or not values
     shown = f"aggregates of {values or 'rows'}" if alone else f"{values}, and its aggregates"
-    over = "sliding windows," if "=" in job.windows else "a sliding window of"
-    title = f"{shown} over {over} {job.windows}{_periods(job)}"
+    title = f"{shown} over a sliding window of {job.window}{_periods(job)}"
     results = read_results(spark, job, schema)
     if job.on_late == "side":
         results = results.where("not late")
@@ -289,7 +268,7 @@ def _prepare_folder(job: Job) -> None:
         raise InvalidRequest(
             f"{job.folder} contains a checkpoint of another program: choose another --output"
         )
-    elif differences := job.differences(earlier, described_windows):
+    elif differences := job.differences(earlier, described_window):
         raise InvalidRequest(
             f"{job.folder} contains a run with other settings ({'; '.join(differences)}): "
             "choose another --output, or give --overwrite to delete that run"
@@ -307,7 +286,10 @@ def _announce(job: Job, source: sources.Source) -> None:
     files = plural(len(source.files), f"{source.format} file")
     say(f"input     {files}, {human_bytes(size)}")
     say(f"columns   key {key}, time {job.time}{unit}, value {', '.join(job.value) or 'none'}")
-    say(f"window    {job.windows}: {', '.join(job.agg)}{_periods(job)}")
+    if job.sql:
+        say(f"query     {' '.join(job.sql.split())}{_periods(job)}")
+    else:
+        say(f"window    {job.window}: {', '.join(job.agg)}{_periods(job)}")
     say(f"output    {job.folder}")
 
 

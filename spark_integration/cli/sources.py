@@ -143,10 +143,10 @@ def resolve_columns(job: Job, source: Source) -> Job:
         raise InvalidRequest(f"choose a column with --time; {there_are}{_times_in(source)}")
     asked = [parse_aggregation(text, job.value or ("",)) for text in job.agg]
     # An aggregation that names no column reads "", which stands for the guessed one.
-    read = [name for each in asked if not each.counts for name in (each.column, *each.more)]
+    read = [name for each in asked if not each.counts for name in [each.column]]
     value = tuple(filter(None, dict.fromkeys([*job.value, *read])))
     if not value and ("" in read or not asked):
-        numeric = _numeric(source, time, job.key)
+        numeric = numeric_columns(source, time, job.key)
         guessed = numeric[0] if len(numeric) == 1 else _named(VALUE_NAMES, source)
         if guessed is None:
             raise InvalidRequest(f"choose a column with --value; {there_are}{_numbers_in(source)}")
@@ -167,7 +167,7 @@ def resolve_columns(job: Job, source: Source) -> Job:
             advice = _advice(values, source.layout)
             what = f"--value {name!r} contains {values.iloc[0]!r}, not numbers"
             raise InvalidRequest(f"{what}: {advice}" if advice else what)
-    _check_times(job, source, time)
+    check_times(job, source, time)
     names = [key_column(job), time, *value, *job.carry, *(agg.name for agg in aggregations)]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise InvalidRequest(
@@ -179,14 +179,10 @@ def resolve_columns(job: Job, source: Source) -> Job:
 
 
 def other_columns(job: Job, source: Source) -> tuple[str, ...]:
-    """Return the columns that only filters and counts of values read; for a resolved job."""
+    """Return the columns that only counts of values read; for a resolved job."""
     own = {job.key, job.time, *job.value, *job.carry}
-    asked = [parse_aggregation(text, job.value) for text in job.agg]
-    return tuple(
-        name
-        for name in source.columns
-        if name not in own and any(name in each.columns or each.mentions(name) for each in asked)
-    )
+    read = {n for text in job.agg for n in parse_aggregation(text, job.value).columns}
+    return tuple(name for name in source.columns if name not in own and name in read)
 
 
 def guess_job(job: Job, source: Source) -> Job:
@@ -199,7 +195,8 @@ def guess_job(job: Job, source: Source) -> Job:
         key=key,
         key_from_file_name=job.key_from_file_name or (key is None and len(source.files) > 1),
         time=time,
-        value=job.value or ((by_name,) if by_name else tuple(_numeric(source, time, key)[:1])),
+        value=job.value
+        or ((by_name,) if by_name else tuple(numeric_columns(source, time, key)[:1])),
     )
 
 
@@ -326,7 +323,8 @@ def _named(names: Sequence[str], source: Source) -> str | None:
     return next((by_lower_name[name] for name in names if name in by_lower_name), None)
 
 
-def _numeric(source: Source, *but: str | None) -> list[str]:
+def numeric_columns(source: Source, *but: str | None) -> list[str]:
+    """Return the columns whose sample has only numbers, except some."""
     return [
         name
         for name in source.columns
@@ -409,7 +407,7 @@ def _read_as_times(cells: pd.Series) -> pd.Series:
         return pd.to_datetime(cells, errors="coerce", utc=True, format="ISO8601")
 
 
-def _check_times(job: Job, source: Source, time: str) -> None:
+def check_times(job: Job, source: Source, time: str) -> None:
     """Raises InvalidRequest if the sample's times have a format that must be given."""
     cells = source.sample[time].dropna()
     if source.schema is not None and time in source.schema.names:

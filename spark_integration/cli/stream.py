@@ -112,8 +112,7 @@ def select_columns(job: Job, source: Source) -> Selection:
                 f"the column {name!r} contains {kind}, a type that Spark does not know: leave the "
                 "column out, or write it as text"
             ) from error
-    used = [parse_aggregation(text, job.value) for text in job.agg]
-    unfiltered = {name for each in used if not each.condition for name in each.columns}
+    read = frozenset(n for text in job.agg for n in parse_aggregation(text, job.value).columns)
     return Selection(
         layout=source.layout,
         roots=source.inputs,
@@ -121,8 +120,8 @@ def select_columns(job: Job, source: Source) -> Selection:
         key_from_file_name=job.key_from_file_name,
         time=time,
         values=job.value,
-        needed=frozenset(name for each in used for name in each.columns),
-        required=frozenset(unfiltered if job.nulls in ("raise", "drop_row") else ()),
+        needed=read,
+        required=read if job.nulls in ("raise", "drop_row") else frozenset(),
         nan=job.nan,
         carried=carried,
         types=types,

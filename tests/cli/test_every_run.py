@@ -62,14 +62,15 @@ def test_periods_then_counts(tmp_path, capsys):
     assert [peak for _, _, peak in results_of(out)[5:]] == [600.0, 601.0, 602.0]
 
 
-def test_counts_with_several_windows_and_a_restart(tmp_path):
+def test_counts_with_a_restart(tmp_path):
     """They go on where the first run has come to."""
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     write(source / "1.csv", 0, 125)
-    command = ("run", source, "--key", "device", "--agg", "peak=max(watts)", "--window",
-               "hours=2 hours", "--window", "short=5 minutes", "--output", out,
-               "--emit-every", "20 events", "--no-plot")  # fmt: skip
+    query = "SELECT *, max(watts) OVER hours AS peak_hours, max(watts) OVER short AS peak_short "
+    query += "FROM t WINDOW hours AS (PARTITION BY device ORDER BY ts ROWS 119 PRECEDING), "
+    query += "short AS (PARTITION BY device ORDER BY ts ROWS 4 PRECEDING)"
+    command = ("run", source, "--sql", query, "--output", out, "--emit-every", "20 events")
     assert mta(*command) == 0
     write(source / "2.csv", 320, 350)
     assert mta(*command) == 0
@@ -82,14 +83,14 @@ def test_counts_with_several_windows_and_a_restart(tmp_path):
 # --- options --------------------------------------------------------------------------------------
 
 
-def test_periods_with_several_windows_and_forgotten_keys(tmp_path):
+def test_periods_with_forgotten_keys(tmp_path):
     """Key b stops after 40 minutes; a goes on, and with it the watermark."""
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     write(source / "1.csv", 0, 40)
-    command = ("run", source, "--key", "device", "--agg", "n=count(watts)", "--window",
-               "hour=1 hour", "--window", "short=10 minutes", "--output", out, "--idle", "expire",
-               "--emit-every", "30 minutes", "--watermark", "1 minute", "--no-plot")  # fmt: skip
+    command = ("run", source, "--key", "device", "--agg", "n=count(watts)", "--window", "1 hour",
+               "--output", out, "--idle", "expire", "--emit-every", "30 minutes", "--watermark",
+               "1 minute", "--no-plot")  # fmt: skip
     assert mta(*command) == 0
     write(source / "2.csv", 400, 402)
     rows = pd.read_csv(source / "2.csv")
@@ -98,7 +99,7 @@ def test_periods_with_several_windows_and_forgotten_keys(tmp_path):
     rows = pd.read_parquet(out / "results")
     rows = rows[rows["device"] == "b"].sort_values("ts")
     assert [(t.hour, t.minute) for t in rows["ts"]] == [(0, 30), (1, 0), (1, 30), (2, 0)]
-    assert (rows["n_hour"].tolist(), rows["n_short"].tolist()) == ([30, 40, 10, 0], [10, 0, 0, 0])
+    assert rows["n"].tolist() == [30, 40, 10, 0]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +148,7 @@ def test_what_does_not_go_together(tmp_path, capsys, options, message):
 
 @pytest.mark.parametrize(("every", "lateness"), [("1 minute", None), ("100 events", "0 seconds")])
 def test_what_goes_together(every, lateness):
-    options = {"emit": "last", "idle": "expire", "window": ["a=1 hour", "b=2 hours"]}
+    options = {"emit": "last", "idle": "expire", "window": "1 hour"}
     options["allowed_lateness"] = lateness
     options |= {"emit_every": every, "agg": ["max(watts)"], "time": "ts", "value": ["watts"]}
     job = Job.from_options({"input": ["a.csv"], **options})

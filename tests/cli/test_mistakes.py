@@ -152,7 +152,7 @@ def test_the_demo_checks_every_window_that_it_can_run():
     total = parse_aggregation("sum(watts)", ())
     for window, expected in [("2^1 events", [0, 1, 3, 5]), ("2events", [0, 1, 3, 5]),
                              ("3 hours", [0, 1, 3, 6])]:  # fmt: skip
-        assert _rolling(rows, total, Job(time="ts", window=(window,))).tolist() == expected
+        assert _rolling(rows, total, Job(time="ts", window=window)).tolist() == expected
 
 
 def test_one_event_is_drawn_without_a_warning():

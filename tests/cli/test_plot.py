@@ -5,7 +5,6 @@ from matplotlib.colors import to_rgb
 
 from spark_integration.cli.expressions import parse_aggregation
 from spark_integration.cli.plot import _figure, _line, _panels
-from spark_integration.cli.run import over_windows
 
 
 def extremes(keys=("a",), gap_at=None):
@@ -89,10 +88,9 @@ def test_results_without_values_are_drawn_alone(tmp_path):
 
 
 @pytest.mark.parametrize("names", [("hour", "day"), ("hour", "day", "week", "month")])
-def test_all_results_of_several_windows_are_drawn_and_named_beside_the_title(names):
-    windows = [f"{name}=1 hour" for name in names]
-    aggregations = [parse_aggregation(text, ("watts",)) for text in ("max", "mean")]
-    over = over_windows(aggregations, windows)
+def test_many_results_are_drawn_and_named_beside_the_title(names):
+    texts = [f"{function}_{name}={function}" for name in names for function in ("max", "mean")]
+    over = [parse_aggregation(text, ("watts",)) for text in texts]
     rows = extremes()
     for aggregation in over:
         rows[f"min {aggregation.name}"], rows[f"max {aggregation.name}"] = 1.0, 3.0

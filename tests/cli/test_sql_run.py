@@ -1,0 +1,170 @@
+"""``mta run --sql``, against DuckDB; and missing values of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+from spark_integration.cli import main
+from tests.support.sampling import some
+
+QUERY = """
+    SELECT card, ts,
+           sum(amount) FILTER (WHERE status = 'declined') OVER last AS declined,
+           count(*) FILTER (WHERE hour(ts) < 6 OR status IS NULL) OVER last AS early,
+           max(amount) FILTER (WHERE amount > 50 AND card = 'a') OVER last AS large,
+           count(amount) OVER last AS amounts, count(status) OVER last AS states,
+           count(DISTINCT status) OVER last AS kinds, median(amount) OVER last AS usual,
+           amount - lag(amount) OVER (PARTITION BY card ORDER BY ts) AS step
+    FROM {} WHERE amount < 90 OR amount IS NULL
+    WINDOW last AS (PARTITION BY card ORDER BY ts ROWS BETWEEN 19 PRECEDING AND CURRENT ROW)
+"""
+
+
+def payments(rows: int = 200) -> pd.DataFrame:
+    rng = np.random.default_rng(41)
+    amount = rng.integers(1, 100, rows).astype(float)
+    amount[rng.random(rows) < 0.2] = np.nan
+    status = rng.choice(["ok", "declined", "filter (where", None], rows)
+    return pd.DataFrame({
+        "ts": pd.date_range("2025-01-01", periods=rows, freq="7min").as_unit("us"),
+        "card": rng.choice(["a", "b"], rows), "amount": amount, "status": status,
+    })  # fmt: skip
+
+
+def mta(*command: object) -> int:
+    return main([str(each) for each in command])
+
+
+def results(out: Path) -> pd.DataFrame:
+    return pd.read_parquet(out / "results").sort_values("ts", ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the payments as two files, and what a run has made of them."""
+    folder = tmp_path_factory.mktemp("queries")
+    rows = payments()
+    rows[:120].to_csv(folder / "1.csv", index=False)
+    rows[120:].to_csv(folder / "2.csv", index=False)
+    assert mta("run", "--sql", QUERY.format(f"'{folder}/*.csv'"), "--output", folder / "out") == 0
+    yield folder
+
+
+def test_a_query_of_files_gives_the_rows_of_duckdb(folder: Path) -> None:
+    con = duckdb.connect()
+    con.register("given", payments())
+    cleaned = "SELECT * REPLACE (if(isnan(amount), NULL, amount) AS amount) FROM given"
+    wanted = con.execute(f"SELECT * FROM ({QUERY.format(f'({cleaned})')}) ORDER BY ts").df()
+    found = results(folder / "out")
+    found["ts"] = found.ts.dt.tz_localize(None) if found.ts.dt.tz else found.ts
+    pd.testing.assert_frame_equal(found, wanted, check_dtype=False)
+
+
+def test_its_windows_are_found_by_the_other_commands(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert mta("inspect", folder / "out") == 0
+    assert mta("check", folder / "out") == 0
+    assert mta("check", folder / "out", "--repair") == 2
+    assert "restore the window" in capsys.readouterr().err
+
+
+WINDOW = "OVER (PARTITION BY card ORDER BY ts ROWS 3 PRECEDING)"
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "message"),
+    [
+        (f"SELECT maxx(amount) {WINDOW} FROM t", (), "line 1, column 8: MAXX(amount) is not"),
+        (f"SELECT max(much) {WINDOW} FROM t", (), "no column 'much'; there are ts, card, amount"),
+        (f"SELECT max(amount) {WINDOW} FROM t JOIN u ON true", (), "the files of one FROM"),
+        ("SELECT max(amount) OVER (ORDER BY card) FROM t", (), 'write ROWS, or EXCLUDE GROUP'),
+        ("SELECT max(amount) OVER (ORDER BY upper(card) ROWS 1 PRECEDING) FROM t", (), "ordered"),
+        (f"SELECT max(amount) {WINDOW} FROM t", ("--key", "card"), "--sql and --key are both"),
+        (f"SELECT max(amount) {WINDOW} FROM t", ("--nulls", "accept"), "--sql skips nulls"),
+        ("SELECT 1", (), "no FROM"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_reported_before_spark_starts_and_anything_is_deleted(
+    folder: Path, capsys: pytest.CaptureFixture[str], query: str, options: tuple[str, ...],
+    message: str,
+) -> None:  # fmt: skip
+    before = results(folder / "out")
+    command = ("run", folder / "1.csv", "--sql", query, "--output", folder / "out", "--overwrite")
+    assert mta(*command, *options) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert "starting Spark" not in captured.out and "Traceback" not in captured.err
+    pd.testing.assert_frame_equal(results(folder / "out"), before)
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [("amount", "the filter"), ("nosuch(amount) > 3", "nosuch"), ("status", "is string")],
+)
+def test_an_expression_that_spark_refuses_deletes_nothing(
+    folder: Path, capsys: pytest.CaptureFixture[str], condition: str, message: str
+) -> None:
+    before = results(folder / "out")
+    query = f"SELECT sum(amount) FILTER (WHERE {condition}) {WINDOW} AS s FROM t"
+    command = ("run", folder / "1.csv", "--sql", query, "--output", folder / "out", "--overwrite")
+    assert mta(*command) == 2
+    assert message in capsys.readouterr().err
+    pd.testing.assert_frame_equal(results(folder / "out"), before)
+
+
+def test_no_file_matches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert mta("run", "--sql", f"SELECT max(x) {WINDOW} FROM '{tmp_path}/*.csv'") == 2
+    assert "no file matches" in capsys.readouterr().err
+
+
+# --- missing values of files ----------------------------------------------------------------------
+
+
+def run(source: Path, out: Path, *asked: str) -> int:
+    command = ("run", source, "--key", "card", "--output", out, "--window", "20 events")
+    return mta(*command, "--no-plot", *asked)
+
+
+def test_rows_without_any_value_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("ts,card\n2025-01-01,a\n2025-01-02,a\n")
+    assert run(tmp_path / "in.csv", tmp_path / "out", "--agg", "n=count", "--plot") == 0
+    assert results(tmp_path / "out")["n"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("nan", "wanted"), some([("propagate", [1.0]), ("skip", [1.0, 1.0, 4.0])], by_default=1)
+)
+def test_a_nan_is_null_or_a_value(tmp_path: Path, nan: str, wanted: list[float]) -> None:
+    lines = "ts,card,amount\n2025-01-01,a,1\n2025-01-02,a,nan\n2025-01-03,a,3\n"
+    (tmp_path / "in.csv").write_text(lines)
+    options = ("--nan", nan, "--agg", "s=sum(amount)")
+    assert run(tmp_path / "in.csv", tmp_path / "out", *options) == 0
+    assert results(tmp_path / "out")["s"].dropna().tolist() == wanted
+
+
+@pytest.mark.parametrize("nulls", some(["drop_row", "accept", "skip"], by_default=2))
+def test_a_missing_value_is_skipped_dropped_with_its_row_or_makes_results_nan(
+    tmp_path: Path, nulls: str
+) -> None:
+    wanted = {"skip": [1.0, 1.0, 4.0], "drop_row": [1.0, 4.0], "accept": [1.0, np.nan, np.nan]}
+    lines = "ts,card,amount\n2025-01-01,a,1\n2025-01-02,a,\n2025-01-03,a,3\n"
+    (tmp_path / "in.csv").write_text(lines)
+    options = ("--nulls", nulls, "--nan", "propagate", "--agg", "s=sum(amount)", "--window", "9d")
+    assert run(tmp_path / "in.csv", tmp_path / "out", *options) == 0
+    found = results(tmp_path / "out")["s"].to_numpy()
+    np.testing.assert_array_equal(found, wanted[nulls])
+
+
+def test_a_nan_that_is_refused_is_named_with_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.csv").write_text("ts,card,amount\n2025-01-01,a,1\n2025-01-02,a,nan\n")
+    assert run(tmp_path / "in.csv", tmp_path / "out", "--nan", "raise") == 2
+    assert "in.csv, line 3: amount is not a number: 'nan'" in capsys.readouterr().err
