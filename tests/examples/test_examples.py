@@ -40,6 +40,7 @@ SCRIPTS = {
     "serving": ["serving.py"],
     "spend_limit": ["gateway.py"],
     "spark_redis": ["spark_redis.py"],
+    "sql": ["sql.py"],
     "tables": ["job.py", "tables.py"],
 }
 
@@ -276,6 +277,12 @@ def test_features_are_served_while_the_stream_goes_on(spark: SparkSession, tmp_p
             assert client.dbsize() == 0  # it leaves nothing behind
     finally:
         server.stop()
+
+
+def test_a_query_goes_on_with_another_one(spark: SparkSession, tmp_path: Path) -> None:
+    output = run_on(spark, tmp_path, "sql/sql.py", "--folder", tmp_path / "f", "--payments", 4000)
+    assert "first day: " in output
+    assert output.endswith("results of the stream and 4,000 in memory equal DuckDB\n")
 
 
 def test_history_first_has_no_gap(spark: SparkSession, tmp_path: Path) -> None:
