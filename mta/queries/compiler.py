@@ -114,6 +114,8 @@ class Query:
     def __init__(self, text: str, dialect: str = "spark") -> None:
         self.text = Text(text, dialect)
         self.select = select = self.text.parse()
+        #: The tables that the query reads, without names of WITH.
+        self.tables = _tables(select)
         self.named: dict[str, exp.Window] = {}
         for window in select.args.get("windows") or []:
             self.named[window.this.name.lower()] = window
@@ -128,11 +130,6 @@ class Query:
         if not calls:
             problem = "the query has no window function"
             raise self.text.error(select, problem, "without one, run it by Spark or DuckDB")
-
-    @property
-    def tables(self) -> list[exp.Table]:
-        """Return the tables that the query reads, without names of WITH."""
-        return _tables(self.select)
 
     @property
     def table(self) -> exp.Table | None:
@@ -208,8 +205,6 @@ class Bound:
             if self.columns is None and not self.has_star:
                 self.computed.setdefault(node.name, node)
             return self._resolved(node)
-        if node.find(exp.Window):
-            raise self.text.error(node, "a window function within a window", "call sql twice")
         name = node.sql(self.text.dialect)
         self.computed.setdefault(name, node)
         return name

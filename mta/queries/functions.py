@@ -45,6 +45,8 @@ _REMEDIES = {
     "quantile": "databases differ in its meaning: write percentile_cont(0.9) WITHIN GROUP (ORDER "
     "BY x)",
 }
+#: An aggregation, the columns that it reads, and ``Aggregate.rows``.
+_Found = tuple[AbstractMonoid, list[exp.Expr], int | None]
 _SPARK = ("spark", "databricks", "spark2")
 
 
@@ -94,18 +96,15 @@ class Functions:
         follows = name in _FOLLOWS
         return Aggregate(monoid, columns, condition, text, follows, reads_time, rows)
 
-    def _resolve(
-        self, name: str, call: exp.Expr, skips: bool
-    ) -> tuple[AbstractMonoid, list[exp.Expr], int | None]:
-        special: dict[str, Callable[..., Any]] = {
+    def _resolve(self, name: str, call: exp.Expr, skips: bool) -> _Found:
+        special: dict[str, Callable[[exp.Expr, bool], _Found]] = {
             "count": self._count, "row_number": self._row_number, "lag": self._lag,
             "withingroup": self._within, "quantile": self._quantile,
             "percentile_cont": self._quantile, "quantile_cont": self._quantile,
             "array_agg": self._list,
         }  # fmt: skip
         if name in special:
-            found: tuple[AbstractMonoid, list[exp.Expr], int | None] = special[name](call, skips)
-            return found
+            return special[name](call, skips)
         arguments = _arguments(call)
         if name in ("first", "first_value", "last", "last_value"):
             kind: Any = First if name.startswith("first") else Last
@@ -144,7 +143,7 @@ class Functions:
         problem = f"{call.sql(self.text.dialect)} is not supported over a window"
         return self.text.error(call, problem, remedy)
 
-    def _count(self, call: exp.Expr, skips: bool) -> tuple[AbstractMonoid, list[exp.Expr], None]:
+    def _count(self, call: exp.Expr, skips: bool) -> _Found:
         read = call.this
         if isinstance(read, exp.Distinct):
             if len(read.expressions) != 1:
@@ -155,17 +154,17 @@ class Functions:
             return Count(), [], None
         return Count(), [read], None
 
-    def _row_number(self, call: exp.Expr, skips: bool) -> tuple[AbstractMonoid, list[Any], int]:
+    def _row_number(self, call: exp.Expr, skips: bool) -> _Found:
         return Count(), [], -1
 
-    def _lag(self, call: exp.Expr, skips: bool) -> tuple[AbstractMonoid, list[exp.Expr], int]:
+    def _lag(self, call: exp.Expr, skips: bool) -> _Found:
         if call.args.get("default") is not None:
             remedy = "leave the third argument out, and write coalesce(lag(x, 2) OVER ..., 0)"
             raise self.text.error(call, "lag with a default is not supported", remedy)
         n = self._whole(call, "offset") if call.args.get("offset") else 1
         return Lag(n, skip_nulls=skips), [call.this], -1 if skips else n + 1
 
-    def _within(self, call: exp.Expr, skips: bool) -> tuple[AbstractMonoid, list[exp.Expr], None]:
+    def _within(self, call: exp.Expr, skips: bool) -> _Found:
         name, order = _name_of(call.this), call.expression.expressions
         if name not in ("percentile_cont", "percentile_disc") or len(order) != 1:
             raise self._unknown(name, call.this)
@@ -176,7 +175,7 @@ class Functions:
         share = self._literal(call.this.this)
         return Quantile(share, interpolation=rule), [order[0].this], None
 
-    def _quantile(self, call: exp.Expr, skips: bool) -> tuple[AbstractMonoid, list[exp.Expr], None]:
+    def _quantile(self, call: exp.Expr, skips: bool) -> _Found:
         """Return an interpolated quantile: percentile of Spark, quantile_cont of DuckDB."""
         if _name_of(call) == "quantile" and not self.is_spark:
             raise self._unknown("quantile", call)
@@ -185,7 +184,7 @@ class Functions:
             raise self._unknown("quantile", call)
         return Quantile(self._literal(share)), [column], None
 
-    def _list(self, call: exp.Expr, skips: bool) -> tuple[AbstractMonoid, list[exp.Expr], None]:
+    def _list(self, call: exp.Expr, skips: bool) -> _Found:
         if not call.args.get("nulls_excluded"):
             remedy = "write collect_list(x) with dialect='spark', which skips nulls"
             raise self.text.error(call, "lists with nulls are not supported", remedy)

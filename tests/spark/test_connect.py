@@ -43,7 +43,7 @@ from pyspark.sql import SparkSession
 from mta import Count, CountWindow, Max, Min, open_published
 from mta.errors import NotPublished
 from spark_integration import (
-    check_workers, events_of_key, inspect_query, recommended_conf, sliding_aggregate,
+    check_workers, events_of_key, inspect_query, recommended_conf, sliding_aggregate, sql,
 )
 
 folder, url = sys.argv[1:]
@@ -92,6 +92,10 @@ except ValueError as error:
 wanted = [(t, max(v for _, _, v in rows[max(0, t - 2) : t + 1])) for t in range(20)]
 found = windows(events, f"file://{folder}/pages").collect()
 assert sorted((row.t, row.peak) for row in found) == wanted
+query = "SELECT t, max(v * 2) OVER (PARTITION BY k ORDER BY t ROWS 2 PRECEDING) / 2 AS peak FROM e"
+assert sorted((row.t, row.peak) for row in sql(spark, query, e=events).collect()) == wanted
+joined = query.replace("FROM e", "FROM e JOIN (SELECT 'a' AS name) n ON n.name = e.k")
+assert sorted((row.t, row.peak) for row in sql(spark, joined, e=events).collect()) == wanted
 events.coalesce(1).write.parquet(f"{folder}/in")
 for number, store in enumerate((f"file://{folder}/pages", "spark://state")):
     stream = spark.readStream.schema(events.schema).parquet(f"{folder}/in")
