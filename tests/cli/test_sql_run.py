@@ -106,7 +106,7 @@ def test_mistakes_are_reported_before_spark_starts_and_anything_is_deleted(
 
 @pytest.mark.parametrize(
     ("condition", "message"),
-    [("amount", "the filter"), ("nosuch(amount) > 3", "nosuch"), ("status", "is string")],
+    [("amount", "the filter"), ("nosuch(amount) > 3", "NOSUCH"), ("status", "is string")],
 )
 def test_an_expression_that_spark_refuses_deletes_nothing(
     folder: Path, capsys: pytest.CaptureFixture[str], condition: str, message: str
