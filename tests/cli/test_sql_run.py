@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spark_integration.cli import main
+from mta.cli import main
 from tests.support.sampling import some
 
 QUERY = """
