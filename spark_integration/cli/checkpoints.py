@@ -118,7 +118,8 @@ def check(folder: Path, store: str | None, repair: bool) -> int:
             "write: leave --repair out. If a page is damaged, roll the query back to an older "
             "batch of its checkpoint"
         )
-    unnamed = read_job(folder) is None
+    job = read_job(folder)
+    unnamed = job is None or bool(job.get("sql"))
     if repair and unnamed:
         raise InvalidRequest(
             "--repair: rebuilding a page needs the windows' aggregations, which a checkpoint "

@@ -26,7 +26,7 @@ QUERY = """
 """
 
 
-def payments(rows: int = 200) -> pd.DataFrame:
+def payments(rows: int = 6000) -> pd.DataFrame:
     rng = np.random.default_rng(41)
     amount = rng.integers(1, 100, rows).astype(float)
     amount[rng.random(rows) < 0.2] = np.nan
@@ -50,8 +50,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with the payments as two files, and what a run has made of them."""
     folder = tmp_path_factory.mktemp("queries")
     rows = payments()
-    rows[:120].to_csv(folder / "1.csv", index=False)
-    rows[120:].to_csv(folder / "2.csv", index=False)
+    rows[:4000].to_csv(folder / "1.csv", index=False)
+    rows[4000:].to_csv(folder / "2.csv", index=False)
     assert mta("run", "--sql", QUERY.format(f"'{folder}/*.csv'"), "--output", folder / "out") == 0
     yield folder
 
