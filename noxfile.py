@@ -160,7 +160,8 @@ def docs(session: nox.Session) -> None:
 def short_soak(session: nox.Session) -> None:
     """Run what CI has time for of the long runs that "make test" leaves out.
 
-    Fifteen writers and five drivers are killed, sixty windows live at random, a cluster loses a
+    Fifteen writers, fifteen times a device, and five drivers are killed, sixty windows live at
+    random, a cluster loses a
     worker, and the packages are shipped to another; then come the scenarios that start Javas of
     their own, or start queries many times.
     """
@@ -168,7 +169,7 @@ def short_soak(session: nox.Session) -> None:
         "reliability": "kills soak holes", "windows": "random",
         "spark": "fire shipping connect interpreter migration publishing second_format "
         "state_stream",
-        "cli": "mistakes rights_and_room",
+        "cli": "mistakes rights_and_room", "device": "broker",
     }  # fmt: skip
     paths = [f"tests/{suite}/test_{name}.py" for suite in names for name in names[suite].split()]
     session.run(
