@@ -42,6 +42,7 @@ OURS = {
     "key_counts": "ours.key_counts",
     "questions": "ours.questions",
     "serving": "ours.serving",
+    "limits": "ours.limits",
     "shared": "ours.shared",
     "approximate": "ours.approximate",
     "peers": "ours.peers",

@@ -59,9 +59,11 @@ def add_commands(line: CommandLine) -> None:
     line.commands["serve"].set_defaults(command=_serve)
 
 
-def _serve(published: str, store: str | None, **options: Any) -> None:
+def _serve(published: str | None, store: str | None, **options: Any) -> None:
     """Serve what is published under a name, or by the run in an output folder."""
-    job = read_job(Path(published)) or read_job(Path(published, "run"))
+    job = None
+    if published is not None:
+        job = read_job(Path(published)) or read_job(Path(published, "run"))
     if job is None:
         serving.serve(published, store, **options)
         return

@@ -183,6 +183,23 @@ def test_windows_must_be_created(tmp_path: Path) -> None:
         Serving(declared_in(tmp_path))
 
 
+def test_options_that_exclude_each_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from mta.cli import main
+
+    path = str(declared_in(tmp_path))
+    for given, said in (
+        (["name", "--config", path], "leave out both"),
+        (["--config", path, "--store", "memory://"], "leave out both"),
+        (["name", "--create"], "--create needs --config"),
+        ([], "a published name"),
+        (["--config", str(tmp_path / "none")], "No such file"),
+    ):
+        assert main(["serve", *given]) == 2
+        assert said in capsys.readouterr().err
+
+
 def test_tokens_for_writing_and_for_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
