@@ -22,7 +22,12 @@ BELOW: dict[str, set[str]] = {
 #: Where each library may be imported; nowhere what could run bytes of a store.
 ONLY_IN: dict[str, tuple[str, ...]] = {
     "couchbase": ("stores/couchbase.py",),
-    "redis": ("stores/redis.py", "stores/redis_connections.py", "benchmarks/ours/serving.py"),
+    "redis": (
+        "stores/redis.py",
+        "stores/redis_connections.py",
+        "benchmarks/ours/serving.py",
+        "benchmarks/ours/limits.py",
+    ),
     "obstore": ("stores/object_store.py",),
     "lmdb": ("stores/",),
     "datasketches": ("mta/monoids/sketches.py",),
