@@ -18,8 +18,9 @@ The start of a window depends on positions and times alone (``CountWindow``, ``T
 whole columns find the start for every event of every key. No range crosses from one lane into
 another, so the folds of all ranges are computed together.
 
-Folds are computed in the cheapest of three ways:
+Folds are computed in the cheapest of these ways:
 
+- results of ranges, such as distinct counts and texts (``mta.monoids.ranges``);
 - all events in turn, like one long sliding window (``SlidingFolds``);
 - each range separately, in one pass, for few events of long lanes and numpy operations
   (``ufunc.reduceat``);
@@ -28,7 +29,7 @@ Folds are computed in the cheapest of three ways:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -49,7 +50,7 @@ from mta.monoids.base import AbstractMonoid
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.nulls import Samples
 from mta.monoids.parts import Parts
-from mta.monoids.ranges import RangeFolds
+from mta.monoids.ranges import RangeFolds, RangeMonoid
 
 MORE, ALL, STANDALONE, EXPIRED = range(4)
 #: Before all times: represents the time of an event that does not exist.
@@ -299,7 +300,19 @@ _IN_TURN = 2
 
 def is_vectorized(monoid: AbstractMonoid, policies: list[AbstractPolicy]) -> bool:
     """Return whether windows with these policies are vectorized."""
-    return monoid.is_columnar and all(policy.predictable for policy in policies)
+    in_lanes = _every(monoid, _answers_lanes)
+    return in_lanes and all(policy.predictable for policy in policies)
+
+
+def _answers_lanes(monoid: AbstractMonoid) -> bool:
+    """Return whether results follow from whole columns, or from ranges of their rows."""
+    return monoid.is_columnar or isinstance(monoid, RangeMonoid)
+
+
+def _every(monoid: AbstractMonoid, holds: Callable[[AbstractMonoid], bool]) -> bool:
+    if isinstance(monoid, Parts):
+        return all(_every(part, holds) for part in monoid.monoids)
+    return holds(monoid)
 
 
 @dataclass
@@ -425,7 +438,7 @@ def _folds(monoid: AbstractMonoid, lifted: Rows, count: int, ranges: Ranges) -> 
         if id(lifted) not in ranges.samples:
             ranges.samples[id(lifted)] = _samples(lifted, ranges)
         return ranges.samples[id(lifted)]
-    if monoid.folds_ranges:
+    if isinstance(monoid, RangeMonoid):
         return RangeFolds(monoid, lifted, starts, stops)
     if len(stops) * _IN_TURN >= count:
         in_order = monoid.is_columnar

@@ -20,7 +20,7 @@ Standalone windows return the same results, one by one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -29,7 +29,7 @@ from mta.columns.schemas import Rows
 from mta.kernels.native import bounds_of, first_later, rows_of, sort_within, spread
 from mta.keyed.corrections import Corrected, Retractions, correct, folds_with
 from mta.keyed.kind import Kind
-from mta.keyed.table import Table, folds, take_or
+from mta.keyed.table import STANDALONE, Table, folds, take_or
 from mta.monoids.base import AbstractMonoid, empties
 from mta.triggers.rules import EveryCount, EveryPeriod
 
@@ -339,6 +339,11 @@ def results_at(
 ) -> Found:
     """Return results of windows that end with some rows; with ``events``, times and values too."""
     monoid, outputs = kind.monoid, []
+    if len(table.standalone):  # their entries have blank values, which plain functions may refuse
+        places = np.flatnonzero(table.marks != STANDALONE)
+        whole, table, lane = table, table.take(places), places.searchsorted(of)
+        rows = rows + (table.bounds[lane] - whole.bounds[of])
+        return replace(results_at(kind, table, lane, at, rows, moments, events), of=of)
     if len(rows):
         lanes, lifted = table.lanes, monoid.lift_rows(table.rows, table.events)
         asked = moments

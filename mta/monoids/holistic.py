@@ -45,6 +45,8 @@ _RUNS, _MOST_RUNS = 8, 32
 _SERVED = 64
 #: The approximate size of a partial in a page; it determines the sizes of groups.
 _ROW_BYTES = 512
+#: Types of which equal objects are the same, and whose order is that of ``_order``.
+_PLAINLY_ORDERED = frozenset({str, bytes, int, bool})
 #: The types of numbers, in the order in which equal numbers are returned.
 _NUMBERS = {int: 0, float: 1, Decimal: 2, bool: 3}
 
@@ -261,6 +263,11 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
         if isinstance(values, np.ndarray):
             distinct, codes = np.unique(values, return_inverse=True)
             return distinct, codes, folds
+        if len(kinds := set(map(type, values))) == 1 and kinds <= _PLAINLY_ORDERED:
+            alike = sorted(set(values))
+            of_value = {value: at for at, value in enumerate(alike)}
+            codes = np.fromiter(map(of_value.__getitem__, values), np.int64, len(values))
+            return alike, codes, folds
         orders = list(map(_order, values))
         known = dict(sorted(zip(orders, values, strict=True), key=itemgetter(0)))
         places = {mark: at for at, mark in enumerate(dict.fromkeys(map(_value, known)))}

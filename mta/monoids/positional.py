@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns.schemas import Decimals, Nullable, NullableColumn, Objects, Row, Vector
+from mta.columns.schemas import Decimals, Nullable, NullableColumn, Objects, Row, Rows, Vector
 from mta.kernels.native import ones
 from mta.monoids.base import Monoid, Partial
 from mta.monoids.columnar import Choice, ColumnarMonoid, layout_of, shown
+from mta.monoids.ranges import RangeFolds, RangeMonoid
 from mta.times import to_count
 
 
@@ -78,13 +79,15 @@ class _Place(Choice[Any]):
         return NullableColumn(values, None if present.all() else present)
 
 
-class _PlaceOfText(Monoid[Any, tuple[Any, ...], Any]):
+class _PlaceOfText(RangeMonoid[Any]):
     """Text and other objects, those nearest to one end of the window first."""
 
     follows_column = True
+    folds_ranges = False  # a combine of a few objects costs less in a single window
 
     def __init__(self, n: int, width: int, newest: bool, skip_nulls: bool) -> None:
         self.n, self.skip_nulls = n, skip_nulls
+        self._width, self._newest = width, newest
 
         def joined(left: Partial, right: Partial) -> Partial:
             return (right + left if newest else left + right)[:width]
@@ -97,6 +100,13 @@ class _PlaceOfText(Monoid[Any, tuple[Any, ...], Any]):
             f"{type(self).__name__}({n})",
         )
         self.partials = Objects(tuple)
+
+    def lower_ranges(self, folds: RangeFolds) -> Rows:
+        within = folds.without(self.identity)
+        starts, stops, width = within.starts, within.stops, self._width
+        known = stops - starts >= width
+        places = np.where(known, stops - width if self._newest else starts + width - 1, -1)
+        return [within.lifted[at][0] if at >= 0 else None for at in places.tolist()]
 
 
 class LagText(_PlaceOfText):

@@ -1,19 +1,28 @@
-"""First, last and extreme values of text and other objects, and lists of values."""
+"""First, last and extreme values of text and other objects, and lists of values.
+
+Under many keys, results are computed from ranges of events (``mta.monoids.ranges``): by the places
+of values, and for extremes by their ranks among the distinct values.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
-from mta.columns.schemas import Objects
+import numpy as np
+
+from mta.columns.schemas import Objects, Rows
 from mta.monoids.base import Monoid, Partial
+from mta.monoids.ranges import RangeFolds, RangeMonoid, smallest
 
 
-class _TextMonoid(Monoid):
+class _TextMonoid(RangeMonoid[Any]):
     """A monoid that chooses one of its objects, of any type; the partial of no events is None."""
 
     _choose: Callable[[Any, Any], Any]
     follows_column = True
+    folds_ranges = False  # one combine per event costs less in a single window
 
     def __init__(self) -> None:
         choose = type(self)._choose
@@ -23,8 +32,59 @@ class _TextMonoid(Monoid):
 
         super().__init__(None, chosen, name=type(self).__name__, selective=True)
 
+    def lower_ranges(self, folds: RangeFolds) -> Rows:
+        within = folds.without(None)
+        values, full = within.lifted, within.starts < within.stops
+        places = self._places(values, within.starts[full], within.stops[full])
+        if places is None:
+            return super().lower_ranges(folds)
+        chosen = iter([values[place] for place in places.tolist()])
+        return [next(chosen) if some else None for some in full.tolist()]
 
-class MinText(_TextMonoid):
+    def _places(
+        self, values: list[Any], starts: np.ndarray, stops: np.ndarray
+    ) -> np.ndarray | None:
+        """Return the place of each range's value; None to combine values."""
+        raise NotImplementedError
+
+
+class _Extreme(_TextMonoid):
+    """The smallest or the largest object; the oldest wins a tie."""
+
+    _largest: bool
+
+    def _places(
+        self, values: list[Any], starts: np.ndarray, stops: np.ndarray
+    ) -> np.ndarray | None:
+        count, ranks = len(values), _ranks(values)
+        if ranks is None:
+            return None
+        signed = -ranks if self._largest else ranks
+        found: np.ndarray = smallest(signed * count + np.arange(count), starts, stops) % max(
+            count, 1
+        )
+        return found
+
+
+def _ranks(values: list[Any]) -> np.ndarray | None:
+    """Return the rank of each value, equal for equal ones; None if they have no order."""
+    kinds = set(map(type, values))
+    if kinds <= {str}:
+        rank = {text: at for at, text in enumerate(sorted(set(values)))}
+        return np.fromiter(map(rank.__getitem__, values), np.int64, len(values))
+    try:
+        if any(value != value for value in values):
+            return None
+        order = sorted(range(len(values)), key=values.__getitem__)
+        rises = [bool(values[one] < values[other]) for one, other in pairwise(order)]
+    except TypeError:
+        return None
+    ranks = np.zeros(len(values), np.int64)
+    ranks[order[1:]] = np.cumsum(rises)
+    return ranks
+
+
+class MinText(_Extreme):
     """The smallest text, or other object that Python orders; the oldest wins a tie.
 
     >>> from mta import CountWindow, MinText, Window
@@ -33,9 +93,10 @@ class MinText(_TextMonoid):
     """
 
     _choose = staticmethod(lambda left, right: right if right < left else left)
+    _largest = False
 
 
-class MaxText(_TextMonoid):
+class MaxText(_Extreme):
     """The largest text, or other object that Python orders; the oldest wins a tie.
 
     >>> from mta import CountWindow, MaxText, Window
@@ -44,6 +105,7 @@ class MaxText(_TextMonoid):
     """
 
     _choose = staticmethod(lambda left, right: right if right > left else left)
+    _largest = True
 
 
 class EndText(_TextMonoid):
@@ -68,6 +130,9 @@ class FirstText(EndText):
 
     _choose = staticmethod(lambda left, right: left)
 
+    def _places(self, values: list[Any], starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+        return starts
+
 
 class LastText(EndText):
     """The newest text or other object in the window.
@@ -81,6 +146,9 @@ class LastText(EndText):
     """
 
     _choose = staticmethod(lambda left, right: right)
+
+    def _places(self, values: list[Any], starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+        return stops - 1
 
 
 class _List(Monoid[Any, tuple[Any, ...], list[Any]]):

@@ -13,15 +13,20 @@ import pyarrow as pa
 import pytest
 
 from mta import (
+    BoundWindow,
+    CalendarWindow,
     Collect,
     Count,
     CountWindow,
+    ExactDistinctCount,
     KeyedStats,
     KeyedWindows,
+    LastText,
     Latest,
     Max,
     Monoid,
     Product,
+    SessionWindow,
     SharedWindows,
     Sum,
     TimeWindow,
@@ -425,8 +430,11 @@ def test_what_is_vectorized_and_what_is_not() -> None:
         (Max(), CountWindow(2), True),
         (Max(), DAY & CountWindow(2), True),
         (Product({"n": Count(), "m": ("v", Max())}), DAY, True),
+        (Product({"n": Count(), "c": ("v", ExactDistinctCount())}), SessionWindow(60), True),
+        (LastText(), CalendarWindow("1 day"), True),
         (Collect(), DAY, False),
         (Product({"n": Count(), "c": ("v", Collect())}), DAY, False),
         (Monoid("", lambda a, b: a + b, name="joined"), DAY, False),
+        (Max(), BoundWindow(Sum(), at_most=9.0), False),
     ):
         assert KeyedWindows(monoid, policy).stats().vectorized is vectorized

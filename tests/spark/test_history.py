@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from mta import Max, Min, Product, SessionWindow, Sum, TimeWindow
+from mta import Max, Min, Product, SinceMax, Sum, TimeWindow
 from mta.errors import MissingPage
 from spark_integration import History, delete_history, save_history, sliding_aggregate
 from spark_integration.errors import InvalidRequest, StateMismatch
@@ -111,4 +111,4 @@ def test_what_cannot_be_gone_on_from_is_refused(spark: SparkSession, tmp_path: P
     with pytest.raises(InvalidRequest, match=r"\* buckets +2 +4"):
         job.run(start_from="h", buckets=4)
     with pytest.raises(InvalidRequest, match="windows that are vectorized"):
-        job.run(start_from="h", window=SessionWindow("1 minute"))
+        job.run(start_from="h", window=SinceMax("watts"))
