@@ -233,7 +233,9 @@ class SharedEngine(Engine[Out]):
     def _is_prefetched(self, cursor: Cursor) -> bool:
         """Return whether single events enter a window on arrival."""
         if not cursor.ends_early:
-            return cursor.back == self._structure.back
+            is_held = cursor.is_held or cursor.is_used_up
+            is_asked = is_held or type(cursor.policy) not in _USUAL
+            return is_asked and cursor.back == self._structure.back
         is_asked = type(cursor.policy) in _USUAL and cursor.is_held
         return is_asked and len(self.ready(cursor)) > 0
 
