@@ -161,9 +161,8 @@ def short_soak(session: nox.Session) -> None:
     """Run what CI has time for of the long runs that "make test" leaves out.
 
     Fifteen writers, fifteen times a device, and five drivers are killed, sixty windows live at
-    random, a cluster loses a
-    worker, and the packages are shipped to another; then come the scenarios that start Javas of
-    their own, or start queries many times.
+    random, a cluster loses a worker, and the packages are shipped to another; then come the
+    scenarios that start Javas of their own, or start queries many times.
     """
     names = {
         "reliability": "kills soak holes", "windows": "random",
