@@ -24,7 +24,7 @@ from mta.keyed.standalone import AnyWindow
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations, result_name, skipping
 from mta.published.views import events_of
-from spark_integration.checkpoint import last_batch, open_pages, ping_home, saved_snapshots
+from spark_integration.checkpoint import last_batch, open_pages, saved_snapshots
 from spark_integration.errors import InvalidRequest
 from spark_integration.options import policies_of
 from spark_integration.request import make_product
@@ -157,7 +157,6 @@ def _opened(
         raise InvalidRequest("reading the checkpoint needs an active Spark session: create one")
     if not (folder / "state").is_dir():
         raise InvalidRequest(f"{folder} is not a checkpoint of a query with state")
-    ping_home(store)
     snapshots = saved_snapshots(session, folder, store)
     monoid = None if aggregations is None else skipping(make_product(aggregations))
     with open_pages(session, folder, store) as pages:

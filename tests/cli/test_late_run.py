@@ -62,7 +62,7 @@ def test_late_rows_with_corrections(tmp_path, capsys):
     assert mta(*(each for each in command if each != "--emit-updates")) == 2
     assert "--emit-updates was True and is False" in capsys.readouterr().err
     assert mta(*command, "--allowed-lateness", "soon", "--overwrite") == 2
-    assert "--allowed-lateness soon: give a duration" in capsys.readouterr().err
+    assert "--allowed-lateness soon: cannot read" in capsys.readouterr().err
 
 
 def test_several_windows(tmp_path, capsys):

@@ -17,7 +17,7 @@ from spark_integration.errors import InvalidRequest, StateMismatch
 from spark_integration.plan import StartFrom
 from spark_integration.step.starts import Start, put_starts
 from spark_integration.step.step import step
-from stores import MemoryStore, open_store
+from stores import InvalidStoreURL, MemoryStore, open_store
 from tests.support.spark.events import (
     SECOND,
     START,
@@ -99,6 +99,10 @@ def test_what_cannot_be_gone_on_from_is_refused(spark: SparkSession, tmp_path: P
     frame = spark.createDataFrame(make_events(20, 2).to_pandas())
     aggregations = {"peak": ("watts", Max())}
     given = job.settings(aggregations=aggregations)
+    with pytest.raises(InvalidStoreURL, match="there is no store here"):
+        job.run(start_from="none")
+    with open_store(job.store) as store:
+        store.put_many({"another/0/0": b"page"})
     with pytest.raises(InvalidRequest, match="no complete start 'none'"):
         job.run(start_from="none")
     with pytest.raises(InvalidRequest, match="is for streams"):
