@@ -22,11 +22,12 @@ def add_options(parser: ArgumentParser) -> None:
     add("published", metavar="NAME", nargs="?",
         help="the published name; with Spark, also the output folder of a run")  # fmt: skip
     add("--config", metavar="FILE", dest="declaration",
-        help="a file that declares windows, which then take events")  # fmt: skip
+        help="a file that declares windows, which then take events; default: none")  # fmt: skip
     add("--advertised", metavar="ADDRESS", default=_DEFAULTS.advertised,
         help="with --config, the address at which processes on other machines that serve the same "
         f"windows reach this one; default: {_DEFAULTS.advertised}")  # fmt: skip
-    add("--create", action="store_true", help="create the declared windows in the store")
+    add("--create", action="store_true",
+        help="create the declared windows in the store; default: they exist")  # fmt: skip
     add("--store", metavar="URL", help="the store of the published windows")
     add("--host", default=_DEFAULTS.host,
         help=f"the address to listen on; default: {_DEFAULTS.host}")  # fmt: skip

@@ -55,7 +55,7 @@ def test_every_name_in_the_table_is_an_error_and_every_code_is_documented() -> N
 NEEDED = {
     "run": ["in"], "inspect": ["x"], "check": ["x"], "gc": ["x"], "serve": ["x"],
     "unpublish": ["x", "--store", "memory://"], "migrate": ["a", "b", "--store", "memory://"],
-    "erase": ["a", "--key", "b", "--store", "memory://"],
+    "erase": ["a", "--key", "b", "--store", "memory://"], "device": ["x"],
 }  # fmt: skip
 
 
