@@ -331,7 +331,7 @@ def _tasks_of(query: StreamingQuery, spark: SparkSession) -> str:
 def _write_states(
     spark: SparkSession,
     draft: Path,
-    name: str,
+    folder: str,
     batch: int,
     home: str,
     states: dict[int, bytes],
@@ -364,7 +364,7 @@ def _write_states(
             path.rename(path.with_name(f"{match[1]}{batch + 1}.{kind}{match[3] or ''}"))
     for note in state.glob("0/_metadata/v2/[0-9]*"):  # the note has the paths of the schemas
         text = note.read_text()
-        _rewrite(note, text.replace(f"{draft.name}/.work/checkpoint/", f"{name}/"))
+        _rewrite(note, text.replace(f"{draft.name}/.work/checkpoint/", f"{folder}/"))
     shutil.rmtree(work)
 
 

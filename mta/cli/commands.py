@@ -29,6 +29,7 @@ from stores.errors import MissingDependency, pip_install
 EXTRAS = {
     **dict.fromkeys(("pyspark", "pyarrow", "pandas", "google"), "spark"),
     **dict.fromkeys(("starlette", "uvicorn", "orjson", "prometheus_client"), "serve"),
+    **dict.fromkeys(("sqlglot", "duckdb"), "sql"),
     "paho": "device",
 }
 

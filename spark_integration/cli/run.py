@@ -21,7 +21,7 @@ from mta.times import TIME_UNITS, to_duration
 from mta.windows.display import human_bytes
 from spark_integration import sliding_aggregate
 from spark_integration.checkpoint import has_commits, ping_home
-from spark_integration.cli import query, sources, stream
+from spark_integration.cli import sources, stream
 from spark_integration.cli.checkpoints import list_windows, store_totals
 from spark_integration.cli.expressions import (
     Aggregation,
@@ -106,6 +106,8 @@ def run(job: Job) -> Progress:
 def _opened(job: Job) -> tuple[Job, sources.Source, list[Aggregation]]:
     """Return the job with its columns, its input and its aggregations, checked without Spark."""
     if job.sql:
+        from spark_integration.cli import query  # it needs the extra sql
+
         job = query.with_input(job)
         source = sources.open_source(job)
         return query.resolve(job, source), source, []
@@ -121,6 +123,8 @@ def _results(
 ) -> DataFrame:
     """Return the results over the rows of the input."""
     if job.sql:
+        from spark_integration.cli import query
+
         return query.results_of(rows.sparkSession, job, source, rows)
     return sliding_aggregate(rows, **_arguments(job, aggregations))
 

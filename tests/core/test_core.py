@@ -251,6 +251,7 @@ def test_every_module_of_the_core_needs_no_extra() -> None:
         "mta.monoids.sketches",
         "mta.dataframes.of_",
         "mta.serve",
+        "mta.feast",
     )
     names = [
         found.name

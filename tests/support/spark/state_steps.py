@@ -18,7 +18,7 @@ from tests.support.spark.faulty_steps import State, first
 class OnSpark(PageStoreConformance):
     """The conformance suite over the map of the bucket that a task is at."""
 
-    processes = pickles = False
+    processes = pickles = records = False
 
     def __init__(self, store: StatePages) -> None:
         self._pages = store._pages
