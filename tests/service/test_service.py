@@ -161,7 +161,7 @@ def test_the_api_is_described_and_counted(service: Serving) -> None:
 def test_no_key_has_two_writers(service: Serving, tmp_path: Path) -> None:
     store = service.store  # type: ignore[attr-defined]
     windows = KeyedWindows(Sum(), TimeWindow("1 hour"), store, name="mine")
-    with pytest.raises(ValueError, match=r"'spend' is what 'service:spend' publishes"):
+    with pytest.raises(ValueError, match="'service:spend' publishes under the name 'spend'"):
         windows.publish("spend")
     windows.publish("taken")
     windows.extend(["a"], [1.0], [0])
