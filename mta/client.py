@@ -89,8 +89,8 @@ class _Requests:
             delay = min(2 * delay, _LONGEST)
 
     @staticmethod
-    def _answers(response: Any) -> list[Answer] | None:
-        """Return the answers in a response; None if the request may be repeated."""
+    def _content(response: Any) -> Any:
+        """Return the content of a response; None if the request may be repeated."""
         if response.status_code in _PASSING:
             return None
         try:
@@ -98,7 +98,7 @@ class _Requests:
         except (JSONDecodeError, UnicodeDecodeError):
             return None  # of a proxy
         if response.status_code == 200:
-            return [_answer(each) for each in found["results"]]
+            return found
         raise RequestRefused(str(found.get("name")), str(found.get("detail")))
 
 
@@ -149,17 +149,33 @@ class Client(_Requests):
         """Return the answers that ``add`` would return, without adding the events."""
         return self._send("/v1/check", rows)
 
+    def erase(self, keys: Any) -> None:
+        """Erase keys: drop their events, and the answers for repeated requests.
+
+        Other keys do not change, and a later event of an erased key starts a new window. Raises
+        RequestRefused and StoreUnavailable; after the latter, erase the keys again.
+
+        Args:
+            keys: A key, or a list of keys; a key of several columns is a tuple.
+        """
+        if prepared := _keys(keys):
+            self._post("/v1/erase", {"keys": prepared})
+
     def _send(self, path: str, rows: Row | Sequence[Row]) -> Answer | list[Answer]:
         prepared, one = self._prepared(rows)
         if not prepared:
             return []
+        found = [_answer(each) for each in self._post(path, prepared)["results"]]
+        return found[0] if one else found
+
+    def _post(self, path: str, body: Any) -> Any:
         delays, tried = self._delays(), None
         while True:
             try:
-                tried = self._http.post(path, json=prepared)
-                found = self._answers(tried)
+                tried = self._http.post(path, json=body)
+                found = self._content(tried)
                 if found is not None:
-                    return found[0] if one else found
+                    return found
             except self._httpx.TransportError as error:
                 tried = error
             delay = next(delays, None)
@@ -233,17 +249,26 @@ class AsyncClient(_Requests):
         """Return the answers that ``add`` would return, without adding the events."""
         return await self._send("/v1/check", rows)
 
+    async def erase(self, keys: Any) -> None:
+        """Erase a key, or a list of keys, as ``Client.erase`` does."""
+        if prepared := _keys(keys):
+            await self._post("/v1/erase", {"keys": prepared})
+
     async def _send(self, path: str, rows: Row | Sequence[Row]) -> Answer | list[Answer]:
         prepared, one = self._prepared(rows)
         if not prepared:
             return []
+        found = [_answer(each) for each in (await self._post(path, prepared))["results"]]
+        return found[0] if one else found
+
+    async def _post(self, path: str, body: Any) -> Any:
         delays, tried = self._delays(), None
         while True:
             try:
-                tried = await self._http.post(path, json=prepared)
-                found = self._answers(tried)
+                tried = await self._http.post(path, json=body)
+                found = self._content(tried)
                 if found is not None:
-                    return found[0] if one else found
+                    return found
             except self._httpx.TransportError as error:
                 tried = error
             delay = next(delays, None)
@@ -262,13 +287,22 @@ class AsyncClient(_Requests):
         await self.close()
 
 
+def _keys(keys: Any) -> list[Any]:
+    """Return a key, or a list of keys, as JSON has them."""
+    given = keys if isinstance(keys, list) else [keys]
+    return [
+        [_plain_part(part) for part in key] if isinstance(key, tuple) else _plain_part(key)
+        for key in given
+    ]
+
+
+def _plain_part(value: Any) -> Any:
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
 def _plain(row: Row) -> dict[str, Any]:
     """Return a row as JSON has it."""
-    return {
-        name: value.isoformat() if hasattr(value, "isoformat") else value
-        for name, value in row.items()
-        if value is not None
-    }
+    return {name: _plain_part(value) for name, value in row.items() if value is not None}
 
 
 def _numbered(

@@ -10,5 +10,5 @@
 - ``owners``: which process owns which shard, and publishing; creates windows
 - ``app``, ``openapi``: the paths that take events, and their description
 
-The command is in ``mta.cli.serving``. Erasing a key belongs into ``shard``, as a record of the log.
+The command is in ``mta.cli.serving``.
 """

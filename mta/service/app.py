@@ -31,8 +31,9 @@ from mta.serve.answers import (
     json_response,
 )
 from mta.serve.app import More, create_app
-from mta.serve.requests import parameters, raw_body_of
+from mta.serve.requests import body_of, parameters, query_of, raw_body_of
 from mta.serve.settings import Settings
+from mta.service.commits import Task
 from mta.service.declaration import read_declaration
 from mta.service.openapi import paths_of
 from mta.service.owners import Owners
@@ -54,13 +55,30 @@ class EventPaths:
 
     async def add(self, request: Request) -> Response:
         """``POST /v1/events``: adds events, and returns the aggregates including them."""
-        return await self._answer(request, add=True)
+        return await self._answer(request, "add")
 
     async def check(self, request: Request) -> Response:
         """``POST /v1/check``: returns the same as if the events were added."""
-        return await self._answer(request, add=False)
+        return await self._answer(request, "check")
 
-    async def _answer(self, request: Request, add: bool) -> Response:
+    async def erase(self, request: Request) -> Response:
+        """``POST /v1/erase``: erases keys, with all their events and answers."""
+        parameters(request)
+        form_of(request, JSON)
+        body = await body_of(request, self._settings.max_body, self._settings.time_limit)
+        if unknown := body.keys() - {"keys"}:
+            detail = f"There is no field {min(unknown)!r:.40}; the only field is keys."
+            raise Problem("InvalidRequest", detail)
+        form = self._owners.rows.form
+        given = query_of(body, form, self._settings.max_keys).keys or []
+        keys = [form.to_json(key) for key in given]
+        await self._owners.send(Rows.of_keys(keys), "erase")
+        left = [each for each in self._recent if each["key"] not in keys]
+        self._recent.clear()
+        self._recent.extend(left)
+        return json_response({"erased": len(keys)})
+
+    async def _answer(self, request: Request, task: Task) -> Response:
         parameters(request)
         content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if content not in (JSON, NDJSON, ARROW):
@@ -75,10 +93,10 @@ class EventPaths:
             most = self._settings.max_keys
             raise Problem("TooManyKeys", f"A request can have at most {most} events: split it.")
         try:
-            outcomes = await self._owners.send(rows, add)
+            outcomes = await self._owners.send(rows, task)
         except Problem as problem:
-            outcomes = self._admitted(problem, rows, add)
-        self._note(rows, outcomes, add)
+            outcomes = self._admitted(problem, rows, task)
+        self._note(rows, outcomes, task)
         if not is_many:
             return _one(outcomes[0])
         if form == ARROW:
@@ -104,17 +122,17 @@ class EventPaths:
         except (InvalidTime, UnsuitableKey) as error:
             raise Problem(type(error).__name__, str(error)) from None
 
-    def _admitted(self, problem: Problem, rows: Rows, add: bool) -> list[Outcome]:
+    def _admitted(self, problem: Problem, rows: Rows, task: Task) -> list[Outcome]:
         """Return outcomes without aggregates if events are admitted while the store is away."""
         is_away = problem.name in ("StoreUnavailable", "LostRecords")
-        if self._owners.declared.on_unavailable == "refuse" or not (is_away and add):
+        if self._owners.declared.on_unavailable == "refuse" or not (is_away and task == "add"):
             raise problem
         self._owners.outcomes["admitted"] += len(rows)
         return [Outcome(200, b'{"time":null,"values":null}', "admitted")] * len(rows)
 
-    def _note(self, rows: Rows, outcomes: list[Outcome], add: bool) -> None:
+    def _note(self, rows: Rows, outcomes: list[Outcome], task: Task) -> None:
         """Note refused events for the page."""
-        for at, outcome in enumerate(outcomes if add else ()):
+        for at, outcome in enumerate(outcomes if task == "add" else ()):
             if outcome.status == 409:
                 found = orjson.loads(outcome.body)
                 shown = ("time", "limit", "aggregate", "at_most", "fits_at")
@@ -150,6 +168,7 @@ class EventPaths:
         return [
             Route("/v1/events", self.add, methods=["POST"]),
             Route("/v1/check", self.check, methods=["POST"]),
+            Route("/v1/erase", self.erase, methods=["POST"]),
             Route("/v1/limits", self.limits, methods=["GET"]),
         ]
 

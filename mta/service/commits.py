@@ -12,8 +12,8 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 from mta.errors import WindowStoreError
 from mta.serve.answers import Problem, problem_of
@@ -23,6 +23,8 @@ from mta.service.rows import Rows
 from mta.service.shard import MOST_ROWS, Outcome, Shard
 
 logger = logging.getLogger(__name__)
+#: What is done with the rows of a request.
+Task = Literal["add", "check", "erase"]
 #: How many events may wait for a shard; further ones are refused.
 MOST_WAITING = 32_768
 #: How many events the log may have before a new state is written early.
@@ -30,10 +32,10 @@ _MOST_FRESH = 50_000
 
 
 class Job:
-    """Events of one request for one shard, and where their outcomes go."""
+    """Events, or keys, of one request for one shard, and where their outcomes go."""
 
-    def __init__(self, rows: Rows, add: bool) -> None:
-        self.rows, self.add = rows, add
+    def __init__(self, rows: Rows, task: Task) -> None:
+        self.rows, self.task = rows, task
         self.outcomes: list[Outcome | None] = [None] * len(rows)
         self._loop = asyncio.get_running_loop()
         self.done: asyncio.Future[list[Any]] = self._loop.create_future()
@@ -56,12 +58,12 @@ class Committer:
     """Commits the events of a shard, one commit after the other.
 
     ``ended`` is called in the thread when the shard is not owned any more. ``published`` is called
-    with the number of the shard and the snapshot of its windows after each new state.
+    with the shard and the snapshot of its windows after each new state.
     """
 
     def __init__(
         self, shard: Shard, declared: Declaration, ended: Callable[[Committer], None],
-        published: Callable[[int, bytes], None],
+        published: Callable[[Shard, bytes], None],
     ) -> None:  # fmt: skip
         self.shard, self._declared = shard, declared
         self._ended, self._published = ended, published
@@ -157,9 +159,12 @@ class Committer:
         return jobs
 
     def _commit(self, jobs: list[Job]) -> None:
-        """Judge the events of some jobs, those to be checked after those to be added."""
-        for add in (True, False):
-            some = [job for job in jobs if job.add == add]
+        """Judge the events of some jobs: add first, then check, then erase."""
+        work: dict[Task, Callable[[Rows], Sequence[Outcome | None]]] = {
+            "add": self.shard.commit, "check": self.shard.check, "erase": self._erase,
+        }  # fmt: skip
+        for task, judge in work.items():
+            some = [job for job in jobs if job.task == task]
             places = [
                 (job, at) for job in some for at in range(len(job.rows)) if job.outcomes[at] is None
             ]
@@ -169,7 +174,6 @@ class Committer:
             for job in some:
                 open_ = [at for at, found in enumerate(job.outcomes) if found is None]
                 rows.extend(job.rows if len(open_) == len(job.rows) else job.rows.take(open_))
-            judge = self.shard.commit if add else self.shard.check
             for (job, at), outcome in zip(places, judge(rows), strict=True):
                 job.outcomes[at] = outcome
         self._settle(jobs)
@@ -187,10 +191,16 @@ class Committer:
     def _compact_when_due(self) -> None:
         age = time.monotonic() - self._compacted
         due = age >= self._declared.snapshot_every / 1e6 or self.shard.fresh >= _MOST_FRESH
-        if due and self.shard.fresh:
+        if due and self.shard.needs_compaction:
             self._compact()
 
+    def _erase(self, rows: Rows) -> list[Outcome]:
+        self._note(self.shard.erase(rows))
+        return [Outcome(200, b"", "erased")] * len(rows)
+
     def _compact(self) -> None:
-        snapshot = self.shard.compact()
+        self._note(self.shard.compact())
+
+    def _note(self, snapshot: bytes) -> None:
         self._compacted = time.monotonic()
-        self._published(self.shard.number, snapshot)
+        self._published(self.shard, snapshot)

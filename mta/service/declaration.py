@@ -53,6 +53,8 @@ KEY_TYPES = {"text": "string", "int": "bigint", "date": "date"}
 VALUE_TYPES: dict[str, Any] = {"float": None, "int": "int64", "bool": "bool", "text": str}
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,59}")
+#: How many earlier snapshots keep their pages.
+RETAIN = 8
 #: The column of the id of an event.
 ID = "id"
 
@@ -107,7 +109,7 @@ class Declaration:
         return KeyedWindows(
             self.aggregations, self.frames, store, f"{self.name}.{shard}", timed=True,
             allowed_lateness=None if lateness is None else lateness / 1e6, on_late="drop",
-            nulls="accept", retain=8,
+            nulls="accept", retain=RETAIN,
         )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 A frame is its length as 4 bytes, big-endian, and msgpack:
 
-    request    [number, secret, shard, add, rows]     rows = [keys, times, values, digests]
+    request    [number, secret, shard, task, rows]    rows = [keys, times, values, digests]
     answer     [number, outcomes]                     array of [status, body]
                [number, name, detail]                 a problem; no event was judged if it is Moved,
                                                       and it is unknown if it is NotOwner
@@ -24,6 +24,7 @@ from typing import Any
 import msgpack
 
 from mta.serve.answers import Problem, problem_of
+from mta.service.commits import Task
 from mta.service.log import NotOwner
 from mta.service.rows import Rows
 from mta.service.shard import Outcome
@@ -33,7 +34,7 @@ logger = logging.getLogger(__name__)
 _MOST_BYTES = 64 << 20
 #: How many seconds a connection may take.
 _CONNECT = 1.0
-Judge = Callable[[int, Rows, bool], Awaitable[list[Outcome]]]
+Judge = Callable[[int, Rows, Task], Awaitable[list[Outcome]]]
 
 
 class Moved(Exception):
@@ -85,11 +86,11 @@ class Receiver:
             writer.close()
 
     async def _answer(
-        self, writer: asyncio.StreamWriter, number: int, shard: int, add: bool, rows: Any
+        self, writer: asyncio.StreamWriter, number: int, shard: int, task: Task, rows: Any
     ) -> None:
         answer: list[Any]
         try:
-            outcomes = await self._judge(shard, Rows(*rows), add)
+            outcomes = await self._judge(shard, Rows(*rows), task)
             answer = [number, [[*each] for each in outcomes]]
         except (Moved, NotOwner) as error:
             answer = [number, type(error).__name__, ""]
@@ -118,12 +119,12 @@ class Link:
         self._connecting = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
-    async def send(self, shard: int, rows: Rows, add: bool) -> list[Outcome]:
+    async def send(self, shard: int, rows: Rows, task: Task) -> list[Outcome]:
         """Return the outcomes of events. Raises Moved, Interrupted and Problem."""
         writer = await self._connected()
         number = next(self._numbers)
         future = self._waiting[number] = asyncio.get_running_loop().create_future()
-        writer.write(_frame([number, self._secret, shard, add, rows.pack()]))
+        writer.write(_frame([number, self._secret, shard, task, rows.pack()]))
         try:
             found = await future
         finally:

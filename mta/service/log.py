@@ -6,10 +6,11 @@ Every event is in the log before its answer. Records, in the group "service:" an
     log        log/SHARD/NUMBER       the accepted events of one commit, or a fence
     state      state/SHARD/NUMBER     a snapshot of the shard's windows
     ids        ids/SHARD/NUMBER       the digests of the ids of some events, sorted
-    answers    answers/SHARD/NUMBER   their answers, in the same order
+    answers    answers/SHARD/NUMBER   their answers and keys, in the same order
 
     head       = body digest, body = msgpack array ["mta-shard", 1, epoch, owner, address, secret,
-                 position, count, newest, fingerprint, pages], see ``Head``
+                 position, count, newest, fingerprint, pages, since, replaced, erasing],
+                 see ``Head``
     log        = body digest, body = msgpack array ["mta-events", 1, number, epoch, rows]
     rows       = nil for a fence, or [times, keys, columns, digests, answers]: lists of one entry
                  per event; of a digest and an answer, empty bytes for an event without an id
@@ -29,12 +30,15 @@ if the record before it is still there, and a shard without a head is an error.
 
 After a compaction, the head names a new state and a later position, and the earlier records, except
 the last one, are deleted. ``count`` numbers states and pages of ids, so that a new owner knows the
-names of what its predecessor may have written in vain, and deletes it.
+names of what its predecessor may have written in vain. It deletes this, and whatever its
+predecessor was about to delete.
+
+An erasure is a compaction after a fence: so the last record, which remains, has no events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,6 +52,8 @@ _HEAD, _EVENTS, VERSION = "mta-shard", "mta-events", 1
 _AT_ONCE = 64
 #: How often the place of a fence is looked for.
 _TRIES = 1000
+#: The digests of a page of ids, their answers, and their number.
+Ids = tuple[bytes, bytes, int]
 
 
 class NotCreated(WindowStoreError, LookupError):
@@ -95,12 +101,18 @@ class Head:
     fingerprint: bytes
     pages: tuple[Page, ...] = ()
     """The pages of ids that are still needed."""
+    since: int = 0
+    """The number of the first record of the log that may have to be deleted."""
+    replaced: tuple[int, ...] = ()
+    """The numbers of states and pages of ids that may have to be deleted."""
+    erasing: int = 0
+    """How many compactions must follow until no page has anything of erased keys."""
 
     def encode(self) -> bytes:
         pages = [[page.number, page.size, page.until] for page in self.pages]
         return seal(_HEAD, VERSION, [
             self.epoch, self.owner, self.address, self.secret, self.position, self.count,
-            self.newest, self.fingerprint, pages,
+            self.newest, self.fingerprint, pages, self.since, self.replaced, self.erasing,
         ])  # fmt: skip
 
     @staticmethod
@@ -113,11 +125,13 @@ def _head(values: list[Any]) -> Head:
     match values:
         case [
             int(epoch), str(owner), str(address), str(secret), int(position), int(count),
-            int(newest), bytes(fingerprint), list(pages),
-        ] if min(epoch, position, count) >= 0:  # fmt: skip
+            int(newest), bytes(fingerprint), list(pages), int(since), list(replaced), int(erasing),
+        ] if min(epoch, position, count, since) >= 0 and all(
+            isinstance(each, int) for each in replaced
+        ):  # fmt: skip
             found = tuple([_page(each) for each in pages])
             fields = (epoch, owner, address, secret, position, count, newest, fingerprint, found)
-            return Head(*fields)
+            return Head(*fields, since, tuple(replaced), erasing)
     raise corrupt("its fields have the wrong types")
 
 
@@ -136,8 +150,8 @@ class ShardLog:
         #: What is stored as the head, as far as this process knows.
         self.head: Head | None = None
         self._fences: list[int] = []
-        #: The numbers of the next record, and of the first one that this owner knows.
-        self.next = self._first = 0
+        #: The number of the next record.
+        self.next = 0
 
     def key(self, kind: str, number: int | None = None) -> str:
         """Return the key of a record."""
@@ -160,7 +174,7 @@ class ShardLog:
         """Become the owner in place of the one in a head. Raises NotOwner."""
         head = replace(before, epoch=before.epoch + 1, owner=owner, address=address, secret=secret)
         self._replace(before, head)
-        self._fences, self.next, self._first = [], head.position, head.position
+        self._fences, self.next = [], head.position
 
     def require_owner(self) -> None:
         """Raise NotOwner if another process has claimed the shard; one store call."""
@@ -206,7 +220,7 @@ class ShardLog:
             for data in found:
                 if data is None:
                     break
-                rows = self._rows(data)
+                rows = self._rows(data, self.next)
                 if rows is None:
                     self._fences.append(self.next)
                 else:
@@ -224,18 +238,18 @@ class ShardLog:
                 return
         raise NotOwner(f"the log of shard {self.shard} of {self._name} does not end")
 
-    def _rows(self, data: bytes) -> list[Any] | None:
+    def _rows(self, data: bytes, place: int) -> list[Any] | None:
         def validated(values: list[Any]) -> list[Any] | None:
             match values:
-                case [int(number), int(), None] if number == self.next:
+                case [int(number), int(), None] if number == place:
                     return None
                 case [int(number), int(), [list(), list(), list(values), list(), list()] as rows]:
                     columns = [*rows[:2], *values, *rows[3:]]
-                    if number == self.next and len({len(column) for column in columns}) == 1:
+                    if number == place and len({len(column) for column in columns}) == 1:
                         return list(rows)
             raise corrupt("its fields have the wrong types")
 
-        what = f"record {self.next} of the log of shard {self.shard}"
+        what = f"record {place} of the log of shard {self.shard}"
         return unseal(data, _EVENTS, VERSION, what, validated)
 
     def append(self, rows: list[Any] | None) -> bool:
@@ -282,41 +296,60 @@ class ShardLog:
         return data
 
     def advance(
-        self, state: bytes, newest: int, ids: tuple[bytes, bytes, int], until: int, now: int
-    ) -> None:
+        self, state: bytes, newest: int, ids: Ids, until: int, now: int,
+        changed: Mapping[int, Ids], erasing: int,
+    ) -> None:  # fmt: skip
         """Name a new state, which has every event of the log, and delete what it replaces.
 
-        ``ids`` are a new page of ids, its answers and its size, for retries up to ``until``. Pages
-        whose time is before ``now`` are dropped. Raises NotOwner.
+        ``ids`` are a new page of ids, for retries up to ``until``. Pages whose time is before
+        ``now`` are dropped, and those in ``changed`` have a new content. Raises NotOwner.
         """
         before = self.head
         assert before is not None
-        count, (digests, answers, size) = before.count + 1, ids
-        keep = [page for page in before.pages if page.until >= now]
-        pages = [*keep, Page(count, size, until)] if size else keep
-        contents = {"state": state} | ({"ids": digests, "answers": answers} if size else {})
-        puts = [RecordPut(self.key(kind, count), data, {}) for kind, data in contents.items()]
-        if not all(self._store.put_records(puts)):
+        needed = [page for page in before.pages if page.until >= now]
+        pages = [page for page in needed if page.number not in changed]
+        fresh = [(changed[page.number], page.until) for page in needed if page.number in changed]
+        count, contents = before.count, dict[str, bytes]()
+        for (digests, answers, size), last in [*fresh, (ids, until)]:
+            if size:
+                count += 1
+                contents |= {self.key("ids", count): digests, self.key("answers", count): answers}
+                pages.append(Page(count, size, last))
+        count = max(count, before.count + 1)
+        contents[self.key("state", count)] = state
+        if not all(self._store.put_records([RecordPut(*put, {}) for put in contents.items()])):
             raise StoreUnavailable(f"the state of shard {self.shard} was not stored: retry")
-        position = self.next
+        gone = {page.number for page in before.pages if page not in pages}
+        since, position = before.position - 1, self.next
         self._replace(before, replace(
-            before, position=position, count=count, newest=newest, pages=tuple(pages)
+            before, position=position, count=count, newest=newest, pages=tuple(pages),
+            since=since, replaced=tuple(sorted(gone | {before.count})), erasing=erasing,
         ))  # fmt: skip
-        gone = [page.number for page in before.pages if page not in keep]
-        first = max(before.position - 1, self._first)  # an earlier record may be a fence
-        old = set(range(first, position - 1)) - {*self._fences}
+        self._delete({*range(since, position - 1)} - {*self._fences}, [before.count], gone)
+
+    def _delete(self, records: Iterable[int], states: Iterable[int], ids: Iterable[int]) -> None:
         self._store.delete_records([
-            *(self.key("log", number) for number in sorted(old)),
-            *(self.key(kind, number) for kind in ("ids", "answers") for number in gone),
-            self.key("state", before.count),
+            *(self.key("log", number) for number in sorted(records)),
+            *(self.key(kind, number) for number in ids for kind in ("ids", "answers")),
+            *(self.key("state", number) for number in states),
         ])  # fmt: skip
 
     def delete_unnamed(self) -> None:
-        """Delete what an earlier owner may have written for a head that it did not put."""
-        assert self.head is not None
-        number = self.head.count + 1
-        kinds = ("state", "ids", "answers")
-        self._store.delete_records([self.key(kind, number) for kind in kinds])
+        """Delete what earlier owners wrote for a head that they did not put, or did not delete."""
+        head, old = self.head, list[int]()
+        assert head is not None
+        numbers = range(head.since, head.position)
+        for start in range(0, len(numbers), _AT_ONCE):
+            some = numbers[start : start + _AT_ONCE]
+            found = self._store.get_records([self.key("log", number) for number in some])
+            for number, data in zip(some, found, strict=True):
+                if data is None or self._rows(data, number) is not None:
+                    old.append(number)
+                else:
+                    self._fences.append(number)
+        named = {page.number for page in head.pages}
+        unnamed = {*head.replaced, *range(head.count + 1, head.count + 2 + len(head.pages))}
+        self._delete({*old} - {head.position - 1}, unnamed - {head.count}, unnamed - named)
 
 
 def decoded_head(data: bytes | None, name: str, shard: int) -> Head:

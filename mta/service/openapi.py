@@ -42,10 +42,17 @@ def paths_of(declared: Declaration, form: KeyForm, settings: Settings) -> dict[s
     limit = object_of(name={"type": "string"}, aggregate={"type": "string"},
                       at_most={"type": "number"}, refused=whole)  # fmt: skip
     limits = object_of(limits={"type": "array", "items": limit}, accepted=whole)
+    of_keys = ("UnsuitableKey", "TooManyKeys", "TooManyEvents", "LostRecords", *OF_BODY)
+    some = {"type": "array", "items": form.schema(), "minItems": 1, "maxItems": settings.max_keys}
+    keys = object_of(keys=some) | {"additionalProperties": False}
     return {
         "/v1/events": {"post": operation("add", "Add events", answer, problems) | body},
         "/v1/check": {
             "post": operation("check", "The same without adding", answer, problems) | body
+        },
+        "/v1/erase": {
+            "post": operation("erase", "Erase keys", object_of(erased=whole), of_keys)
+            | {"requestBody": {"required": True, "content": {JSON: {"schema": keys}}}}
         },
         "/v1/limits": {"get": operation("limits", "Limits, and what was refused", limits)},
     }

@@ -26,7 +26,7 @@ from mta.pages import name_of
 from mta.publishing.publisher import read_head, replace_head
 from mta.publishing.records import Bucket, Head, snapshot_key, what_of
 from mta.serve.answers import Problem, problem_of
-from mta.service.commits import Committer, Job
+from mta.service.commits import Committer, Job, Task
 from mta.service.declaration import Declaration
 from mta.service.forwarding import Interrupted, Link, Moved, Receiver
 from mta.service.log import Head as ShardHead
@@ -68,6 +68,7 @@ class Owners:
         self._heads: dict[int, ShardHead] = {}
         self._links: dict[str, Link] = {}
         self._snapshots: dict[int, bytes] = {}
+        self._publishing = threading.Lock()
         self._stops, self._threads = threading.Event(), list[threading.Thread]()
         #: Why all shards, or some, cannot be served, as far as this is known.
         self.problem: Problem | None = None
@@ -169,8 +170,10 @@ class Owners:
         if not self._stops.is_set():
             self._snapshots.pop(committer.shard.number, None)
 
-    def _note(self, shard: int, snapshot: bytes) -> None:
-        self._snapshots[shard] = snapshot
+    def _note(self, shard: Shard, snapshot: bytes) -> None:
+        self._snapshots[shard.number] = snapshot
+        if shard.is_erasing:  # publish each, so that none with erased keys is kept
+            self._publish()
 
     # --- publishing -------------------------------------------------------------------------------
 
@@ -179,6 +182,10 @@ class Owners:
 
         Processes may overwrite each other's heads; then the next call publishes again.
         """
+        with self._publishing:
+            self._publish_newest()
+
+    def _publish_newest(self) -> None:
         snapshots = dict(self._snapshots)
         head = read_head(self.store, self.declared.name) if snapshots else None
         if head is None or head.source != self.declared.source:
@@ -199,14 +206,14 @@ class Owners:
 
     # --- events -----------------------------------------------------------------------------------
 
-    async def send(self, rows: Rows, add: bool) -> list[Outcome]:
+    async def send(self, rows: Rows, task: Task) -> list[Outcome]:
         """Return the outcomes of events, from the owners of their shards. Raises Problem."""
         shard_of, places = self.rows.shard_of, dict[int, list[int]]()
         for at, key in enumerate(self.rows.keys_of(rows.keys)):
             places.setdefault(shard_of(key), []).append(at)
         if len(places) == 1:
-            return await self._counted(next(iter(places)), rows, add)
-        parts = [self._counted(shard, rows.take(of), add) for shard, of in places.items()]
+            return await self._counted(next(iter(places)), rows, task)
+        parts = [self._counted(shard, rows.take(of), task) for shard, of in places.items()]
         found = await asyncio.gather(*parts, return_exceptions=True)
         outcomes: dict[int, Outcome] = {}
         for of, part in zip(places.values(), found, strict=True):
@@ -215,20 +222,20 @@ class Owners:
             outcomes.update(zip(of, part, strict=True))
         return [outcomes[at] for at in range(len(rows))]
 
-    async def _counted(self, shard: int, rows: Rows, add: bool) -> list[Outcome]:
-        found = await self._sent(shard, rows, add)
-        if add:
+    async def _counted(self, shard: int, rows: Rows, task: Task) -> list[Outcome]:
+        found = await self._sent(shard, rows, task)
+        if task != "check":
             self.outcomes.update(each.what for each in found)
         return found
 
-    async def _sent(self, shard: int, rows: Rows, add: bool) -> list[Outcome]:
+    async def _sent(self, shard: int, rows: Rows, task: Task) -> list[Outcome]:
         """Return the outcomes of events of one shard, wherever its owner is by now."""
         deadline = time.monotonic() + self._time_limit
-        may_repeat = not add or NO_ID not in rows.digests
+        may_repeat = task != "add" or NO_ID not in rows.digests
         while True:
             try:
                 async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
-                    return await self._try(shard, rows, add)
+                    return await self._try(shard, rows, task)
             except Moved:
                 pass
             except (Interrupted, NotOwner):
@@ -247,20 +254,20 @@ class Owners:
         detail = "No process serves the shard of this key yet."
         return self._known(shard) or Problem("StoreUnavailable", detail, retry_after="1")
 
-    async def _try(self, shard: int, rows: Rows, add: bool) -> list[Outcome]:
+    async def _try(self, shard: int, rows: Rows, task: Task) -> list[Outcome]:
         if shard in self._committers:
-            return await self._local(shard, rows, add)
+            return await self._local(shard, rows, task)
         head = self._heads.get(shard)
         if head is None or not head.owner or head.owner == self._own:
             raise Moved
         link = self._links.get(head.owner)
         if link is None:
             link = self._links[head.owner] = Link(head.address, head.secret)
-        return await link.send(shard, rows, add)
+        return await link.send(shard, rows, task)
 
-    async def _local(self, shard: int, rows: Rows, add: bool) -> list[Outcome]:
+    async def _local(self, shard: int, rows: Rows, task: Task) -> list[Outcome]:
         """Return the outcomes of events of a shard of this process. Raises Moved and NotOwner."""
-        job, committer = Job(rows, add), self._committers.get(shard)
+        job, committer = Job(rows, task), self._committers.get(shard)
         if committer is None:
             raise Moved
         try:

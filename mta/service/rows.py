@@ -51,6 +51,12 @@ class Rows:
         self.values += other.values
         self.digests += other.digests
 
+    @staticmethod
+    def of_keys(keys: list[Any]) -> Rows:
+        """Return rows that only name keys, as plain data."""
+        count = len(keys)
+        return Rows(keys, [None] * count, [()] * count, [NO_ID] * count)
+
     def pack(self) -> list[Any]:
         """Return the rows as plain data, for another process."""
         return [self.keys, self.times, self.values, self.digests]

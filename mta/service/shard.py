@@ -3,6 +3,7 @@
     commit   retries are answered; the other events are judged and added in memory
              -> one record in the log -> answers
     compact  the windows write their pages -> a new state -> the head names it
+    erase    keys are erased in memory -> a fence in the log -> compact
 
 After any error between these steps, memory may be ahead of the store: the owner drops the shard,
 and claims it again. Then the log decides which events were added.
@@ -15,7 +16,7 @@ process with a later clock has added that event.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -27,8 +28,8 @@ from mta.keyed.admission import Admission, Limits
 from mta.keyed.bucket import Batch
 from mta.keyed.windows import KeyedWindows
 from mta.serve.answers import Problem, to_json
-from mta.service.declaration import Declaration
-from mta.service.log import Head, OtherWindows, ShardLog
+from mta.service.declaration import RETAIN, Declaration
+from mta.service.log import Head, Ids, NotOwner, OtherWindows, ShardLog
 from mta.service.retries import NO_ID, Retries
 from mta.service.rows import RowReader, Rows, columns_of
 from stores import PageStore
@@ -92,14 +93,15 @@ class Shard:
         self.windows.bucket.advance(batch, "last")
         if self.windows.stats().late:
             raise CorruptSnapshot(f"the log of shard {self.number} has events in another order")
-        self._note(times, digests, answers)
+        self._note(times, keys, digests, answers)
 
     def _note(
-        self, times: Sequence[int], digests: Sequence[bytes], answers: Sequence[bytes]
-    ) -> None:
+        self, times: Sequence[int], keys: Sequence[Any], digests: Sequence[bytes],
+        answers: Sequence[bytes],
+    ) -> None:  # fmt: skip
         self.fresh += len(times)
         self.newest = max(self.newest, *times)
-        self._retries.add(digests, answers)
+        self._retries.add(digests, answers, keys)
 
     def _batch(self, keys: Sequence[Any], times: Sequence[int], values: Sequence[Any]) -> Batch:
         columns: Any = columns_of(self._declared, values) or range(len(keys))
@@ -163,7 +165,7 @@ class Shard:
         moments = [moments[at] for at in chosen]
         columns = [[*column] for column in zip(*kept.values, strict=True)]
         self.log.append([moments, kept.keys, columns, kept.digests, answers])
-        self._note(moments, kept.digests, answers)
+        self._note(moments, kept.keys, kept.digests, answers)
 
     def _set(
         self, found: Admission, batch: Batch, places: list[int], times: list[int],
@@ -210,8 +212,34 @@ class Shard:
 
     # --- the state --------------------------------------------------------------------------------
 
-    def compact(self) -> bytes:
+    @property
+    def needs_compaction(self) -> bool:
+        """Return whether there are new events, or pages of erased keys may be left."""
+        return self.fresh > 0 or self.is_erasing
+
+    @property
+    def is_erasing(self) -> bool:
+        """Return whether the store may still have pages of erased keys."""
+        assert self.log.head is not None
+        return self.log.head.erasing > 0
+
+    def erase(self, rows: Rows) -> bytes:
+        """Erase the keys of some rows; return the snapshot of the windows.
+
+        When this returns, it is durable: no later owner has anything of the keys. ``retain``
+        compactions later, nothing of them is in the store.
+        """
+        keys = self._rows.keys_of(rows.keys)
+        self.windows.erase([*dict.fromkeys(keys)])
+        changed = self._retries.erase(rows.keys)
+        if not self.log.append(None):
+            raise NotOwner(f"another process writes to shard {self.number}")
+        return self.compact(changed, erasing=RETAIN)
+
+    def compact(self, changed: Mapping[int, Ids] | None = None, erasing: int = 0) -> bytes:
         """Write a new state, which replaces the log so far; return the snapshot of the windows."""
+        assert self.log.head is not None
+        erasing = max(erasing, self.log.head.erasing - 1)
         moment = max(now(), self.newest)
         lifetime = lifetime_of(self._declared.frames.values())
         idle = moment - _IDLE - (self._declared.allowed_lateness or 0)
@@ -220,7 +248,9 @@ class Shard:
             self.windows.expire(before=np.datetime64(idle, "us"))
         snapshot = self.windows.checkpoint()
         until = moment + self._declared.retry_for + self._declared.snapshot_every
-        self.log.advance(snapshot, self.newest, self._retries.packed(), until, moment)
+        self.log.advance(
+            snapshot, self.newest, self._retries.packed(), until, moment, changed or {}, erasing
+        )
         self._retries.settle()
         self.fresh = 0
         return snapshot
