@@ -33,6 +33,8 @@ the last one, are deleted. ``count`` numbers states and pages of ids, so that a 
 names of what its predecessor may have written in vain. It deletes this, and whatever its
 predecessor was about to delete.
 
+A state is put where there is none, and only while the head is the owner's, like the log.
+
 An erasure is a compaction after a fence: so the last record, which remains, has no events.
 """
 
@@ -317,7 +319,10 @@ class ShardLog:
                 pages.append(Page(count, size, last))
         count = max(count, before.count + 1)
         contents[self.key("state", count)] = state
-        if not all(self._store.put_records([RecordPut(*put, {}) for put in contents.items()])):
+        owned = {self.key("head"): before.encode()}
+        puts = [RecordPut(key, data, {key: False, **owned}) for key, data in contents.items()]
+        if not all(self._store.put_records(puts)):
+            self.require_owner()
             raise StoreUnavailable(f"the state of shard {self.shard} was not stored: retry")
         gone = {page.number for page in before.pages if page not in pages}
         since, position = before.position - 1, self.next

@@ -145,6 +145,19 @@ def test_any_call_may_fail_or_lose_its_answer(declare: Declare, applied: bool) -
     assert number > 10
 
 
+def test_an_owner_that_wakes_up_overwrites_no_state(store: PageStore, declare: Declare) -> None:
+    declared = declare()
+    create(declared, store)
+    asleep = Owner(declared, store, "first")
+    asleep.commit({"user": "a", "amount": 1})
+    owner = Owner(declared, store, "second")
+    owner.commit({"user": "b", "amount": 1, "id": "x"})
+    owner.shard.compact()
+    with pytest.raises(NotOwner):
+        asleep.shard.compact()
+    assert sorted(Owner(declared, store, "third").shard.windows.keys()) == ["a", "b"]
+
+
 def wipe(store: PageStore, prefix: str) -> None:
     store.delete_records(list(store.keys(prefix)))
 
