@@ -216,5 +216,5 @@ def test_what_does_not_go_together_is_named_by_the_request() -> None:
     given: dict[str, Any] = {"by": "k", "on": "t", "aggregations": {}, "window": TimeWindow(5)}
     with pytest.raises(InvalidRequest, match="max_ahead is not given"):
         Options(**given, on_ahead="drop")
-    with pytest.raises(InvalidRequest, match="max_ahead is 'soon': give a duration"):
+    with pytest.raises(InvalidRequest, match="max_ahead is 'soon': cannot read 'soon'"):
         Options(**given, max_ahead="soon")

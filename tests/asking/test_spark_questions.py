@@ -140,7 +140,7 @@ def test_the_last_result_of_a_key_goes_with_all_its_answers() -> None:
         ({"window": BoundWindow(("watts", Sum()), at_most=9)}, "looks at values"),
         ({"asks": "device"}, "a separate column of booleans"),
         ({"asks": None, "retain_for": 60}, "there are no questions"),
-        ({"retain_for": "soon"}, "retain_for is 'soon': give a duration"),
+        ({"retain_for": "soon"}, "retain_for is 'soon': cannot read 'soon'"),
     ],
 )
 @pytest.mark.refuses("asking", "questions in the stream (`asks=`)", "periodic")

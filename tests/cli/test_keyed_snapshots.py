@@ -198,6 +198,7 @@ def test_dropped_events_are_counted(tmp_path, capsys):
         windows.extend(["b", "b"], [1.0, 3.0], [10, 9])
         windows.extend(["b"], [1.0], [99])
         (tmp_path / "saved.snapshot").write_bytes(windows.checkpoint())
+        store.put_many({"another/0/0": b"page"})  # the windows have no page yet
     assert mta("inspect", tmp_path / "saved.snapshot", "--store", address) == 0
     printed = capsys.readouterr().out
     counts = "late      2 events, dropped\ninvalid   1 event, dropped\nahead     1 event, dropped\n"

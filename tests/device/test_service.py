@@ -87,7 +87,7 @@ def test_a_device_runs_in_64_mb(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ]
         with events.open("rb") as lines:
             done = subprocess.run(
-                [*command, str(config)], stdin=lines, capture_output=True, text=True, timeout=600,
+                command, stdin=lines, capture_output=True, text=True, timeout=600,
                 env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
             )  # fmt: skip
         assert done.returncode == 0, done.stderr[-500:]

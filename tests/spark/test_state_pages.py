@@ -57,7 +57,7 @@ class Map:
 
 
 class TestStatePages(PageStoreConformance):
-    processes = pickles = False  # a task's state is of one process
+    processes = pickles = records = False  # a task's state is of one process
 
     @pytest.fixture(autouse=True)
     def _map(self) -> None:

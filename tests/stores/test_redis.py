@@ -312,7 +312,8 @@ def test_a_server_that_is_out_of_step_for_ever_is_not_available(own_redis: Redis
             lambda: loop.run(store.get_many_async(["g/1"])),
         ]  # fmt: skip
         for call in calls:
-            with pytest.raises(StoreUnavailable, match="replies"):
+            # A reply to the library's own commands may come where the store's is expected.
+            with pytest.raises((StoreUnavailable, StoreAccessDenied)):
                 call()
         proxy.changed = bytes
         assert store.get_many(["g/1"]) == [PAGE]
