@@ -71,6 +71,8 @@ class Committer:
         self._waiting, self._stops, self._doubts, self.is_open = 0, False, False, True
         self._wake = threading.Condition()
         self._compacted = time.monotonic()
+        #: Whether readers get the state; an earlier owner may have ended before they did.
+        self._is_published = False
         self._thread = threading.Thread(target=self._run, name=f"shard-{shard.number}")
         self._thread.start()
 
@@ -191,7 +193,7 @@ class Committer:
     def _compact_when_due(self) -> None:
         age = time.monotonic() - self._compacted
         due = age >= self._declared.snapshot_every / 1e6 or self.shard.fresh >= _MOST_FRESH
-        if due and self.shard.needs_compaction:
+        if due and (self.shard.needs_compaction or not self._is_published):
             self._compact()
 
     def _erase(self, rows: Rows) -> list[Outcome]:
@@ -204,3 +206,4 @@ class Committer:
     def _note(self, snapshot: bytes) -> None:
         self._compacted = time.monotonic()
         self._published(self.shard, snapshot)
+        self._is_published = True

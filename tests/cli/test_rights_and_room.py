@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 
 from mta.cli.console import Exit
+from stores import open_store
 from tests.support.console import Console
 from tests.support.faulty import eventually
 from tests.support.servers import PASSWORD, PASSWORD_IN_URL, RedisServer
@@ -119,8 +120,8 @@ def test_a_run_shows_its_password_nowhere(
 
 
 def test_a_run_is_checked_by_who_may_only_read_it(command: Console, tmp_path: Path) -> None:
-    rows = (f"a,{n}" for n in range(5000))  # enough for pages
-    (tmp_path / "in.csv").write_text("\n".join(["device,watts", *rows]))
+    rows = (f"a,{1_700_000_000 + n},{n}" for n in range(5000))  # enough for pages
+    (tmp_path / "in.csv").write_text("\n".join(["device,ts,watts", *rows]))
     out = tmp_path / "out"
     made = command("run", tmp_path / "in.csv", "--key", "device", "--value", "watts", "--output",
                    out, "--no-plot", "--window", "4000 events")  # fmt: skip
@@ -136,6 +137,8 @@ def test_a_run_is_checked_by_who_may_only_read_it(command: Console, tmp_path: Pa
     done = command("check", out)
     assert done.code == Exit.DENIED
     assert "read access to data.mdb" in done.err
+    with open_store(f"file://{tmp_path / 'pages'}") as another:
+        another.put_many({"another/0/0": b"page"})
     done = command("gc", out, "--store", f"file://{tmp_path / 'pages'}")
     assert done.code == Exit.DENIED, done.err
     assert "gc.json" in done.err

@@ -131,7 +131,7 @@ def test_requests_that_are_no_events(service: Serving) -> None:
 
 
 def test_readers_see_the_same_windows(service: Serving) -> None:
-    service.add(*[{"user": f"read {n}", "amount": n} for n in range(10)])
+    assert service.add(*[{"user": f"read {n}", "amount": n} for n in range(10)]).status == 200
     store = service.store  # type: ignore[attr-defined]
     deadline = time.monotonic() + LONG
     with open_published(store, "spend", refresh="10 ms") as reader:
