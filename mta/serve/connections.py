@@ -126,7 +126,7 @@ class Connection(HttpToolsProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """Return whether no request has begun that is still to be answered."""
+        """Return whether every request that has arrived is answered."""
         return self.cycle is None or self.cycle.response_complete
 
     @property

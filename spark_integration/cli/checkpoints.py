@@ -160,6 +160,7 @@ def windows_of(
     product = make_product({agg.name: agg.pair(job["time"]) for agg in parsed})
     monoid = skipping(product, min_samples=job.get("min_samples"))
     late: dict[str, Any] = {} if job.get("allowed_lateness") is None else {"allowed_lateness": 0}
+    # Spark's step stores the time of each event, whatever the window.
     keyed = KeyedWindows(monoid, parse_window(job["window"]), store, timed=True, **late)
     for key, window_snapshot in saved:
         yield key, keyed.bucket.standalone.pattern.restore_like(window_snapshot)
