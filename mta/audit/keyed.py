@@ -310,17 +310,17 @@ class KeyedDamage(Damage):
 
     def __str__(self) -> str:
         place = f"level {self.level}, run {self.group}"
-        return f"page {self.key} ({place}): {self.what}; {self.outcome}"
+        return f"page {self.key} ({place}): {self.what}; {self.remedy}"
 
 
 def _damage(key: str, level: int, number: int, what: str, lost: tuple[int, int]) -> KeyedDamage:
     share = max(1, round((1 << 64) / (lost[1] - lost[0])))
     whose = f"1 key in {share:,}" if share > 1 else "any key"
-    outcome = f"it holds events of {whose}, which are in no other page"
+    remedy = f"it holds events of {whose}, which are in no other page"
     if level:
-        outcome = f"nothing else names the tables below it, with events of {whose}"
-    outcome += ": restore a copy of it, or go back to an earlier snapshot"
-    return KeyedDamage(key, level, number, what, 0, 0, True, None, False, outcome)
+        remedy = f"nothing else names the tables below it, with events of {whose}"
+    remedy += ": restore a copy of it, or go back to an earlier snapshot"
+    return KeyedDamage(key, level, number, what, 0, 0, True, None, remedy)
 
 
 def _reached(held: Opaque, left_out: dict[str, str] | None) -> Iterator[str]:

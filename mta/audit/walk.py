@@ -21,8 +21,6 @@ A description (``describe_snapshot``) needs neither the monoid nor a page.
     >>> window.store.delete_many([key for key in live_keys(window) if key.startswith("demo/1")])
     >>> [(found.level, found.group, found.what) for found in audit(window).damaged]
     [(1, 0, 'it is not in the store')]
-    >>> [found.repaired for found in audit(window, repair=True).damaged]
-    [True]
 """
 
 from __future__ import annotations
@@ -63,12 +61,11 @@ class Damage:
     """Whether the window needs the page, and not only earlier snapshots."""
     windows: tuple[str, ...] | None = None
     """Which of multiple windows have some of these events; None for a single window."""
-    repaired: bool = False
-    outcome: str = "not repaired"
+    remedy: str = "restore a copy of it, or restore an earlier snapshot and replay the events"
 
     def __str__(self) -> str:
         place = f"level {self.level}, group {self.group}, events {self.first:,} to {self.last:,}"
-        return f"page {self.key} ({place}): {self.what}; {self._whose()}{self.outcome}"
+        return f"page {self.key} ({place}): {self.what}; {self._whose()}{self.remedy}"
 
     def _whose(self) -> str:
         if not self.needed:
@@ -90,27 +87,15 @@ class Audit:
     """Missing pages of events that have left, which a later checkpoint may have deleted."""
     damaged: list[Damage] = field(default_factory=list)
 
-    @property
-    def repaired(self) -> list[Damage]:
-        return [damage for damage in self.damaged if damage.repaired]
 
-    @property
-    def left(self) -> list[Damage]:
-        return [damage for damage in self.damaged if not damage.repaired]
-
-
-def audit(window: Audited, repair: bool = False) -> Audit:
+def audit(window: Audited) -> Audit:
     """Verify every page that one window, or several, refer to; continue after damage.
 
-    Reads every page once, 64 at a time. ``repair`` rebuilds a damaged inner page from the level
-    below, and writes the result only if it has the digest that the parent names. This lists the
-    keys of each level below once, and reads the pages below the damaged one. A leaf cannot be
-    rebuilt. Nor can the page of each level that the front has partly passed, once the pages below
-    it that have left are deleted. No other process may write to the store during a repair. Raises
-    NotPageable without a store, and the errors of the store.
+    Reads every page once, 64 at a time, and writes nothing. Raises NotPageable without a store, and
+    the errors of the store.
     """
     with np.errstate(all="ignore"):
-        auditor = _Auditor(window, repair)
+        auditor = _Auditor(window)
         auditor.walk(window.engine.structure().pages())
         return auditor.found
 
@@ -151,12 +136,10 @@ def _store_of(engine: Engine) -> PageStore:
 class _Auditor:
     """One walk over a window's pages."""
 
-    def __init__(self, shared: Audited, repair: bool) -> None:
+    def __init__(self, shared: Audited) -> None:
         engine = shared.engine
         self._fronts = None if isinstance(shared, Window) else shared.fronts
         self._name, self._tree, self._store = engine.name, engine.structure(), _store_of(engine)
-        self._repairs = repair
-        self._rebuild = engine.structure().rebuilder() if repair else None
         self.found = Audit()
 
     def walk(self, pages: Iterator[Named]) -> None:
@@ -171,7 +154,7 @@ class _Auditor:
         return key_of(self._name, named.level, named.number, named.name)
 
     def _verify(self, named: Named, data: bytes | None) -> Group | None:
-        """Return the page as a group, repaired if necessary; None if it is unreadable."""
+        """Return the page as a group; None if it is unreadable."""
         if data is None and not named.needed:
             self.found.gone += named.name != NO_NAME
             return None
@@ -179,16 +162,12 @@ class _Auditor:
         if what is None:
             self.found.pages += 1
             return group
-        outcome, repaired = "not repaired", False
-        if group is None:
-            group = self._repair(named)
-            outcome, repaired = self._outcome(named, group), group is not None
         windows = None
         if self._fronts is not None:
             windows = tuple(sorted(w for w, front in self._fronts.items() if front < named.end))
         self.found.damaged.append(Damage(
             self._key(named), named.level, named.number, what, named.first, named.end - 1,
-            named.needed, windows, repaired, outcome,
+            named.needed, windows,
         ))  # fmt: skip
         return group
 
@@ -202,27 +181,6 @@ class _Auditor:
         except CorruptPage as error:
             return None, str(error.__cause__ or error)
         return group, self._tree.difference(named, group)
-
-    def _outcome(self, named: Named, group: Group | None) -> str:
-        if group is not None:
-            return "rebuilt from the level below"
-        if named.level == 0:
-            return "these events are in no other page: restore a copy of it"
-        if not self._repairs:
-            return "not repaired"
-        if self._rebuild is None:
-            return f"{self._tree.name} stores events in this page too: restore a copy of it"
-        return "pages below it are missing, so it cannot be rebuilt: restore a copy of it"
-
-    def _repair(self, named: Named) -> Group | None:
-        """Rewrite the page, and return it as read back; None if that is impossible."""
-        pages = self._rebuild(named) if self._rebuild else None
-        if pages is None:
-            return None
-        self._store.put_many(pages)
-        self._store.flush()
-        group, what = self._read(named, self._store.get_many([self._key(named)])[0])
-        return group if what is None else None
 
 
 # --- descriptions, without reading a page ---------------------------------------------------------

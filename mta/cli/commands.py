@@ -80,9 +80,6 @@ class CommandLine:
         parser = self.add("check", snapshots.check, help="verify every page of windows")
         parser.add_argument("path", type=Path, help=f"{_PATH}the output folder of an ended run")
         _add_common(parser)
-        parser.add_argument("--repair", action="store_true",
-                            help="rebuild damaged inner pages of a run's standalone windows; "
-                            "default: change nothing")  # fmt: skip
 
     def _add_gc(self) -> None:
         parser = self.add("gc", snapshots.gc, help="find and delete pages that no window needs")

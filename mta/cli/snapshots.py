@@ -83,19 +83,9 @@ def inspect(path: Path, store: str | None, limit: int, key: str | None) -> None:
     show(listing, address, None if key is not None else store_totals(address))
 
 
-def check(path: Path, store: str | None, repair: bool) -> int:
+def check(path: Path, store: str | None) -> int:
     """Print the damage and a summary; return the exit code. Reads every page once or twice."""
     data, address = _read(path), _required(store)
-    if repair and is_keyed_snapshot(data):
-        raise InvalidCommand(
-            "--repair: events of many keys are in no other page, so none can be rebuilt: restore "
-            "a copy, or restore an earlier snapshot"
-        )
-    if repair:
-        raise InvalidCommand(
-            "--repair: a page is rebuilt by the windows' own operation, which a snapshot does not "
-            "contain: restore the windows in Python and call mta.audit.audit(windows, repair=True)"
-        )
     found = Audit()
     note(damaged=[])
     with open_store(address) as pages:
@@ -424,10 +414,10 @@ def disk_bytes(folder: Path) -> int:
     )
 
 
-def verify(total: Audit, windows: Iterable[tuple[str, Audited]], repair: bool = False) -> None:
+def verify(total: Audit, windows: Iterable[tuple[str, Audited]]) -> None:
     """Audit windows, add the findings to a total, and print the damage by key."""
     for whose, held in windows:
-        add_up(total, walk.audit(held, repair), whose)
+        add_up(total, walk.audit(held), whose)
 
 
 def add_up(total: Audit, found: Audit, whose: str) -> None:
@@ -438,21 +428,19 @@ def add_up(total: Audit, found: Audit, whose: str) -> None:
     for damage in found.damaged:
         say(f"damaged   {whose}: {damage}")
         note_item("damaged", whose=whose, page=damage.key, level=damage.level, problem=damage.what,
-                  needed=damage.needed, repaired=damage.repaired, outcome=damage.outcome
-                  )  # fmt: skip
+                  needed=damage.needed, remedy=damage.remedy)  # fmt: skip
 
 
-def sum_up(total: Audit, windows: str, address: str, repair: bool = False) -> int:
+def sum_up(total: Audit, windows: str, address: str) -> int:
     """Print how many pages are intact and how many damaged; return the exit code."""
     say(f"windows   {windows}")
     say_store(address)
-    note(verified=total.pages, gone=total.gone, repaired=len(total.repaired), left=len(total.left))
+    note(verified=total.pages, gone=total.gone)
     left = f", {total.gone:,} of events that left are gone" if total.gone else ""
     say(f"pages     {total.pages:,} verified{left}")
     damaged = plural(len(total.damaged), "page") if total.damaged else "none"
-    repaired = f", {len(total.repaired):,} repaired" if repair and total.damaged else ""
-    say(f"damaged   {damaged}{repaired}")
-    return Exit.DAMAGED if total.left else Exit.DONE
+    say(f"damaged   {damaged}")
+    return Exit.DAMAGED if total.damaged else Exit.DONE
 
 
 def say_store(address: str, pages: int | None = None) -> None:

@@ -47,7 +47,7 @@ from mta.columns.schemas import Array, Record, Row, Rows
 from mta.errors import EmptyWindow, InvariantViolation
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.observed import lenses_of_policy
-from mta.logs.base import Aggregator, Batch, Leaf, Lens, Rebuild, Setting
+from mta.logs.base import Aggregator, Batch, Leaf, Lens, Setting
 from mta.logs.levels.queues import BEFORE_ALL, Levels
 from mta.monoids.base import AbstractMonoid, Partial, lift_where
 from mta.monoids.equality import Scale
@@ -383,9 +383,6 @@ class PagedReactiveAggregator(Aggregator):
 
     def difference(self, named: Named, group: Group) -> str | None:
         return self.fat.difference(named, group)
-
-    def rebuilder(self) -> Rebuild | None:
-        return self.fat.rebuilder()
 
     def check(self) -> None:
         self.fat.check()

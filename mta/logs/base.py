@@ -38,9 +38,6 @@ OnDuplicate = Literal["append", "replace", "combine"]
 #: The monoid of an observed aggregate, and a function that extracts it from a partial (or rows).
 Lens = tuple[AbstractMonoid, Callable[[Any], Any]]
 
-#: Returns a lost page and all lost pages below it, by key, or None if they cannot be rebuilt.
-Rebuild = Callable[["Named"], dict[str, bytes] | None]
-
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -439,10 +436,6 @@ class EventLog(ABC):
     def is_past(self, level: int, number: int) -> bool:
         """Return whether an unnamed page at this place is garbage: no later write can name it."""
         return False
-
-    def rebuilder(self) -> Rebuild | None:
-        """Return the function that rebuilds a lost page from the level below, or None."""
-        return None
 
 
 class Aggregator(EventLog):

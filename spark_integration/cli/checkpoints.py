@@ -1,7 +1,7 @@
 """``mta inspect``, ``check``, ``gc`` and ``migrate`` for a query's checkpoint.
 
 Pages in Spark's state (``spark://state``) can be written only by the query itself; so they are
-copied to local disk for reading, and cannot be repaired.
+copied to local disk for reading.
 
 ``gc`` marks and sweeps: it finds pages that no snapshot names, and deletes them later. Tasks that
 died leave such pages behind, which only use space. A page is deleted if all of these conditions
@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import SparkSession
 
 from mta import KeyedWindows
-from mta.audit.keyed import KeyedDamage, OpaqueKeys
+from mta.audit.keyed import OpaqueKeys
 from mta.audit.published import heads, needed_by_published, unneeded_records
 from mta.audit.walk import Audit
 from mta.cli import snapshots
@@ -104,28 +104,13 @@ def store_totals(spark: SparkSession, checkpoint: Path, address: str) -> snapsho
 
 
 @spark_errors()
-def check(folder: Path, store: str | None, repair: bool) -> int:
+def check(folder: Path, store: str | None) -> int:
     """Print the damage by page and a summary; return the exit code.
 
     Reads every page of every window once, and tables of many keys twice if some of the keys have a
-    standalone window. Inner pages of standalone windows can be rebuilt; tables cannot.
+    standalone window.
     """
     checkpoint, address = locate(folder, store)
-    in_state = is_state_url(address)
-    if repair and in_state:
-        raise InvalidRequest(
-            f"--repair: the pages are in Spark's own state ({address}), which only the query can "
-            "write: leave --repair out. If a page is damaged, roll the query back to an older "
-            "batch of its checkpoint"
-        )
-    job = read_job(folder)
-    unnamed = job is None or bool(job.get("sql"))
-    if repair and unnamed:
-        raise InvalidRequest(
-            "--repair: rebuilding a page needs the windows' aggregations, which a checkpoint "
-            "does not contain: in your program, restore the window of the damaged key and call "
-            "mta.audit.audit(window, repair=True)"
-        )
     session = local_session()
     saved, keys, found = list[tuple[str, bytes]](), 0, Audit()
     note_facts(damaged=[])
@@ -137,12 +122,8 @@ def check(folder: Path, store: str | None, repair: bool) -> int:
             saved += [(text_of(key), window_snapshot) for key, window_snapshot in standalone]
             keys += keyed.snapshot.counts.keys
         if saved:
-            snapshots.verify(found, windows_of(folder, saved, pages), repair)
-    left = snapshots.sum_up(found, plural(keys, "key"), address, repair)
-    inner = any(damage.level and not isinstance(damage, KeyedDamage) for damage in found.left)
-    if inner and not repair and not in_state and not unnamed:
-        say("--repair rebuilds what can be rebuilt")
-    return left
+            snapshots.verify(found, windows_of(folder, saved, pages))
+    return snapshots.sum_up(found, plural(keys, "key"), address)
 
 
 def windows_of(

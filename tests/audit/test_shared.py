@@ -10,7 +10,7 @@ import pytest
 
 from mta import CountWindow, Max, SharedWindows, TimeWindow, Window, describe_snapshot
 from mta.audit.walk import audit, is_garbage, live_keys
-from mta.errors import CorruptSnapshot, MissingPage, SnapshotMismatch
+from mta.errors import CorruptSnapshot, SnapshotMismatch
 from mta.logs.base import Aggregator
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.snapshots import Snapshot
@@ -110,23 +110,6 @@ def test_damage_is_named_with_the_windows_that_it_is_in(lateness: int | None) ->
         seen.add(found.windows)
         store.put_many({key: data})
     assert {("most",), ("more", "most")} <= seen
-
-
-def test_inner_pages_of_several_windows_are_rebuilt() -> None:
-    store = MemoryStore()
-    windows = begin(store, None)
-    go_on(windows, 190)
-    windows = windows.restore_like(windows.checkpoint())
-    whole = pages_of(store)
-    inner = [key for key in whole if not key.startswith("w/0/")]
-    store.delete_many(inner)
-    with pytest.raises(MissingPage):
-        list(live_keys(windows))
-    found = audit(windows, repair=True)
-    assert found.repaired
-    assert not found.left
-    assert pages_of(store) == whole
-    windows.check()
 
 
 # --- garbage --------------------------------------------------------------------------------------

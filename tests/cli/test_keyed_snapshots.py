@@ -242,11 +242,6 @@ def test_an_index_and_what_it_names(saved, capsys):
     assert re.search(rf"page {index} .*not in the store; nothing else names the tables", printed)
 
 
-def test_nothing_of_many_keys_can_be_rebuilt(saved, capsys):
-    assert mta("check", saved.snapshot, "--store", saved.address, "--repair") == 2
-    assert "events of many keys are in no other page" in capsys.readouterr().err
-
-
 # --- gc -------------------------------------------------------------------------------------------
 
 

@@ -71,8 +71,6 @@ def test_its_windows_are_found_by_the_other_commands(
 ) -> None:
     assert mta("inspect", folder / "out") == 0
     assert mta("check", folder / "out") == 0
-    assert mta("check", folder / "out", "--repair") == 2
-    assert "restore the window" in capsys.readouterr().err
 
 
 WINDOW = "OVER (PARTITION BY card ORDER BY ts ROWS 3 PRECEDING)"

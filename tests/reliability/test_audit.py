@@ -1,16 +1,8 @@
-"""What an audit finds, names and repairs."""
+"""What an audit finds and names."""
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
-from random import Random
-from signal import SIGKILL
-from time import sleep
 from typing import Any
 
 import numpy as np
@@ -18,13 +10,13 @@ import pytest
 
 from mta import CountWindow, LogMTA, Max, Mean, Product, TimeWindow, Window
 from mta.audit.walk import audit, live_keys
-from mta.errors import MissingPage, NotPageable
+from mta.errors import NotPageable
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
-from stores import MemoryStore, open_store
+from stores import MemoryStore
 from stores.testing.counting import CountingStore
 from tests.support.oracle import joined, pages_of
-from tests.support.sampling import parts, some
+from tests.support.sampling import parts
 
 Make = Callable[[MemoryStore], Window]
 
@@ -86,9 +78,7 @@ def test_nothing_is_wrong_with_a_whole_window(make: Make) -> None:
 
 
 @pytest.mark.parametrize("part", parts(2))
-def test_every_missing_or_damaged_page_is_found_and_inner_ones_are_repaired(
-    make: Make, part: int
-) -> None:
+def test_every_missing_or_damaged_page_is_found(make: Make, part: int) -> None:
     store = MemoryStore()
     window = reopened(make(store))
     whole = pages_of(store)
@@ -101,93 +91,13 @@ def test_every_missing_or_damaged_page_is_found_and_inner_ones_are_repaired(
             level, group = (int(part) for part in key.split("/")[1:3])
             before = pages_of(store)
             found = audit(window)
-            assert [(d.key, d.level, d.group) for d in found.left] == [(key, level, group)] or (
+            assert [(d.key, d.level, d.group) for d in found.damaged] == [(key, level, group)] or (
                 damaged is None and found.gone and not found.damaged
             )
             assert found.pages + found.gone + len(found.damaged) <= len(whole)
             assert found.pages < len(whole), "a damaged page counted as whole"
-            assert pages_of(store) == before, "an audit without repair wrote something"
-            if (
-                level
-                and found.damaged
-                and found.damaged[0].first >= window.structure().levels.swept
-            ):
-                found = audit(window, repair=True)
-                assert [d.key for d in found.repaired] == [key]
-                assert not found.left
-                assert pages_of(store) == whole
-            elif found.damaged:
-                again = audit(window, repair=True)
-                if again.repaired:  # all leaves of a group at the front may still be there
-                    assert level and pages_of(store) == whole
-                else:
-                    assert [d.key for d in again.left] == [key]
-                    assert re.search("in no other page|cannot be rebuilt", str(again.left[0]))
+            assert pages_of(store) == before, "an audit wrote something"
             store.put_many({key: data})
-
-
-def test_all_inner_pages_are_rebuilt_from_the_leaves_beside_leftovers(make: Make) -> None:
-    """Leftovers of a failed writer beside the right pages change nothing."""
-    store = MemoryStore()
-    window = reopened(make(store))
-    whole = pages_of(store)
-    for key in list(store.keys("w/0/"))[::5]:
-        window_name, level, group, _ = key.split("/")
-        store.put_many({f"{window_name}/{level}/{group}/{'00' * 15}01": whole[key]})
-    inner = [key for key in whole if not key.startswith("w/0/")]
-    store.delete_many(inner)
-    with pytest.raises(MissingPage):
-        list(live_keys(window))
-    found = audit(window, repair=True)
-    assert all(damage.first < window.structure().levels.swept for damage in found.left)
-    assert audit(window).damaged == [replace(d, outcome="not repaired") for d in found.left]
-    repaired = {damage.key: whole[damage.key] for damage in found.repaired}
-    assert repaired
-    assert repaired.items() <= pages_of(store).items()
-
-
-@pytest.mark.parametrize("seed", some(range(12), by_default=2))
-def test_a_repair_that_is_killed_at_any_time_is_done_again(tmp_path: Path, seed: int) -> None:
-    """No page is worse than before, and the last repair leaves none to repair."""
-    rng, url = Random(seed), f"file://{tmp_path}/pages"
-    with open_store(url, write_buffer=0) as store:
-        window = Window(Mean(), CountWindow(1500), store, "w", arity=3, leaf_arity=2)
-        window.extend(np.arange(3000.0) / 7)
-        snapshot, expected = window.checkpoint(), window.query()
-        inner = [key for key in live_keys(window) if key.split("/")[1] != "0"]
-        damaged = {key: rng.randbytes(40) for key in rng.sample(inner, len(inner) // 3)}
-        copy = MemoryStore()
-        copy.put_many(dict(zip(store.keys(), store.get_many(list(store.keys())), strict=True)))
-        copy.put_many(damaged)
-        alone = Window.restore(snapshot, Mean(), CountWindow(1500), copy)
-        for page in audit(alone, repair=True).left:  # the front has partly passed them
-            del damaged[page.key]
-        store.put_many(damaged)
-        whole = set(store.keys()) - damaged.keys()
-        pages = dict(zip(whole, store.get_many(list(whole)), strict=True))
-    left: list[int] = []
-    for turn in range(6):
-        child = os.fork()
-        if child == 0:
-            with open_store(url, write_buffer=rng.choice([0, 1 << 20])) as store:
-                found = Window.restore(snapshot, Mean(), CountWindow(1500), store)
-                audit(found, repair=True)
-                os._exit(0)
-        if turn < 5:
-            sleep(rng.random() * 0.3)
-            with suppress(ProcessLookupError):
-                os.kill(child, SIGKILL)
-        os.waitpid(child, 0)
-        with open_store(url, write_buffer=0) as store:
-            stored = dict(zip(damaged, store.get_many(list(damaged)), strict=True))
-            left.append(sum(stored[key] == page for key, page in damaged.items()))
-            assert dict(zip(whole, store.get_many(list(whole)), strict=True)) == pages
-    assert left == sorted(left, reverse=True)
-    assert left[-1] == 0
-    with open_store(url) as store:
-        found = Window.restore(snapshot, Mean(), CountWindow(1500), store)
-        assert audit(found).damaged == []
-        assert found.query() == expected
 
 
 def test_a_page_of_another_window_or_place_is_found() -> None:
