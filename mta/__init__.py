@@ -1,6 +1,6 @@
 """Sliding windows whose pages live in a key-value store.
 
-Start with ``Window``, a monoid and a policy from this module. Each package imports only packages
+Start with ``Window``, a monoid and a frame from this module. Each package imports only packages
 that are listed before it:
 
 - ``minimal``: the idea of the package in a hundred lines, which nothing imports: read it first
@@ -19,7 +19,7 @@ that are listed before it:
 - ``publishing``: snapshots under a name, for other processes
 - ``windows``, ``keyed``, ``triggers``: the public windows
 - ``queries``: window functions in SQL
-- ``audit``, ``laws``: checks of stored data, and of user-defined monoids and policies
+- ``audit``, ``laws``: checks of stored data, and of user-defined monoids and frames
 - ``published``: readers of published windows
 - ``serve``: published windows over HTTP
 - ``device``: windows on a device that run by themselves

@@ -62,8 +62,8 @@ class PartialBatch(WindowStoreError, RuntimeError):
     """An earlier call failed in the middle of a batch: restore the last snapshot, and continue."""
 
 
-class PolicyNotMonotone(WindowStoreError, ValueError):
-    """The policy retains a prefix but evicts a longer part of the same window: correct it."""
+class FrameNotMonotone(WindowStoreError, ValueError):
+    """The frame retains a prefix but evicts a longer part of the same window: correct it."""
 
 
 class NotRevisable(WindowStoreError, TypeError):
@@ -87,7 +87,7 @@ class UnsuitableMonoid(WindowStoreError, TypeError):
 
 
 class SnapshotMismatch(WindowStoreError, ValueError):
-    """The snapshot has another monoid, policy or arity: restore with the same ones."""
+    """The snapshot has another monoid, frame or arity: restore with the same ones."""
 
 
 class CorruptSnapshot(WindowStoreError, ValueError):
@@ -130,7 +130,7 @@ class InvariantViolation(WindowStoreError, AssertionError):
 
 
 class LawBroken(WindowStoreError, AssertionError):
-    """A monoid or a policy breaks a law that windows rely on: correct it, or its declaration.
+    """A monoid or a frame breaks a law that windows rely on: correct it, or its declaration.
 
     ``law`` is the law's name, ``example`` is the tested input, ``sides`` should be the same.
     """

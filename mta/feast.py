@@ -33,7 +33,7 @@ from feast.type_map import python_values_to_proto_values
 from feast.types import Float64, Int64
 
 from mta.errors import UnsupportedOperation
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.keyed.rolling import rolling
 from mta.monoids.basic import Count
@@ -81,7 +81,7 @@ def windows_view(
     )
 
 
-def definition_of(view: FeatureView) -> tuple[Product, dict[str, AbstractPolicy]]:
+def definition_of(view: FeatureView) -> tuple[Product, dict[str, Frame]]:
     """Return the aggregations and frames of a view, for ``KeyedWindows`` and ``rolling``.
 
     Raises ValueError for a view that ``windows_view`` did not make.
@@ -89,7 +89,7 @@ def definition_of(view: FeatureView) -> tuple[Product, dict[str, AbstractPolicy]
     if TAG not in view.tags:
         raise ValueError(f"the feature view {view.name!r} has no windows: make it by windows_view")
     given, sizes = json.loads(view.tags[TAG])
-    frames: dict[str, AbstractPolicy] = {
+    frames: dict[str, Frame] = {
         name: CountWindow(size) if isinstance(size, int) else TimeWindow(size)
         for name, size in sizes.items()
     }

@@ -336,7 +336,7 @@ class StorePager(Pager):
         self._ahead_bytes = store.capabilities.read_ahead
         self.reads_ahead = self._ahead_bytes > 0
         #: The last groups read of each level, with their names: after a search for a cut, the
-        #: eviction reads the same path, or two paths for two policies.
+        #: eviction reads the same path, or two paths for two frames.
         self._last: dict[int, list[tuple[bytes, Group]]] = {}
 
     def write(self, groups: Sequence[tuple[int, int, Group]]) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""How a monoid or a policy was constructed, as plain data from which any process can rebuild it.
+"""How a monoid or a frame was constructed, as plain data from which any process can rebuild it.
 
 A class that inherits from ``Recorded`` remembers the arguments of its constructor. ``to_plain``
 turns these into data that msgpack writes, and ``from_plain`` calls the constructor again. It only

@@ -39,7 +39,7 @@ import msgpack
 import xxhash
 
 from mta.errors import CorruptSnapshot, SnapshotMismatch
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.pages import MAX_ARITY, NAME, corrupt
 
 MAGIC = "mta-snapshot"
@@ -112,7 +112,7 @@ class Snapshot:
         """Whether windows with names share the events."""
         return [window.name for window in self.windows] != [""]
 
-    def fronts_for(self, frames: Mapping[str, AbstractPolicy]) -> dict[str, int]:
+    def fronts_for(self, frames: Mapping[str, Frame]) -> dict[str, int]:
         """Return the front of each window. Raises SnapshotMismatch if the windows differ."""
         names = [window.name for window in self.windows]
         if names != sorted(frames):
@@ -124,12 +124,12 @@ class Snapshot:
             frame = frames[window.name]
             if frame.fingerprint != window.fingerprint:
                 raise SnapshotMismatch(
-                    f"the snapshot's window {window.name!r} has the policy {window.frame}, not "
+                    f"the snapshot's window {window.name!r} has the frame {window.frame}, not "
                     f"{frame.describe()}; use SharedWindows.restore for other windows"
                 )
         return {window.name: window.front for window in self.windows}
 
-    def fronts_of(self, frames: Mapping[str, AbstractPolicy]) -> dict[str, int]:
+    def fronts_of(self, frames: Mapping[str, Frame]) -> dict[str, int]:
         """Return the front of each window with the same name and frame."""
         same = (w for w in self.windows if w.name in frames)
         return {w.name: w.front for w in same if frames[w.name].fingerprint == w.fingerprint}

@@ -17,7 +17,7 @@ from mta.audit.walk import SnapshotSummary
 from mta.columns.schemas import shown_column
 from mta.errors import MissingPage, SnapshotMismatch
 from mta.evaluators.coverage import Incomplete
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.keyed.coverage import latest
 from mta.keyed.key_types import text_of
 from mta.keyed.standalone import AnyWindow
@@ -26,13 +26,13 @@ from mta.monoids.product import Aggregations, result_name, skipping
 from mta.published.views import events_of
 from spark_integration.checkpoint import last_batch, open_pages, saved_snapshots
 from spark_integration.errors import InvalidRequest
-from spark_integration.options import policies_of
+from spark_integration.options import frames_of
 from spark_integration.request import make_product
 from stores import PageStore
 
 #: How many times a state is read if a running query deletes its pages.
 LOOKS = 5
-Policies = AbstractPolicy | Mapping[str, AbstractPolicy]
+Frames = Frame | Mapping[str, Frame]
 
 
 def inspect_query(
@@ -40,7 +40,7 @@ def inspect_query(
     store: str,
     *,
     aggregations: Aggregations | None = None,
-    window: Policies | None = None,
+    window: Frames | None = None,
 ) -> pd.DataFrame:
     """Return the windows of a query after its last committed batch: a row for each key.
 
@@ -85,7 +85,7 @@ def events_of_key(
     key: Any,
     *,
     aggregations: Aggregations,
-    window: Policies,
+    window: Frames,
 ) -> pd.DataFrame:
     """Return the events in the window of a key, oldest first.
 
@@ -120,7 +120,7 @@ def _looked(
     checkpoint: str | Path,
     store: str,
     aggregations: Aggregations | None,
-    window: Policies | None,
+    window: Frames | None,
     look: Callable[[_Inside], pd.DataFrame],
 ) -> pd.DataFrame:
     """Return what ``look`` finds; retry if the query deletes the pages of its state."""
@@ -148,7 +148,7 @@ def _progress(checkpoint: Path) -> tuple[int, int]:
 
 @contextmanager
 def _opened(
-    folder: Path, store: str, aggregations: Aggregations | None, window: Policies | None
+    folder: Path, store: str, aggregations: Aggregations | None, window: Frames | None
 ) -> Iterator[_Inside]:
     if (aggregations is None) != (window is None):
         raise InvalidRequest("results need both the aggregations and the window of the query")
@@ -170,7 +170,7 @@ class _Inside:
     snapshots: list[bytes]
     store: PageStore
     monoid: AbstractMonoid | None
-    policy: Policies | None
+    frame: Frames | None
 
     def windows(self) -> Iterator[tuple[Any, SnapshotSummary, dict[str, Any]]]:
         """Yield every key with its window and its results."""
@@ -194,22 +194,22 @@ class _Inside:
         return None
 
     def _restored(self, snapshot: bytes) -> KeyedWindows:
-        assert self.monoid is not None and self.policy is not None
+        assert self.monoid is not None and self.frame is not None
         known = OpaqueKeys(snapshot, self.store).snapshot
-        asked = policies_of(self.policy)
-        own = {name: policy.fingerprint for name, policy in asked.items()}
-        written = {name: fingerprint for name, _, fingerprint in known.policies}
+        asked = frames_of(self.frame)
+        own = {name: frame.fingerprint for name, frame in asked.items()}
+        written = {name: fingerprint for name, _, fingerprint in known.frames}
         if (known.monoid[1], written) != (self.monoid.fingerprint, own):
-            # Restoring with other policies would write pages, but this code must only read.
-            texts = {name: text for name, text, _ in known.policies}
+            # Restoring with other frames would write pages, but this code must only read.
+            texts = {name: text for name, text, _ in known.frames}
             raise SnapshotMismatch(
                 f"the query's windows compute {known.monoid[0]} over {texts}, not "
-                f"{self.monoid.name} over {asked}: give the query's own policies and "
+                f"{self.monoid.name} over {asked}: give the query's own frames and "
                 "aggregations, with the types of their columns, such as Max('int64')"
             )
         late = None if known.lateness is None else known.lateness / 1e6
         return KeyedWindows.restore(
-            snapshot, self.monoid, self.policy, self.store, timed=known.timed, allowed_lateness=late
+            snapshot, self.monoid, self.frame, self.store, timed=known.timed, allowed_lateness=late
         )
 
     def _results(self, snapshot: bytes, keys: list[Any]) -> dict[str, Any]:
@@ -217,7 +217,7 @@ class _Inside:
         if windows is None or not keys:
             return {}
         found = windows.query(keys)
-        by_window = found if isinstance(self.policy, Mapping) else {"": found}
+        by_window = found if isinstance(self.frame, Mapping) else {"": found}
         return {
             result_name(alias, window): column
             for window, results in by_window.items()

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from mta import EveryCount, EveryPeriod, Trigger
-from mta.frames.base import AbstractPolicy, lifetime_of, require_answerable
+from mta.frames.base import Frame, lifetime_of, require_answerable
 from mta.logs.base import OnDuplicate
 from mta.monoids.product import Aggregations
 from mta.publishing.records import head_key
@@ -66,7 +66,7 @@ class Options:
     by: str | Sequence[str]
     on: str
     aggregations: Aggregations
-    window: AbstractPolicy | Mapping[str, AbstractPolicy]
+    window: Frame | Mapping[str, Frame]
     store: str | None = field(default=None, repr=False)  # it may have a password
     emit: Emit = "all"
     emit_every: EmitEvery = None
@@ -113,9 +113,9 @@ class Options:
         return (self.by,) if isinstance(self.by, str) else tuple(self.by)
 
     @cached_property
-    def windows(self) -> dict[str, AbstractPolicy]:
-        """Return the policy of each window by its name; a single window has the name ''."""
-        return policies_of(self.window)
+    def windows(self) -> dict[str, Frame]:
+        """Return the frame of each window by its name; a single window has the name ''."""
+        return frames_of(self.window)
 
     @property
     def lifetime(self) -> int | None:
@@ -232,9 +232,9 @@ class Options:
             )
 
     @property
-    def peers(self) -> list[AbstractPolicy]:
-        """Return the policies whose windows include all rows of their last time."""
-        return [policy for policy in self.windows.values() if policy.ties == "peers"]
+    def peers(self) -> list[Frame]:
+        """Return the frames whose windows include all rows of their last time."""
+        return [frame for frame in self.windows.values() if frame.ties == "peers"]
 
     def _check_ties(self) -> None:
         """Check options with ties: every row needs a result, the result of its last peer."""
@@ -274,19 +274,19 @@ class Options:
                     f"a window is called {name!r}: use 1 to 40 letters, digits or underscores, "
                     "because the names of its result columns end with this name"
                 )
-            if not isinstance(one, AbstractPolicy):
+            if not isinstance(one, Frame):
                 raise InvalidRequest(
-                    f"window is {one!r}: give a policy, such as CountWindow(1000) or TimeWindow("
-                    '"24 hours"), or multiple policies by name, such as {"1h": TimeWindow("1 hour")'
+                    f"window is {one!r}: give a frame, such as CountWindow(1000) or TimeWindow("
+                    '"24 hours"), or multiple frames by name, such as {"1h": TimeWindow("1 hour")'
                     ', "1d": TimeWindow("1 day")}'
                 )
 
     def _check_idle(self) -> None:
         """Raises InvalidRequest unless time alone can empty the windows."""
-        for policy in self.windows.values():
-            if self.idle != "keep" and (policy.lifetime is None or not policy.needs_times):
+        for frame in self.windows.values():
+            if self.idle != "keep" and (frame.lifetime is None or not frame.needs_times):
                 raise InvalidRequest(
-                    f"idle is {self.idle!r}, but time alone never empties a {policy!r}: use a "
+                    f"idle is {self.idle!r}, but time alone never empties a {frame!r}: use a "
                     "TimeWindow, alone or as one side of |, or leave idle out ('keep')"
                 )
 
@@ -373,9 +373,9 @@ class Options:
                     f"every row has a result; leave {name} out, or answer the questions in a "
                     "separate query"
                 )
-        for policy in self.windows.values():
+        for frame in self.windows.values():
             try:
-                require_answerable(policy)
+                require_answerable(frame)
             except UnsupportedOperation as error:
                 raise InvalidRequest(f"{what}{error}") from None
 
@@ -411,6 +411,6 @@ class Options:
             )
 
 
-def policies_of(window: AbstractPolicy | Mapping[str, AbstractPolicy]) -> dict[str, AbstractPolicy]:
-    """Return the policy of each window by its name; a single window has the name ''."""
+def frames_of(window: Frame | Mapping[str, Frame]) -> dict[str, Frame]:
+    """Return the frame of each window by its name; a single window has the name ''."""
     return dict(window) if isinstance(window, Mapping) else {"": window}

@@ -11,7 +11,7 @@ from typing import Self
 import pyarrow as pa
 
 from mta.columns.schemas import is_fixed
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.frames.windows import is_unbounded
 from mta.keyed.standalone import small_groups
 from mta.monoids.product import Product, column_names, own_columns
@@ -63,7 +63,7 @@ class Plan:
 
     @property
     def values(self) -> tuple[str, ...]:
-        """Return the columns that aggregations and policies read, without duplicates."""
+        """Return the columns that aggregations and frames read, without duplicates."""
         return values_of(self.monoid, self.options.windows.values())
 
     @property
@@ -110,13 +110,13 @@ class Plan:
     def fingerprint(self) -> bytes:
         """Return 16 bytes for the windows' names, which differ for other keys or aggregations."""
         options, (leaf_arity, arity) = self.options, self.sizes
-        policies = sorted((name, one.fingerprint) for name, one in options.windows.items())
+        frames = sorted((name, one.fingerprint) for name, one in options.windows.items())
         parts = (
             *zip(options.keys, self.key_types, strict=True),
             options.on,
             sorted(self.results),
             self.monoid.fingerprint,
-            policies if isinstance(options.window, Mapping) else policies[0][1],
+            frames if isinstance(options.window, Mapping) else frames[0][1],
             arity,
             leaf_arity,
             # The fingerprint depends on whether there is a lateness, but not on its value, which
@@ -152,7 +152,7 @@ class Plan:
         return replace(self, name=named, buckets=buckets, part=part, bucket=bucket)
 
 
-def values_of(monoid: Product, policies: Iterable[AbstractPolicy]) -> tuple[str, ...]:
-    """Return the columns that a monoid and policies read."""
-    looked_at = (column_names(columns) for each in policies for _, columns, _ in each.observers)
+def values_of(monoid: Product, frames: Iterable[Frame]) -> tuple[str, ...]:
+    """Return the columns that a monoid and frames read."""
+    looked_at = (column_names(columns) for each in frames for _, columns, _ in each.observers)
     return tuple(dict.fromkeys(chain(monoid.columns, *looked_at)))

@@ -325,9 +325,9 @@ def check_types(fields: dict[str, T.DataType], typed: Pairs, options: Options) -
             )
     aggregations = ((f"aggregation {a!r}", *pair) for a, pair in typed.items())
     observers = (
-        (f"window {policy!r}", columns, monoid)
+        (f"window {frame!r}", columns, monoid)
         for each in options.windows.values()
-        for policy, columns, monoid in each.observers
+        for frame, columns, monoid in each.observers
         if column_names(columns)
     )
     for what, columns, monoid in (*aggregations, *observers):

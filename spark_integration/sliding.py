@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StructType, TimestampType
 
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.logs.base import OnDuplicate
 from mta.monoids.product import Aggregations
 from mta.times import TimeUnit
@@ -62,7 +62,7 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     by: str | Sequence[str],
     on: str,
     aggregations: Aggregations,
-    window: AbstractPolicy | Mapping[str, AbstractPolicy],
+    window: Frame | Mapping[str, Frame],
     store: str | None = None,
     emit: Emit = "all",
     emit_every: EmitEvery = None,

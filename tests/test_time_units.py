@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mta import (
-    AbstractPolicy,
     EveryCount,
     FiBA,
+    Frame,
     KeyedWindows,
     SessionWindow,
     SharedWindows,
@@ -130,13 +130,13 @@ def test_a_single_number_that_is_no_seconds_is_refused_with_what_to_write(
             SINGLES[entry](time)
 
 
-@pytest.mark.parametrize("policy", [TWO_MINUTES, TimeWindow("5000 weeks"), SessionWindow(9)])
+@pytest.mark.parametrize("frame", [TWO_MINUTES, TimeWindow("5000 weeks"), SessionWindow(9)])
 @pytest.mark.parametrize("settings", [{}, {"store": None}, {"aggregator": FiBA}])
 def test_a_number_that_is_no_seconds_is_refused_after_many_that_are(
-    policy: AbstractPolicy, settings: dict[str, Any]
+    frame: Frame, settings: dict[str, Any]
 ) -> None:
     """Single events take a shorter way once there are some."""
-    for one in (Window(Sum(), policy, **settings), SharedWindows(Sum(), {"w": policy})):
+    for one in (Window(Sum(), frame, **settings), SharedWindows(Sum(), {"w": frame})):
         for at in range(100):
             one.insert(1.0, float(START + at))
         for time in (START * 1000.0, START * 1000, 1e11):

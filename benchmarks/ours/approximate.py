@@ -172,7 +172,7 @@ def delays(sizes: Sequence[int], changed: list[int]) -> list[int]:
 
 
 def changes(size: float) -> list[Figure]:
-    """Compare ADWIN as a policy with ADWIN in buckets: time per event, delay of detection."""
+    """Compare ADWIN as a frame with ADWIN in buckets: time per event, delay of detection."""
     values, changed = drifting(size)
     began, other = process_time(), HistogramADWIN(CONFIDENCE, CLOCK)
     theirs = [other.add(value) for value in values.tolist()]
@@ -201,6 +201,6 @@ EXPERIMENTS = (
         quick=0.1,
         source="MTA paper, section 2, which names the exponential histogram and ADWIN",
         expects="The exponential histogram takes logarithmic memory and gives approximate counts. "
-        "ADWIN is a variation of it, and works as a policy with any monoid.",
+        "ADWIN is a variation of it, and works as a frame with any monoid.",
     ),
 )

@@ -20,7 +20,7 @@ import pandas as pd
 from benchmarks.ours.peers import with_bottleneck, with_polars
 from benchmarks.report.beside import Figure, alternate, beside
 from mta import AbstractMonoid, CountWindow, Max, Mean, SampleStdDev, Sum, TimeWindow, Window
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.kernels import native
 
 EVENTS, WINDOWS = 4_000_000, (2**10, 2**15, 2**20)
@@ -42,15 +42,15 @@ def run(size: float) -> list[Figure]:
     figures = []
     for full in WINDOWS:
         window = max(2, int(full * min(size, 1)))
-        for policy, series, length in (
+        for frame, series, length in (
             (CountWindow(window), pd.Series(values), window),
             (TimeWindow(window), pd.Series(values, times), f"{window}s"),
         ):
-            at = times if isinstance(policy, TimeWindow) else None
+            at = times if isinstance(frame, TimeWindow) else None
             for monoid, name, limit in MONOIDS:
                 others = {} if at is not None else peers(name, window, values)
                 runs: list[Callable[[], object]] = [
-                    partial(extend, monoid, policy, values, at),
+                    partial(extend, monoid, frame, values, at),
                     partial(getattr(series.rolling(length), name)),
                     *others.values(),
                 ]
@@ -77,10 +77,10 @@ def peers(function: str, window: int, values: np.ndarray) -> dict[str, Callable[
 
 
 def extend(
-    monoid: AbstractMonoid, policy: AbstractPolicy, values: np.ndarray, times: np.ndarray | None
+    monoid: AbstractMonoid, frame: Frame, values: np.ndarray, times: np.ndarray | None
 ) -> np.ndarray:
     """Return all results, in memory."""
-    results: np.ndarray = Window(monoid, policy, store=None).extend(values, times)
+    results: np.ndarray = Window(monoid, frame, store=None).extend(values, times)
     return results
 
 

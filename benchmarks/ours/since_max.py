@@ -65,10 +65,10 @@ EXPERIMENTS = (
         "since_max",
         "A window that depends on values",
         "A window that starts at its maximum, over up to 2^17 readings of the MTA paper's stream. "
-        "Two-Stacks and DABA apply the policy value by value. Everything is plain Python with a "
+        "Two-Stacks and DABA apply the frame value by value. Everything is plain Python with a "
         "lambda, and each result is compared. Processor time per event.",
         run,
         quick=2**-4,
-        source="MTA paper, Experiment 3: the policy of Max",
+        source="MTA paper, Experiment 3: the frame of Max",
     ),
 )

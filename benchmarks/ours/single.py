@@ -247,9 +247,9 @@ def four_on_disk(values: list[float], size: int, kind: Any) -> float:
     """Return nanoseconds per event for four shared windows, with pages on local disk."""
     sizes = [size >> half for half in range(4)]
     with tempfile.TemporaryDirectory() as folder:
-        policies = {str(size): kind(size) for size in sizes}
+        frames = {str(size): kind(size) for size in sizes}
         nanoseconds, results = fed(
-            SharedWindows(Max(), policies, store=f"file://{folder}"), values, size
+            SharedWindows(Max(), frames, store=f"file://{folder}"), values, size
         )
     require(results == {str(size): max(values[-size:]) for size in sizes})
     return nanoseconds

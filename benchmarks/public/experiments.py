@@ -183,8 +183,8 @@ def scotty(size: float, progress: Progress) -> Rows:
         values, times = readings(max(CHECKED, int(READINGS * size * 10 / most)))
         whole = np.round(values * 1000).astype("i8")
         found = all_windows(whole[:CHECKED], times[:CHECKED], count)
-        for name, policy in concurrent(count).items():
-            fronts = np.searchsorted(times[:CHECKED], times[:CHECKED] - policy.size, "right")
+        for name, frame in concurrent(count).items():
+            fronts = np.searchsorted(times[:CHECKED], times[:CHECKED] - frame.size, "right")
             sums = np.concatenate(([0], whole[:CHECKED].cumsum()))
             np.testing.assert_array_equal(found[name], sums[1:] - sums[fronts])
         name = f"{count:,} window{'s' * (count > 1)} of 1 to 20 s, sums after every reading"

@@ -42,7 +42,7 @@ from benchmarks.public.streams import (
     records,
 )
 from benchmarks.report.experiment import Experiment, Progress, Rows
-from mta import AbstractPolicy, Max, Sum
+from mta import Frame, Max, Sum
 from spark_integration import sliding_aggregate
 from spark_integration.session import available_cores, local_session
 
@@ -77,7 +77,7 @@ def table(keys: np.ndarray, values: np.ndarray, times: np.ndarray) -> pa.Table:
 
 
 def windows(
-    window: AbstractPolicy | Mapping[str, AbstractPolicy],
+    window: Frame | Mapping[str, Frame],
     folder: str,
     events: DataFrame,
     largest: bool = False,

@@ -37,10 +37,10 @@ def readings(batch: int) -> np.ndarray:
 
 def open_window(folder: Path, size: int) -> Window:
     """Return the window as of its last checkpoint, or a new one."""
-    policy, store, snapshot = CountWindow(size), f"file://{folder}/pages", folder / "snapshot"
+    frame, store, snapshot = CountWindow(size), f"file://{folder}/pages", folder / "snapshot"
     if snapshot.exists():
-        return Window.restore(snapshot.read_bytes(), PEAK_AND_MEAN, policy, store)
-    return Window(PEAK_AND_MEAN, policy, store, "vibration")
+        return Window.restore(snapshot.read_bytes(), PEAK_AND_MEAN, frame, store)
+    return Window(PEAK_AND_MEAN, frame, store, "vibration")
 
 
 def save(window: Window, folder: Path) -> None:

@@ -58,9 +58,9 @@ class FeatureStore:
         self.snapshots[card] = windows.checkpoint(wait=False)
         return rows.assign(**found)
 
-    def ask(self, card: int, policy: TimeWindow) -> dict[str, float]:
+    def ask(self, card: int, frame: TimeWindow) -> dict[str, float]:
         """The features of a window that nobody had thought of, over the events that are kept."""
-        found: dict[str, float] = self.windows(card).query(policy)
+        found: dict[str, float] = self.windows(card).query(frame)
         return found
 
 

@@ -1,8 +1,8 @@
 """Keyed windows from their snapshot alone: their keys, and which pages are intact and live.
 
 As for a single window (``opaque``), the monoid is not needed: values remain uninterpreted bytes.
-Policies on counts and times are restored from their descriptions in the snapshot, so the events in
-windows are counted exactly. Under any other policy, all stored events are counted.
+Frames on counts and times are restored from their descriptions in the snapshot, so the events in
+windows are counted exactly. Under any other frame, all stored events are counted.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from mta.audit.walk import Audit, Damage, SnapshotSummary, SubWindow
 from mta.columns.schemas import Record
 from mta.errors import CorruptPage, MissingPage, UnsuitableKey
 from mta.evaluators.coverage import Incomplete
-from mta.frames.base import AbstractPolicy
-from mta.frames.known import policy_of
+from mta.frames.base import Frame
+from mta.frames.known import frame_of
 from mta.keyed import leaves
 from mta.keyed.coverage import incomplete_after
 from mta.keyed.keys import read_key
@@ -49,29 +49,28 @@ class OpaqueKeys:
         self._layout, self._pages = self._tree.layout, self._tree.pages
 
     @cached_property
-    def policies(self) -> dict[str, AbstractPolicy] | None:
-        """Return the policies by name; None if the description of one is not understood."""
-        found = {name: policy_of(text, mark) for name, text, mark in sorted(self.snapshot.policies)}
-        known = {name: policy for name, policy in found.items() if policy is not None}
+    def frames(self) -> dict[str, Frame] | None:
+        """Return the frames by name; None if the description of one is not understood."""
+        found = {name: frame_of(text, mark) for name, text, mark in sorted(self.snapshot.frames)}
+        known = {name: frame for name, frame in found.items() if frame is not None}
         return known if len(known) == len(found) else None
 
     @property
     def exact(self) -> bool:
         """Return whether only events in windows are counted, and not all stored events."""
         return (
-            self.policies is not None
-            or self.snapshot.counts.keys == self.snapshot.counts.standalone
+            self.frames is not None or self.snapshot.counts.keys == self.snapshot.counts.standalone
         )
 
     def incomplete(self) -> list[Incomplete]:
         """Return the incomplete results, named by the columns that they read. No store call."""
         found = []
-        for name, policy in (self.policies or {}).items():
+        for name, frame in (self.frames or {}).items():
             for what, start in self.snapshot.starts.items():
                 column = what.split("\0")[1] if what.startswith("\0") else ""
                 if not column and what != name:
                     continue
-                each = incomplete_after(name, column, policy, [start])
+                each = incomplete_after(name, column, frame, [start])
                 found += [] if each is None else [each]
         return found
 
@@ -112,16 +111,16 @@ class OpaqueKeys:
         return self._summary(known, self._fronts(known), 0)
 
     def _fronts(self, table: Table) -> list[np.ndarray]:
-        """Return where each key's windows start, for each policy."""
+        """Return where each key's windows start, for each frame."""
         ends = table.bounds[1:]
-        if self.policies is None:
+        if self.frames is None:
             return [table.bounds[:-1]]
         some, fronts = np.flatnonzero(table.counts), []
         rows = ends[some] - 1
         times = None if table.times is None else table.times[rows]
-        for policy in self.policies.values():
+        for frame in self.frames.values():
             front = ends.copy()
-            front[some] = table.lanes.frame_at(policy, some, rows, times)[0]
+            front[some] = table.lanes.frame_at(frame, some, rows, times)[0]
             fronts.append(front)
         return fronts
 
@@ -134,15 +133,15 @@ class OpaqueKeys:
         sizes = [last - int(front[place]) for front in fronts]
         first = last - max(sizes)
         known = times is not None and last > first
-        texts = {name: text for name, text, _ in sorted(self.snapshot.policies)}
+        texts = {name: text for name, text, _ in sorted(self.snapshot.frames)}
         windows = []
-        if self.policies is not None and "" not in texts:
+        if self.frames is not None and "" not in texts:
             of_each = zip(texts.items(), sizes, strict=True)
             windows = [SubWindow(n, text, size, back - size, None) for (n, text), size in of_each]
         return SnapshotSummary(
             window=self.name,
             monoid=self.snapshot.monoid[0],
-            policy=", ".join(f"{name}={text}" if name else text for name, text in texts.items()),
+            frame=", ".join(f"{name}={text}" if name else text for name, text in texts.items()),
             algorithm="columns of many keys",
             events=max(sizes),
             front=back - max(sizes),
@@ -217,8 +216,8 @@ class OpaqueKeys:
     @cached_property
     def _lasting(self) -> dict[str, Opaque]:
         """Return the standalone windows whose keys cannot expire, by name."""
-        policies = self.policies
-        if policies is None or all(each.lifetime is not None for each in policies.values()):
+        frames = self.frames
+        if frames is None or all(each.lifetime is not None for each in frames.values()):
             return {}
         windows = [restore_opaque(snapshot, self.store) for _, snapshot in self.snapshots()]
         return {held.engine.name: held for held in windows}

@@ -191,7 +191,7 @@ class SubWindow:
     """One of the windows in a snapshot of multiple windows."""
 
     name: str
-    policy: str
+    frame: str
     events: int
     front: int
     pages: int | None
@@ -204,7 +204,7 @@ class SnapshotSummary:
 
     window: str
     monoid: str
-    policy: str
+    frame: str
     algorithm: str
     events: int
     front: int
@@ -242,7 +242,7 @@ def describe_snapshot(data: bytes) -> SnapshotSummary:
     return SnapshotSummary(
         window=snapshot.window,
         monoid=snapshot.monoid[0],
-        policy=", ".join(f"{w.name}={w.frame}" if w.name else w.frame for w in snapshot.windows),
+        frame=", ".join(f"{w.name}={w.frame}" if w.name else w.frame for w in snapshot.windows),
         algorithm=snapshot.algorithm,
         events=snapshot.back - snapshot.front,
         front=snapshot.front,

@@ -246,7 +246,7 @@ class Listing:
     dropped: Counter[str] = field(default_factory=lambda: Counter(late=0, invalid=0, ahead=0))
     incomplete: list[Incomplete] = field(default_factory=list)
     whole: bool = True
-    """Whether all counted events are in windows; with an unknown policy, some may have left."""
+    """Whether all counted events are in windows; with an unknown frame, some may have left."""
 
     def add(self, key: str, summary: SnapshotSummary) -> None:
         self.keys += 1
@@ -296,7 +296,7 @@ class Listing:
 
 
 def show(listing: Listing, store: str | None, pages: Totals | None) -> None:
-    """Print the windows of each key, then their totals, monoid and policy."""
+    """Print the windows of each key, then their totals, monoid and frame."""
     say(table(COLUMNS, [row for key, summary in listing.windows for row in _rows(key, summary)]))
     if len(listing.windows) < listing.keys:
         say(f"... and {listing.keys - len(listing.windows):,} more (--limit)")
@@ -313,7 +313,7 @@ def show(listing: Listing, store: str | None, pages: Totals | None) -> None:
         say(f"store     {without_credentials(store)}: {pages}")
     for _, summary in listing.windows[:1]:
         say(f"monoid    {summary.monoid}, by {summary.algorithm}")
-        say(f"policy    {shown(summary.policy)}")
+        say(f"frame    {shown(summary.frame)}")
     say(f"kernels   {native.in_use()}")
     _note_listing(listing, store, pages)
 
@@ -358,7 +358,7 @@ def _note_listing(listing: Listing, store: str | None, pages: Totals | None) -> 
         ],
     )
     for _, first in listing.windows[:1]:
-        note(aggregation=first.monoid, algorithm=first.algorithm, policy=shown(first.policy))
+        note(aggregation=first.monoid, algorithm=first.algorithm, frame=shown(first.frame))
 
 
 def _iso(micros: int | None) -> str | None:

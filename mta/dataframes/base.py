@@ -116,7 +116,7 @@ class Result(NamedTuple):
     """The SQL type of results of the monoid's own type that are not numbers, if known."""
 
 
-class Frame(ABC):
+class DataFrame(ABC):
     """A data frame of any library."""
 
     def __init__(self, frame: Any) -> None:

@@ -14,7 +14,7 @@ from mta.columns.schemas import Decimals
 from mta.dataframes.base import (
     SUM_DIGITS,
     Column,
-    Frame,
+    DataFrame,
     Maker,
     Moments,
     Result,
@@ -30,7 +30,7 @@ from mta.dataframes.base import (
 _types = pa.types
 
 
-class ArrowFrame(Frame):
+class ArrowDataFrame(DataFrame):
     """An Arrow table or record batch."""
 
     @property

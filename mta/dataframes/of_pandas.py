@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 
 from mta.columns.schemas import Decimals
-from mta.dataframes.base import Column, Frame, Moments, Result, marked, split, type_of
+from mta.dataframes.base import Column, DataFrame, Moments, Result, marked, split, type_of
 from mta.errors import InvalidValue
 
 
-class PandasFrame(Frame):
+class PandasDataFrame(DataFrame):
     """A DataFrame; the named levels of its index can be read like columns."""
 
     @property

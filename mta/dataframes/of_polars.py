@@ -15,7 +15,7 @@ from mta.columns.schemas import Decimals
 from mta.dataframes.base import (
     SUM_DIGITS,
     Column,
-    Frame,
+    DataFrame,
     Maker,
     Moments,
     Result,
@@ -28,7 +28,7 @@ from mta.dataframes.base import (
 )
 
 
-class PolarsFrame(Frame):
+class PolarsDataFrame(DataFrame):
     """A polars DataFrame."""
 
     @property

@@ -38,7 +38,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from mta.errors import WindowStoreError
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.monoids.product import Product, result_name
 from mta.times import require_unit, to_duration
@@ -94,7 +94,7 @@ class Config:
 
     folder: str
     input: Input
-    frames: dict[str, AbstractPolicy]
+    frames: dict[str, Frame]
     aggregations: Product
     keys: list[str] = field(default_factory=list)
     time: str = ""
@@ -175,7 +175,7 @@ def _known(kind: Any, given: Mapping[str, Any], where: str) -> dict[str, Any]:
     return dict(given)
 
 
-def _frame(size: Any) -> AbstractPolicy:
+def _frame(size: Any) -> Frame:
     return CountWindow(size) if isinstance(size, int) else TimeWindow(size)
 
 

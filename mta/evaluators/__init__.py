@@ -1,6 +1,6 @@
 """Aggregates of a moving frame over an event log.
 
-- ``observed``: what policies can observe of a window
+- ``observed``: what frames can observe of a window
 - ``cursor``: a front over the events of a log, with a stack of suffix folds
 - ``ends``: cursors of frames that end before the newest event
 - ``amortized_mta``, ``steady_mta``: the MTA paper's algorithms, cursors over levels

@@ -159,12 +159,12 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
 
     def _front_after(self, times: np.ndarray | None, count: int) -> int:
         """Return the front after ``count`` more events if it is one of these; otherwise 0."""
-        policy = self.setting.policy
-        if type(policy) is CountWindow:
-            return max(0, self.back + count - policy.end.rows - policy.size)
-        if type(policy) is TimeWindow and times is not None:
+        frame = self.setting.frame
+        if type(frame) is CountWindow:
+            return max(0, self.back + count - frame.end.rows - frame.size)
+        if type(frame) is TimeWindow and times is not None:
             last = int(times[-1])
-            return self.back + int(times.searchsorted(policy.start(last), side="right"))
+            return self.back + int(times.searchsorted(frame.start(last), side="right"))
         return 0
 
     def _seal(self) -> None:
@@ -208,16 +208,16 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
 
     def _most_events(self, left: int) -> int:
         """Return how many events to add together: all if the window has at most half as many."""
-        policy, monoid = self.setting.policy, self.monoid
+        frame, monoid = self.setting.frame, self.monoid
         values, partials, results = (
             schema.row_bytes for schema in (monoid.inputs, monoid.partials, monoid.outputs)
         )
         most = max(_EVENTS, _BYTES // values) if values else _EVENTS
-        size = policy.size if isinstance(policy, CountWindow) else len(self)
+        size = frame.size if isinstance(frame, CountWindow) else len(self)
         stack = size if has_kernel(monoid) else left
         all_at_once = (
             self.discards
-            and type(policy) in (CountWindow, TimeWindow)
+            and type(frame) in (CountWindow, TimeWindow)
             and size <= left // 2
             and partials is not None
             and partials * stack <= left * ((values or 0) + (results or 0))

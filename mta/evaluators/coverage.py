@@ -1,6 +1,6 @@
 """Coverage: which results are incomplete, and when each is complete again.
 
-After a change of policy, a window is incomplete if the new policy needs events that have already
+After a change of frame, a window is incomplete if the new frame needs events that have already
 left. ``coverage()`` of every kind of window returns a ``Coverage``. This module computes it for
 single windows, and ``keyed.coverage`` for keyed windows.
 """
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mta.evaluators.observed import total_before
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.logs.base import Lens, Remembered
 from mta.logs.ranges import Positions
 
@@ -62,7 +62,7 @@ class Coverage:
     oldest_time: np.datetime64 | None = None
     """The time of the oldest event (UTC, microseconds), if times are stored."""
     missing_at_least: int | None = None
-    """How many events the policy includes that had left before the policy was set.
+    """How many events the frame includes that had left before the frame was set.
 
     If events may be late, this also counts the events that the window of the latest possible event
     includes.
@@ -79,20 +79,20 @@ class Coverage:
 def coverage_of(
     name: str,
     events: Remembered,
-    policy: AbstractPolicy,
+    frame: Frame,
     front: int,
     back: int,
     time: int | None,
-    lens: Callable[[AbstractPolicy], Lens],
+    lens: Callable[[Frame], Lens],
     lateness: int = 0,
 ) -> Coverage:
     """Return the coverage of the window from ``front`` to ``back``; two page reads per level.
 
-    Events before the front that the policy includes are missing. With a ``lateness``,
+    Events before the front that the frame includes are missing. With a ``lateness``,
     so are events that are not retained but belong to the window of a late event.
     """
     kept, missing = events.kept_from, [0, 0]
-    if not (policy.positional or policy.merges):
+    if not (frame.positional or frame.merges):
         missing = [0, kept if front == kept else 0]
     elif front > 0:
         # Twice, with lower and upper bounds for unknown positions.
@@ -100,12 +100,12 @@ def coverage_of(
             after = partial(_first_after, events, least=least)
             sessions = _Sessions(events, lens, least)
             view = Positions(lambda: back, after, sessions.until(back))
-            cut = oldest_asked = max(0, policy.cut(view, time))
+            cut = oldest_asked = max(0, frame.cut(view, time))
             if lateness and time is not None:
                 late = time - lateness
                 stop = after(late)
                 view = Positions(partial(int, stop + 1), after, sessions.until(stop, late))
-                oldest_asked = min(cut, max(0, policy.cut(view, late)))
+                oldest_asked = min(cut, max(0, frame.cut(view, late)))
             missing[at] = max(0, front - max(cut, kept)) + max(0, kept - oldest_asked)
     oldest = None
     if time is not None and front < back:
@@ -122,20 +122,18 @@ class _Sessions:
     event, the session starts with it (``least``), or with the first event ever.
     """
 
-    def __init__(
-        self, events: Remembered, lens: Callable[[AbstractPolicy], Lens], least: bool
-    ) -> None:
+    def __init__(self, events: Remembered, lens: Callable[[Frame], Lens], least: bool) -> None:
         self._events, self._lens, self._least = events, lens, least
 
-    def until(self, stop: int, late: int | None = None) -> Callable[[AbstractPolicy], Any]:
+    def until(self, stop: int, late: int | None = None) -> Callable[[Frame], Any]:
         """Return what they observe in the events before ``stop``, and in a late event."""
         return partial(self._total, stop, late)
 
-    def _total(self, stop: int, late: int | None, policy: AbstractPolicy) -> tuple[int, int, int]:
-        events, gap, kept = self._events, policy.lifetime, self._events.kept_from
+    def _total(self, stop: int, late: int | None, frame: Frame) -> tuple[int, int, int]:
+        events, gap, kept = self._events, frame.lifetime, self._events.kept_from
         count, before, newest = 0, 0, _UNKNOWN
         if stop > kept:
-            observed = total_before(events, stop, self._lens)(policy)
+            observed = total_before(events, stop, self._lens)(frame)
             count, before, newest = map(int, observed)
         assert gap is not None
         if kept and not before:

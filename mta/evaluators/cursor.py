@@ -58,7 +58,7 @@ from mta.folds.sliding import (
     not_before,
     sweep_into,
 )
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.kernels.native import Sweep
 from mta.logs.base import (
     Batch,
@@ -148,21 +148,21 @@ class Entering:
 
 
 class Cursor(ObservedEvents):
-    """One window over shared events: its policy and its front.
+    """One window over shared events: its frame and its front.
 
-    ``lenses`` extract from a partial the aggregates that policies observe, by the policy's ``id``.
-    The policy observes the window through the cursor (``policy.View``).
+    ``lenses`` extract from a partial the aggregates that frames observe, by the frame's ``id``.
+    The frame observes the window through the cursor (``frame.View``).
     """
 
     #: Whether the window ends before the newest event (``ends``).
     ends_early = False
 
     def __init__(
-        self, monoid: AbstractMonoid, policy: AbstractPolicy, events: OrderedEvents,
+        self, monoid: AbstractMonoid, frame: Frame, events: OrderedEvents,
         lenses: Mapping[int, Lens] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(monoid, events, lenses)
-        self.policy = policy
+        self.frame = frame
         self.front = self.back = events.kept_from
         self._stamp = events.stamp
         #: Whether ``recede`` has moved the front back to the start of the folds S.
@@ -231,19 +231,19 @@ class Cursor(ObservedEvents):
         self.back, self._has_receded = back, False
 
     def settle(self, time: int | None) -> None:
-        """Move to the policy's front after the newest event, within the retained events."""
+        """Move to the frame's front after the newest event, within the retained events."""
         events = self.events
         self._fresh()
-        by_position = self.policy.predictable and not self.policy.merges
+        by_position = self.frame.predictable and not self.frame.merges
         if self._has_receded and by_position and events.kept_from < events.back:
             view = Positions(lambda: events.back, events.first_after)
-            self.reach(max(self.policy.cut(view, time), events.kept_from), events.back)
+            self.reach(max(self.frame.cut(view, time), events.kept_from), events.back)
             return
         previous = self.front, self.back
         self.place(self.events.kept_from, self.events.back)
         try:
             if self.front < self.back:
-                self.move(self.policy.cut(self, time))
+                self.move(self.frame.cut(self, time))
         except Exception:
             self.place(*previous)
             raise
@@ -289,7 +289,7 @@ class Cursor(ObservedEvents):
             self._grow(self.monoid.lift(row))
         self.back += 1
         try:
-            self.move(self.policy.cut(self, time))
+            self.move(self.frame.cut(self, time))
         except Exception:
             self.place(self.front, self.back - 1)
             raise
@@ -304,9 +304,9 @@ class Cursor(ObservedEvents):
         """Write the results into a batch from ``start`` on; False if cuts are not predictable.
 
         Events before the chunk must be in the log. If the chunk does not follow the newest event
-        that the cursor has processed, the policy determines the first window.
+        that the cursor has processed, the frame determines the first window.
         """
-        if not self.policy.predictable:
+        if not self.frame.predictable:
             return False
         self._fresh()
         self._run(chunk, batch, start)
@@ -359,7 +359,7 @@ class Cursor(ObservedEvents):
     def _entering(self, chunk: Chunk, most: int) -> Entering:
         """Return the events of a chunk as they enter a window that ends with the newest event."""
         oldest = self.events.kept_from
-        has_receded = self._has_receded and oldest < self.back and not self.policy.merges
+        has_receded = self._has_receded and oldest < self.back and not self.frame.merges
         if has_receded:
             self._advance(chunk.first)
         elif self._has_receded or chunk.first != self.back:
@@ -379,7 +379,7 @@ class Cursor(ObservedEvents):
         events = self.events
         total = total_before(events, chunk.first, self.lens)
         view = Positions(lambda: chunk.first, events.first_after, total)
-        front = self.policy.cut(view, None if chunk.times is None else int(chunk.times[0]))
+        front = self.frame.cut(view, None if chunk.times is None else int(chunk.times[0]))
         self.place(max(events.kept_from, min(front, chunk.first)), chunk.first)
 
     def _stretches(self, entering: Entering) -> Iterator[tuple[int, EachFront, bool]]:
@@ -463,20 +463,20 @@ class Cursor(ObservedEvents):
         for at in range(0, chunk.count, most):
             times = None if chunk.times is None else chunk.times[at : at + most]
             count = min(most, chunk.count - at)
-            cuts = self.policy.cuts(search, at, times, count)
+            cuts = self.frame.cuts(search, at, times, count)
             fronts = not_before(search.front - chunk.first, cuts, count)
             yield fronts
             search.front = chunk.first + int(fronts[-1])
 
     def _search(self, front: int, chunk: Chunk) -> SearchedTimes:
-        back, leaf, own = chunk.first, self.leaf, self.policy
+        back, leaf, own = chunk.first, self.leaf, self.frame
 
-        def session(policy: AbstractPolicy) -> int:
+        def session(frame: Frame) -> int:
             """Return the start of the session; the window's front, unless the window is longer."""
-            if policy is own:
+            if frame is own:
                 return front
             total = total_before(self.events, back, self.lens)
-            return policy.cut(Positions(lambda: back, self.events.first_after, total), None)
+            return frame.cut(Positions(lambda: back, self.events.first_after, total), None)
 
         return SearchedTimes(
             front, chunk, lambda at, until: leaf(at, back, until=until), self.events, session

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from mta.evaluators.cursor import ANSWERED, Cursor, Entering
-from mta.evaluators.observed import lenses_of_policy
+from mta.evaluators.observed import lenses_of_frame
 from mta.folds.sliding import (
     EachFront,
     Fronts,
@@ -28,7 +28,7 @@ from mta.folds.sliding import (
     moved,
     not_before,
 )
-from mta.frames.base import NEWEST, AbstractPolicy
+from mta.frames.base import NEWEST, Frame
 from mta.logs.base import Batch, Chunk, Lag, OrderedEvents, Prefetched, Remembered, Setting
 from mta.logs.ranges import Positions, events_in, leaves_from
 from mta.monoids.base import Partial, empties
@@ -41,9 +41,9 @@ _MOST = 1 << 18
 _BEHIND = -(1 << 62)
 
 
-def stop_of(policy: AbstractPolicy, events: Remembered, back: int, time: int | None) -> int:
+def stop_of(frame: Frame, events: Remembered, back: int, time: int | None) -> int:
     """Return where the frame ends at a time, at most ``back``; at most one page read per level."""
-    end, stop = policy.end, back
+    end, stop = frame.end, back
     if end.delay and time is not None:
         stop = min(back, events.first_after(time - end.delay))
     return max(events.kept_from, stop - end.rows)
@@ -73,7 +73,7 @@ class EarlyCursor(Cursor):
             self.place(events.back, events.back)
             return
         view = Positions(lambda: events.back, events.first_after)
-        self.follow(max(self.policy.cut(view, time), events.kept_from), time)
+        self.follow(max(self.frame.cut(view, time), events.kept_from), time)
 
     def follow(self, front: int, time: int | None) -> int:
         """Move to the frame from ``front`` on at a time; return where it ends.
@@ -82,7 +82,7 @@ class EarlyCursor(Cursor):
         one page read per level.
         """
         events = self.events
-        back = max(stop_of(self.policy, events, events.back, time), front)
+        back = max(stop_of(self.frame, events, events.back, time), front)
         self._fresh()
         self._move_to(front, back)
         self.waiting = events.back - back
@@ -138,16 +138,16 @@ class EarlyCursor(Cursor):
 
         Positions count from the chunk's first event. An empty frame may stop before its start.
         """
-        events, policy, times, count = self.events, self.policy, chunk.times, chunk.count
-        front, oldest, lifetime = events.kept_from, events.kept_from - chunk.first, policy.lifetime
+        events, frame, times, count = self.events, self.frame, chunk.times, chunk.count
+        front, oldest, lifetime = events.kept_from, events.kept_from - chunk.first, frame.lifetime
         if times is not None and lifetime is not None:
             front = events.first_after(int(times[0]) - lifetime)
         search = self._search(min(front, chunk.first), chunk)
-        starts = not_before(oldest, policy.cuts(search, 0, times, count), count)
-        stops: Fronts = range(1 - policy.end.rows, count + 1 - policy.end.rows)
-        if policy.end.delay:
+        starts = not_before(oldest, frame.cuts(search, 0, times, count), count)
+        stops: Fronts = range(1 - frame.end.rows, count + 1 - frame.end.rows)
+        if frame.end.delay:
             assert times is not None
-            stops = search.first_after_each(times, policy.end.delay)
+            stops = search.first_after_each(times, frame.end.delay)
         return starts, not_before(oldest, stops, count)
 
     def _run_frames(
@@ -181,7 +181,7 @@ class EarlyCursor(Cursor):
         For at most ``most`` events, including the waiting ones, and at most ``room`` new ones. At
         most one page read per level, and one for each leaf of waiting events.
         """
-        events, monoid, end = self.events, self.monoid, self.policy.end
+        events, monoid, end = self.events, self.monoid, self.frame.end
         stop = min(events.back, self.back + max(most // 2, 1))
         leaves = leaves_from(events, self.back, monoid.inputs, stop)
         waiting = events_in(leaves, monoid.inputs, timed)
@@ -210,7 +210,7 @@ class EarlyCursor(Cursor):
 
 def cursor_of(setting: Setting, events: OrderedEvents, kind: type[Cursor] = Cursor) -> Cursor:
     """Return the cursor of a single window, of this kind if it ends with the newest event."""
-    policy = setting.policy
-    lenses = lenses_of_policy(setting.monoid, policy)
-    kind = kind if policy.end == NEWEST else EarlyCursor
-    return kind(setting.monoid, policy, events, lenses)
+    frame = setting.frame
+    lenses = lenses_of_frame(setting.monoid, frame)
+    kind = kind if frame.end == NEWEST else EarlyCursor
+    return kind(setting.monoid, frame, events, lenses)

@@ -1,7 +1,7 @@
 """FiBA as a window's structure: events in order of time, in any order of arrival, in pages.
 
 Results are *as of* their events: the result of an event at time t is the aggregate of the window
-that, by the policy, ends with the event. So the final result of an event does not depend on the
+that, by the frame, ends with the event. So the final result of an event does not depend on the
 order and the batches in which events arrive. If no event is late, it is the result after the event
 was inserted, as with level queues. The tree retains the events that a late event may need: the
 window as of ``lateness`` before the newest event.
@@ -36,7 +36,7 @@ from mta.errors import NotRevisable
 from mta.evaluators.cursor import Cursor
 from mta.evaluators.ends import EarlyCursor, cursor_of
 from mta.folds.sliding import Events
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.frames.windows import TimeWindow
 from mta.logs.base import Aggregator, Batch, Chunk, Lens, Prefetched, Setting
 from mta.logs.finger_tree.log import LEFT_BEHIND, FingerTreeLog
@@ -99,7 +99,7 @@ class FiBA(FingerTreeLog, Aggregator):
         if position == back == self._cursor.back and not self._cursor.ends_early:
             self._cursor.take_in(row)
         is_late = position < back
-        if (is_late or is_empty) and self.setting.reach and self.setting.policy.merges:
+        if (is_late or is_empty) and self.setting.reach and self.setting.frame.merges:
             self._receded, self.front = self.front, self.kept_from
             self._front_time = (-1, 0)
 
@@ -120,7 +120,7 @@ class FiBA(FingerTreeLog, Aggregator):
             self._cursor.recede(position)
 
     def slide_to(self, position: int) -> None:
-        """Move the front to the policy's position; late events may still need earlier events.
+        """Move the front to the frame's position; late events may still need earlier events.
 
         Removes unneeded events from the tree, so that a query reads no page. Without a left spine,
         the next insertion or snapshot removes them, as a query must search for the front anyway. A
@@ -160,16 +160,16 @@ class FiBA(FingerTreeLog, Aggregator):
 
         Without a left spine, returns the start of a leaf at or before it, and reads no leaf.
         """
-        tree, policy, reach = self.tree, self.setting.policy, self.setting.reach
+        tree, frame, reach = self.tree, self.setting.frame, self.setting.reach
         if tree.has_left:
             return self.needed_from(self._cursor, front)
         newest = self.newest_time()
-        if reach and newest is not None and policy.positional:
+        if reach and newest is not None and frame.positional:
             needed = self._as_of(self._cursor, newest - reach, self.leaf_after)
-            if needed <= front and type(policy) is TimeWindow:
+            if needed <= front and type(frame) is TimeWindow:
                 return needed
             front = min(front, needed)
-        elif policy.merges:
+        elif frame.merges:
             front = self.needed_from(self._cursor, front)
         cut = tree.at_position(front - self.kept_from)
         return self.kept_from + tree.rank(cut, reads_leaf=False)
@@ -249,7 +249,7 @@ class FiBA(FingerTreeLog, Aggregator):
         """Add a batch in order of time; yield every new or changed result, run by run.
 
         These are the results of the oldest new event and all later events. Raises NotRevisable if
-        the cuts of the policy are not predictable.
+        the cuts of the frame are not predictable.
         """
         start = 0
         while start < count:
@@ -266,7 +266,7 @@ class FiBA(FingerTreeLog, Aggregator):
 
             found = self._run(new, end)
             if found is None:
-                raise NotRevisable(f"{self.setting.policy!r} cannot return earlier results")
+                raise NotRevisable(f"{self.setting.frame!r} cannot return earlier results")
             chunk, outputs, is_new = found
             assert chunk.times is not None
             mask = np.ones(chunk.count, bool)
@@ -278,7 +278,7 @@ class FiBA(FingerTreeLog, Aggregator):
     def again(self, time: int, until: int | None = None) -> Revised | None:
         """Return the current results of the events from ``time`` to before ``until``.
 
-        For policies on positions. O(1) whole-group combines per event, and one page per leaf.
+        For frames on positions. O(1) whole-group combines per event, and one page per leaf.
         """
         first = self.first_after(time - 1)
         stop = self.back if until is None else self.first_after(until - 1)
@@ -288,7 +288,7 @@ class FiBA(FingerTreeLog, Aggregator):
         outputs = self._cursor.results(chunk)
         self._cursor.place(self.kept_from, self.kept_from)
         if outputs is None or chunk.times is None:
-            raise NotRevisable(f"{self.setting.policy!r} cannot return earlier results")
+            raise NotRevisable(f"{self.setting.frame!r} cannot return earlier results")
         return Revised(chunk.times, chunk.rows, outputs, np.zeros(chunk.count, bool))
 
     def _run(
@@ -330,16 +330,16 @@ class FiBA(FingerTreeLog, Aggregator):
             self._insert_chunk(new, chunk)
         else:
             self._put(met, self.monoid.inputs.at(rows, 0))
-        self.front = front if self.setting.policy.merges else max(self.front, front)
+        self.front = front if self.setting.frame.merges else max(self.front, front)
         with suppress(Exception):  # the next run tries again, and fails before any change
             self._settle()
         return chunk, outputs, is_new
 
-    def _total_with(self, chunk: Chunk, more: int) -> Callable[[AbstractPolicy], Any]:
-        """Return what policies observe in all retained events and ``more`` of a chunk, together."""
+    def _total_with(self, chunk: Chunk, more: int) -> Callable[[Frame], Any]:
+        """Return what frames observe in all retained events and ``more`` of a chunk, together."""
 
-        def total(policy: AbstractPolicy) -> Any:
-            monoid, pick = self._cursor.lens(policy)
+        def total(frame: Frame) -> Any:
+            monoid, pick = self._cursor.lens(frame)
             assert chunk.times is not None
             among = monoid.fold(monoid.lift_rows(chunk.times, chunk.count), chunk.count)
             before = pick(self.fold(self.kept_from, chunk.first))
@@ -363,14 +363,14 @@ class FiBA(FingerTreeLog, Aggregator):
         finally:
             self._has_run = False
 
-    # --- what policies request --------------------------------------------------------------------
+    # --- what frames request --------------------------------------------------------------------
 
     def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
         """Search the leaf at the front with a cursor, then the rest from the top of the tree."""
         if self.front == self.back:
             return self.front
         stop = self.leaf(self.front).stop
-        found = self._searching(lens, stop).longest_prefix(self.setting.policy, accepts)
+        found = self._searching(lens, stop).longest_prefix(self.setting.frame, accepts)
         if found < stop or stop == self.back:
             return found
         monoid, pick = lens
@@ -381,11 +381,11 @@ class FiBA(FingerTreeLog, Aggregator):
         )
 
     def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        return self._searching(lens, self.back).longest_suffix(self.setting.policy, accepts)
+        return self._searching(lens, self.back).longest_suffix(self.setting.frame, accepts)
 
     def _searching(self, lens: Lens, back: int) -> Cursor:
-        policy = self.setting.policy
-        cursor = Cursor(self.monoid, policy, self, {id(policy): lens})
+        frame = self.setting.frame
+        cursor = Cursor(self.monoid, frame, self, {id(frame): lens})
         cursor.place(self.front, back)
         return cursor
 

@@ -46,7 +46,7 @@ from typing import Any
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvariantViolation
 from mta.evaluators.cursor import Cursor
-from mta.evaluators.observed import lenses_of_policy
+from mta.evaluators.observed import lenses_of_frame
 from mta.folds.sliding import Events
 from mta.in_order.flat_fat import join
 from mta.logs.base import Batch, Chunk, Lens, Setting
@@ -80,8 +80,8 @@ class PagedFlatFAT(SegmentedWindow):
         self._rest_at = -1
         #: Folds batches; it is not up to date between batches.
         if lenses is None:
-            lenses = lenses_of_policy(self.monoid, setting.policy)
-        self._cursor = Cursor(self.monoid, setting.policy, self.remembered(), lenses)
+            lenses = lenses_of_frame(self.monoid, setting.frame)
+        self._cursor = Cursor(self.monoid, setting.frame, self.remembered(), lenses)
 
     # --- events in and out ----------------------------------------------------------------------
 
@@ -257,7 +257,7 @@ class PagedFlatFAT(SegmentedWindow):
 
         If the store fails, nothing has changed.
         """
-        if not self.setting.policy.predictable:
+        if not self.setting.frame.predictable:
             return 0
         new = batch.part(start, min(start + TOGETHER * self.levels.leaf_arity, batch.count))
         chunk, cursor = Chunk(self.monoid, self.back, *new), self._cursor

@@ -1,4 +1,4 @@
-"""What policies can observe of a window: totals, prefixes and suffixes of aggregates."""
+"""What frames can observe of a window: totals, prefixes and suffixes of aggregates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.logs.base import Aggregator, Leaf, Lens, OrderedEvents, Remembered, lifted_events
 from mta.logs.ranges import leaves_from
 from mta.monoids.base import AbstractMonoid, Partial, same_value
@@ -16,9 +16,9 @@ from mta.monoids.product import Observed
 
 
 class ObservedWindow(ABC):
-    """A window whose partials contain its aggregate, then the aggregates that policies observe.
+    """A window whose partials contain its aggregate, then the aggregates that frames observe.
 
-    ``lenses`` extract the latter, by the policy's ``id``.
+    ``lenses`` extract the latter, by the frame's ``id``.
     """
 
     #: The position of the window's oldest event, and the position after its newest.
@@ -30,9 +30,9 @@ class ObservedWindow(ABC):
         observed = isinstance(monoid, Observed)
         self._own: Lens = part_of(monoid, 0) if observed else (monoid, same_value)
 
-    def lens(self, policy: AbstractPolicy) -> Lens:
-        """Return how to extract the aggregate that a policy observes from a partial."""
-        return self._lenses.get(id(policy), self._own)
+    def lens(self, frame: Frame) -> Lens:
+        """Return how to extract the aggregate that a frame observes from a partial."""
+        return self._lenses.get(id(frame), self._own)
 
     @abstractmethod
     def query(self) -> Partial:
@@ -42,22 +42,22 @@ class ObservedWindow(ABC):
     def partials(self) -> Iterator[Partial]:
         """Yield every event of the window, lifted, oldest first."""
 
-    def total(self, policy: AbstractPolicy) -> Any:
+    def total(self, frame: Frame) -> Any:
         """Return the result over the whole window; costs as much as ``query``."""
-        monoid, pick = self.lens(policy)
+        monoid, pick = self.lens(frame)
         return monoid.lower(pick(self.query()))
 
-    def all_prefixes(self, policy: AbstractPolicy) -> Iterable[tuple[int, Any]]:
+    def all_prefixes(self, frame: Frame) -> Iterable[tuple[int, Any]]:
         """Yield the result of every prefix and its end; reads the whole window."""
-        monoid, pick = self.lens(policy)
+        monoid, pick = self.lens(frame)
         prefix = monoid.identity
         for position, event in enumerate(self.partials(), self.front + 1):
             prefix = monoid.combine(prefix, pick(event))
             yield position, monoid.lower(prefix)
 
-    def all_suffixes(self, policy: AbstractPolicy) -> Iterable[tuple[int, Any]]:
+    def all_suffixes(self, frame: Frame) -> Iterable[tuple[int, Any]]:
         """Yield the result of every suffix and its start, longest first; reads the whole window."""
-        monoid, pick = self.lens(policy)
+        monoid, pick = self.lens(frame)
         suffix: Partial = monoid.identity
         results = []
         for event in reversed(list(self.partials())):
@@ -67,7 +67,7 @@ class ObservedWindow(ABC):
 
 
 class ObservedEvents(ObservedWindow):
-    """A window over ordered events: the ranges of them that policies search."""
+    """A window over ordered events: the ranges of them that frames search."""
 
     def __init__(
         self, monoid: AbstractMonoid, events: OrderedEvents, lenses: Mapping[int, Lens] | None
@@ -92,10 +92,10 @@ class ObservedEvents(ObservedWindow):
         return max(leaf.stop, self.events.first_after(time))
 
     def longest_prefix(
-        self, policy: AbstractPolicy, accepts: Callable[[Any], bool], total: Any = None
+        self, frame: Frame, accepts: Callable[[Any], bool], total: Any = None
     ) -> int:
         """Return where the longest accepted prefix ends; O(log n) folds of ranges."""
-        monoid, pick = self.lens(policy)
+        monoid, pick = self.lens(frame)
         prefix, position, step, growing = monoid.identity, self.front, 1, True
         while step:
             end = position + step
@@ -109,9 +109,9 @@ class ObservedEvents(ObservedWindow):
             step //= 2
         return position
 
-    def longest_suffix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
+    def longest_suffix(self, frame: Frame, accepts: Callable[[Any], bool]) -> int:
         """Return where the longest accepted suffix starts; O(log n) folds of ranges."""
-        monoid, pick = self.lens(policy)
+        monoid, pick = self.lens(frame)
 
         def refused(position: int) -> bool:
             fold = self.query() if position == self.front else self.events.fold(position, self.back)
@@ -135,12 +135,12 @@ class ObservedEvents(ObservedWindow):
 
 
 class WindowView(ObservedWindow):
-    """The structure of one window, for the policies that observe it."""
+    """The structure of one window, for the frames that observe it."""
 
-    def __init__(self, structure: Aggregator, observers: Sequence[AbstractPolicy]) -> None:
+    def __init__(self, structure: Aggregator, observers: Sequence[Frame]) -> None:
         super().__init__(structure.monoid, lenses_of(structure.monoid, observers))
         self._structure = structure
-        #: The front and the total for which a policy, by its ``id``, last evicted nothing.
+        #: The front and the total for which a frame, by its ``id``, last evicted nothing.
         self._kept: dict[int, tuple[int, Any]] = {}
 
     @property
@@ -164,60 +164,60 @@ class WindowView(ObservedWindow):
         return self._structure.first_after(time)
 
     def longest_prefix(
-        self, policy: AbstractPolicy, accepts: Callable[[Any], bool], total: Any = None
+        self, frame: Frame, accepts: Callable[[Any], bool], total: Any = None
     ) -> int:
         """Return where the longest accepted prefix ends; see ``frames.View``."""
         structure, asked = self._structure, None
         # In structures ordered by time, a late event may have moved the positions.
         if isinstance(total, int | float | np.integer) and not structure.by_time:
             asked = structure.front, total
-            if self._kept.get(id(policy)) == asked:
+            if self._kept.get(id(frame)) == asked:
                 return structure.front
-        found = structure.longest_prefix(self.lens(policy), accepts)
+        found = structure.longest_prefix(self.lens(frame), accepts)
         if asked is not None and found == structure.front:
-            self._kept[id(policy)] = asked
+            self._kept[id(frame)] = asked
         return found
 
-    def kept_total(self, policy: AbstractPolicy) -> Any:
-        """Return a total for which a policy evicts nothing from this front; None if there is none.
+    def kept_total(self, frame: Frame) -> Any:
+        """Return a total for which a frame evicts nothing from this front; None if there is none.
 
-        If no total is known, applies the policy, which searches the window.
+        If no total is known, applies the frame, which searches the window.
         """
         front = self._structure.front
-        if self._kept.get(id(policy), (-1, None))[0] != front and front < self.back:
-            policy.cut(self, None)
-        kept, total = self._kept.get(id(policy), (-1, None))
+        if self._kept.get(id(frame), (-1, None))[0] != front and front < self.back:
+            frame.cut(self, None)
+        kept, total = self._kept.get(id(frame), (-1, None))
         return total if kept == front else None
 
-    def longest_suffix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
-        return self._structure.longest_suffix(self.lens(policy), accepts)
+    def longest_suffix(self, frame: Frame, accepts: Callable[[Any], bool]) -> int:
+        return self._structure.longest_suffix(self.lens(frame), accepts)
 
 
-def lenses_of(monoid: AbstractMonoid, observers: Sequence[AbstractPolicy]) -> dict[int, Lens]:
+def lenses_of(monoid: AbstractMonoid, observers: Sequence[Frame]) -> dict[int, Lens]:
     """Return how to extract each observer's aggregate from a partial, by the observer's ``id``."""
-    return {id(policy): part_of(monoid, i) for i, policy in enumerate(observers, 1)}
+    return {id(frame): part_of(monoid, i) for i, frame in enumerate(observers, 1)}
 
 
-def lenses_of_policy(monoid: AbstractMonoid, policy: AbstractPolicy) -> dict[int, Lens]:
-    """Return how to extract what the parts of one policy observe."""
-    return lenses_of(monoid, [observer for observer, _, _ in policy.observers])
+def lenses_of_frame(monoid: AbstractMonoid, frame: Frame) -> dict[int, Lens]:
+    """Return how to extract what the parts of one frame observe."""
+    return lenses_of(monoid, [observer for observer, _, _ in frame.observers])
 
 
-def lens_in(monoid: AbstractMonoid, policy: AbstractPolicy) -> Lens:
-    """Return how to extract the aggregate that a policy observes, which the monoid includes."""
+def lens_in(monoid: AbstractMonoid, frame: Frame) -> Lens:
+    """Return how to extract the aggregate that a frame observes, which the monoid includes."""
     assert isinstance(monoid, Observed)
-    (_, _, observer), *_ = policy.observers
+    (_, _, observer), *_ = frame.observers
     known = [each.fingerprint for each in monoid.monoids[1:]]
     return part_of(monoid, known.index(observer.fingerprint) + 1)
 
 
 def total_before(
-    events: Remembered, stop: int, lens: Callable[[AbstractPolicy], Lens]
-) -> Callable[[AbstractPolicy], Any]:
-    """Return what policies observe in all retained events before a position; see ``Positions``."""
+    events: Remembered, stop: int, lens: Callable[[Frame], Lens]
+) -> Callable[[Frame], Any]:
+    """Return what frames observe in all retained events before a position; see ``Positions``."""
 
-    def total(policy: AbstractPolicy) -> Any:
-        monoid, pick = lens(policy)
+    def total(frame: Frame) -> Any:
+        monoid, pick = lens(frame)
         return monoid.lower(pick(events.fold(events.kept_from, stop)))
 
     return total

@@ -46,7 +46,7 @@ import numpy as np
 from mta.columns.schemas import Array, Record, Row, Rows
 from mta.errors import EmptyWindow, InvariantViolation
 from mta.evaluators.flatfat import PagedFlatFAT
-from mta.evaluators.observed import lenses_of_policy
+from mta.evaluators.observed import lenses_of_frame
 from mta.logs.base import Aggregator, Batch, Leaf, Lens, Setting
 from mta.logs.levels.queues import BEFORE_ALL, Levels
 from mta.monoids.base import AbstractMonoid, Partial, lift_where
@@ -154,8 +154,8 @@ class PagedReactiveAggregator(Aggregator):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self._holed = WithHoles(setting.monoid)
-        lenses = lenses_of_policy(setting.monoid, setting.policy)
-        inner = {policy: _inner(lens) for policy, lens in lenses.items()}
+        lenses = lenses_of_frame(setting.monoid, setting.frame)
+        inner = {frame: _inner(lens) for frame, lens in lenses.items()}
         self.fat = PagedFlatFAT(replace(setting, monoid=self._holed), inner)
         self._back = self._count = 0
         #: The time of the newest event that left at the front, if no slot contains it.

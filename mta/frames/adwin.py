@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from mta.frames.base import AbstractPolicy, View
+from mta.frames.base import Frame, View
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.deviations import Moments
 from mta.monoids.product import Columns
@@ -32,7 +32,7 @@ _LEAST = 8
 _Moments = tuple[float, float, float]
 
 
-class ADWIN(AbstractPolicy):
+class ADWIN(Frame):
     """The newest events, back to the last change of their mean.
 
     After the mean changes by e, ADWIN evicts the older events within O(ln(1/confidence) / e^2)
@@ -68,7 +68,7 @@ class ADWIN(AbstractPolicy):
         self._on: tuple[Columns, AbstractMonoid] = column, Moments()
 
     @property
-    def observers(self) -> tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]:
+    def observers(self) -> tuple[tuple[Frame, Columns, AbstractMonoid], ...]:
         return ((self, *self._on),)
 
     def cut(self, view: View, time: int | None) -> int:

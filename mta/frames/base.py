@@ -1,16 +1,16 @@
-"""Window slide policies (WSP): which of the oldest events to evict after each insertion.
+"""Frames: which of the oldest events leave, the window slide policies of the MTA paper.
 
-A policy returns a *cut*: the position of the oldest event that stays. Count and time policies use
-arithmetic and searches in sorted times. A policy on an aggregate needs a search in the tree (MTA
-paper, 4.1.3 and 4.1.4). The search finds the right cut only if the policy is *monotone on
+A frame returns a *cut*: the position of the oldest event that stays. Count and time frames use
+arithmetic and searches in sorted times. A frame on an aggregate needs a search in the tree (MTA
+paper, 4.1.3 and 4.1.4). The search finds the right cut only if the frame is *monotone on
 prefixes*:
 
     evicts(prefix, total) is true  =>  it is true for every shorter prefix of the same window.
 
-The paper never states this law. ``Policy(..., checked=True)`` reports where a policy breaks it. The
-order of arguments is always (prefix, total).
+The paper never states this law. ``CustomFrame(..., checked=True)`` reports where a frame breaks it.
+The order of arguments is always (prefix, total).
 
-This module defines the interfaces between policies and windows, and combines policies with ``|``
+This module defines the interfaces between frames and windows, and combines frames with ``|``
 and ``&``.
 """
 
@@ -35,23 +35,23 @@ Ties = Literal["rows", "peers"]
 
 
 class View(Protocol):
-    """What a policy can query in the window, right after an insertion.
+    """What a frame can query in the window, right after an insertion.
 
-    Each aggregate is one that the policy observes, as a result (``lower`` is applied).
+    Each aggregate is one that the frame observes, as a result (``lower`` is applied).
     """
 
     @property
     def back(self) -> int:
         """The position after the newest event."""
 
-    def total(self, policy: AbstractPolicy) -> Any:
+    def total(self, frame: Frame) -> Any:
         """Return the result of the whole window."""
 
     def first_after(self, time: int) -> int:
         """Return the position of the oldest event later than a time."""
 
     def longest_prefix(
-        self, policy: AbstractPolicy, accepts: Callable[[Any], bool], total: Any = None
+        self, frame: Frame, accepts: Callable[[Any], bool], total: Any = None
     ) -> int:
         """Return the end of the longest prefix whose result is accepted.
 
@@ -59,18 +59,18 @@ class View(Protocol):
         as long as both are unchanged since a search that evicted nothing.
         """
 
-    def longest_suffix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
+    def longest_suffix(self, frame: Frame, accepts: Callable[[Any], bool]) -> int:
         """Return the start of the longest suffix whose result is accepted."""
 
-    def all_prefixes(self, policy: AbstractPolicy) -> Iterable[tuple[int, Any]]:
+    def all_prefixes(self, frame: Frame) -> Iterable[tuple[int, Any]]:
         """Yield the end and the result of every prefix. Reads the whole window."""
 
-    def all_suffixes(self, policy: AbstractPolicy) -> Iterable[tuple[int, Any]]:
+    def all_suffixes(self, frame: Frame) -> Iterable[tuple[int, Any]]:
         """Yield the start and the result of every suffix. Reads the whole window."""
 
 
 class TimeSearch(Protocol):
-    """The search that a policy on times needs, for a run of events."""
+    """The search that a frame on times needs, for a run of events."""
 
     def first_after_each(self, times: np.ndarray, age: int) -> Fronts:
         """Return, for each time, the position of the oldest event less than ``age`` old.
@@ -79,14 +79,14 @@ class TimeSearch(Protocol):
         returned.
         """
 
-    def session_before(self, policy: AbstractPolicy, start: int) -> tuple[int, int | None]:
+    def session_before(self, frame: Frame, start: int) -> tuple[int, int | None]:
         """Return the start of the session of the events before a position, and their last time.
 
         The start may be before the session's first event if the window's front is. The time is None
         if it is unknown, or without earlier events.
         """
 
-    def note_session(self, policy: AbstractPolicy, start: int) -> None:
+    def note_session(self, frame: Frame, start: int) -> None:
         """Note the start of the session of the last event of a run, for the next run."""
 
 
@@ -106,7 +106,7 @@ class End(NamedTuple):
 NEWEST = End()
 
 
-class AbstractPolicy(Recorded, ABC):
+class Frame(Recorded, ABC):
     """A rule that says which of the oldest events to evict after an insertion.
 
     The cut is the start of a frame. ``end`` is its end: later events stay for later frames.
@@ -127,8 +127,8 @@ class AbstractPolicy(Recorded, ABC):
     merges = False
 
     @property
-    def observers(self) -> tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]:
-        """The aggregates that policies decide on, besides the window's own aggregate."""
+    def observers(self) -> tuple[tuple[Frame, Columns, AbstractMonoid], ...]:
+        """The aggregates that frames decide on, besides the window's own aggregate."""
         return ()
 
     @property
@@ -148,35 +148,35 @@ class AbstractPolicy(Recorded, ABC):
     def cuts(self, search: TimeSearch, start: int, times: np.ndarray | None, count: int) -> Fronts:
         """Return the cut after each of ``count`` events from position ``start`` on.
 
-        A cut may be before the first event. Raises TypeError unless the policy is ``predictable``.
+        A cut may be before the first event. Raises TypeError unless the frame is ``predictable``.
         """
         raise TypeError(f"{self!r} must compute a cut after every event")
 
     @abstractmethod
     def describe(self) -> str:
-        """Return the policy and its parameters as text that is the same in every process."""
+        """Return the frame and its parameters as text that is the same in every process."""
 
     @cached_property
     def fingerprint(self) -> bytes:
-        """16 bytes, equal for equal policies."""
+        """16 bytes, equal for equal frames."""
         return hashlib.blake2b(self.describe().encode(), digest_size=16).digest()
 
     def __repr__(self) -> str:
         return self.describe()
 
-    def __or__(self, other: AbstractPolicy) -> AbstractPolicy:
-        """Evict an event as soon as one of the two policies evicts it."""
-        return Both(self, _policy(other), any_of=True)
+    def __or__(self, other: Frame) -> Frame:
+        """Evict an event as soon as one of the two frames evicts it."""
+        return Both(self, _frame(other), any_of=True)
 
-    def __and__(self, other: AbstractPolicy) -> AbstractPolicy:
-        """Evict an event only when both policies evict it."""
-        return Both(self, _policy(other), any_of=False)
+    def __and__(self, other: Frame) -> Frame:
+        """Evict an event only when both frames evict it."""
+        return Both(self, _frame(other), any_of=False)
 
 
-class Both(AbstractPolicy):
-    """Two policies together: their cuts are positions, so the result is the maximum or minimum."""
+class Both(Frame):
+    """Two frames together: their cuts are positions, so the result is the maximum or minimum."""
 
-    def __init__(self, one: AbstractPolicy, other: AbstractPolicy, any_of: bool) -> None:
+    def __init__(self, one: Frame, other: Frame, any_of: bool) -> None:
         if (one.end, one.ties) != (other.end, other.ties):
             raise ValueError(
                 f"{one!r} and {other!r} end at different events: a frame has one end, so give both "
@@ -189,7 +189,7 @@ class Both(AbstractPolicy):
         self.merges = not self.positional and all(p.positional or p.merges for p in (one, other))
 
     @property
-    def observers(self) -> tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]:
+    def observers(self) -> tuple[tuple[Frame, Columns, AbstractMonoid], ...]:
         return self.one.observers + self.other.observers
 
     @property
@@ -218,42 +218,42 @@ class Both(AbstractPolicy):
         return f"({self.one.describe()} {sign} {self.other.describe()})"
 
 
-def by_rows(policy: AbstractPolicy) -> AbstractPolicy:
-    """Return the same policy with ``ties="rows"``."""
-    if policy.ties == "rows":
-        return policy
-    found = copy(policy)
+def by_rows(frame: Frame) -> Frame:
+    """Return the same frame with ``ties="rows"``."""
+    if frame.ties == "rows":
+        return frame
+    found = copy(frame)
     found.ties = "rows"
     found.__dict__.pop("fingerprint", None)
-    args, kwargs = policy.constructed_with
+    args, kwargs = frame.constructed_with
     found.constructed_with = args, {name: kwargs[name] for name in kwargs if name != "ties"}
     if isinstance(found, Both):
         found.one, found.other = by_rows(found.one), by_rows(found.other)
     return found
 
 
-def _policy(other: Any) -> AbstractPolicy:
-    if not isinstance(other, AbstractPolicy):
-        raise TypeError(f"a policy is joined with another policy, not with {other!r}")
+def _frame(other: Any) -> Frame:
+    if not isinstance(other, Frame):
+        raise TypeError(f"a frame is joined with another frame, not with {other!r}")
     return other
 
 
-def require_answerable(policy: AbstractPolicy) -> None:
+def require_answerable(frame: Frame) -> None:
     """Raise UnsupportedOperation if a window cannot be queried as of any moment."""
-    if not policy.predictable:
+    if not frame.predictable:
         raise UnsupportedOperation(
-            f"{policy!r} looks at values, so it cannot be queried at a moment between events: use "
+            f"{frame!r} looks at values, so it cannot be queried at a moment between events: use "
             "windows by count, time or calendar"
         )
-    if policy.end.rows:
+    if frame.end.rows:
         raise UnsupportedOperation(
-            f"{policy!r} excludes the current row, and a query as of a moment has no row: leave "
+            f"{frame!r} excludes the current row, and a query as of a moment has no row: leave "
             "exclude_current out"
         )
 
 
-def lifetime_of(policies: Iterable[AbstractPolicy]) -> int | None:
+def lifetime_of(frames: Iterable[Frame]) -> int | None:
     """Return the microseconds from the newest event until all windows are empty, or None."""
-    found = [policy.lifetime for policy in policies]
+    found = [frame.lifetime for frame in frames]
     known = [lifetime for lifetime in found if lifetime is not None]
     return max(known) if len(known) == len(found) else None

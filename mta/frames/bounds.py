@@ -1,4 +1,4 @@
-"""Policies on an aggregate: bounds, and custom rules (MTA paper, 4.1.3 and 4.1.4)."""
+"""Frames on an aggregate: bounds, and custom rules (MTA paper, 4.1.3 and 4.1.4)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
-from mta.errors import PolicyNotMonotone
-from mta.frames.base import AbstractPolicy, View
+from mta.errors import FrameNotMonotone
+from mta.frames.base import Frame, View
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.basic import Max
 from mta.monoids.increasing_run import LongestIncreasingRun
@@ -15,11 +15,11 @@ from mta.monoids.product import Columns, column_names
 from mta.recipes import name_of
 
 
-class Policy(AbstractPolicy):
+class CustomFrame(Frame):
     """A custom frame: ``evicts(prefix, total)`` says whether to evict the oldest events.
 
     Costs O(1) combines while few events are evicted; otherwise O(arity * log n) combines and one
-    page read per level. You can restore a snapshot only with a policy that has the same name and
+    page read per level. You can restore a snapshot only with a frame that has the same name and
     aggregation.
 
     Args:
@@ -29,11 +29,11 @@ class Policy(AbstractPolicy):
             the aggregation of the window.
         name: The name in snapshots. The default name is formed as for ``Monoid``.
         checked: Whether to verify after every insertion, on every prefix, that the rule is
-            monotone. Raises PolicyNotMonotone if not. Meant for tests.
+            monotone. Raises FrameNotMonotone if not. Meant for tests.
 
     >>> from mta import Max
-    >>> Policy(lambda prefix, total: total - prefix >= 4, on=Max(), name="four units")
-    Policy(four units, on=Max)
+    >>> CustomFrame(lambda prefix, total: total - prefix >= 4, on=Max(), name="four units")
+    CustomFrame(four units, on=Max)
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class Policy(AbstractPolicy):
         self.checked = checked
 
     @property
-    def observers(self) -> tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]:
+    def observers(self) -> tuple[tuple[Frame, Columns, AbstractMonoid], ...]:
         return () if self.on is None else ((self, *self.on),)
 
     @property
     def is_searched(self) -> bool:
         """Whether only the front, the total and a search decide which events to evict."""
-        return not self.checked and type(self).cut is Policy.cut
+        return not self.checked and type(self).cut is CustomFrame.cut
 
     def cut(self, view: View, time: int | None) -> int:
         total = view.total(self)
@@ -68,23 +68,23 @@ class Policy(AbstractPolicy):
         return view.longest_prefix(self, lambda prefix: self.evicts(prefix, total), total)
 
     def describe(self) -> str:
-        return f"Policy({self.name}, on={_described(self.on) if self.on else 'the window'})"
+        return f"CustomFrame({self.name}, on={_described(self.on) if self.on else 'the window'})"
 
 
-class BoundWindow(AbstractPolicy):
+class BoundWindow(Frame):
     """The longest run of newest events whose aggregate stays within bounds.
 
     The MTA paper's "sum of the window at most 10" is ``BoundWindow(Sum(), at_most=10)``. The
     aggregate must only grow, or only fall, as older events are added to it, as for counts, maxima,
     and sums of values of at least 0. If a single event breaks the bound, the window is empty. Costs
-    the same as ``Policy``.
+    the same as ``CustomFrame``.
 
     Args:
         on: The aggregation, or a pair of column and aggregation.
         at_most: The upper bound, for an aggregate that grows.
         at_least: The lower bound, for an aggregate that falls.
         checked: Whether to verify after every insertion, on every suffix, that the rule is
-            monotone. Raises PolicyNotMonotone if not. Meant for tests.
+            monotone. Raises FrameNotMonotone if not. Meant for tests.
 
     >>> from mta import BoundWindow, Sum, Window
     >>> Window(Sum(), BoundWindow(Sum(), at_most=10)).extend([4.0, 5.0, 3.0, 2.0]).tolist()
@@ -107,7 +107,7 @@ class BoundWindow(AbstractPolicy):
         self.checked = checked
 
     @property
-    def observers(self) -> tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]:
+    def observers(self) -> tuple[tuple[Frame, Columns, AbstractMonoid], ...]:
         return ((self, *self.on),)
 
     def _keeps(self, result: Any) -> bool:
@@ -123,18 +123,18 @@ class BoundWindow(AbstractPolicy):
         return f"BoundWindow({self.at_least} <= {_described(self.on)} <= {self.at_most})"
 
 
-class SinceMax(Policy):
+class SinceMax(CustomFrame):
     """The events since the oldest maximum of a column, including that event (MTA paper, 5.6).
 
     Use it to shorten another window: ``CountWindow(2**20) | SinceMax()``. Events older than the
     maximum never affect a later result, because the maximum stays in the window longer than they
-    do. The policy evicts a prefix while its maximum is below the window's maximum: "the older
+    do. The frame evicts a prefix while its maximum is below the window's maximum: "the older
     subwindow not containing the maximum".
 
     Args:
         column: The column, if events have several columns.
         checked: Whether to verify after every insertion, on every prefix, that the rule is
-            monotone. Raises PolicyNotMonotone if not. Meant for tests.
+            monotone. Raises FrameNotMonotone if not. Meant for tests.
         own: Whether to read the result of the window's own aggregation, which must be a maximum,
             instead of an additional aggregation.
 
@@ -154,10 +154,10 @@ class SinceMax(Policy):
         )
 
 
-class SinceLongestRun(Policy):
+class SinceLongestRun(CustomFrame):
     """The events since the start of the longest increasing run, including that event.
 
-    Like ``SinceMax``, for runs: the policy evicts a prefix while it has no event of that run. It
+    Like ``SinceMax``, for runs: the frame evicts a prefix while it has no event of that run. It
     reads the result of the window's own LongestIncreasingRun, or, if you give ``columns``, of an
     additional one.
 
@@ -165,7 +165,7 @@ class SinceLongestRun(Policy):
         columns: The columns of the value and the time.
         time: The type of the times, as for ``LongestIncreasingRun``.
         checked: Whether to verify after every insertion, on every prefix, that the rule is
-            monotone. Raises PolicyNotMonotone if not. Meant for tests.
+            monotone. Raises FrameNotMonotone if not. Meant for tests.
 
     >>> from mta import LongestIncreasingRun, SinceLongestRun, Window
     >>> window = Window(LongestIncreasingRun(), SinceLongestRun(), name="run")
@@ -191,12 +191,12 @@ class SinceLongestRun(Policy):
 
 
 def _observed(on: Any) -> tuple[Columns, AbstractMonoid]:
-    """Return what a policy observes, as a pair of column and monoid."""
+    """Return what a frame observes, as a pair of column and monoid."""
     if isinstance(on, AbstractMonoid):
         return None, on
     if isinstance(on, tuple) and len(on) == 2 and isinstance(on[1], AbstractMonoid):
         return on
-    raise TypeError(f"a policy is on a monoid, or on a pair of column and monoid, not on {on!r}")
+    raise TypeError(f"a frame is on a monoid, or on a pair of column and monoid, not on {on!r}")
 
 
 def _bound(value: Any) -> float:
@@ -210,14 +210,14 @@ def _described(on: tuple[Columns, AbstractMonoid]) -> str:
     return f"{monoid.name}({', '.join(names)})" if names else monoid.name
 
 
-def _require_monotone(policy: AbstractPolicy, verdicts: list[tuple[int, bool]]) -> None:
-    """Raise PolicyNotMonotone if a verdict (whether to evict) is true after a false one."""
+def _require_monotone(frame: Frame, verdicts: list[tuple[int, bool]]) -> None:
+    """Raise FrameNotMonotone if a verdict (whether to evict) is true after a false one."""
     kept = None
     for position, leaves in verdicts:
         if leaves and kept is not None:
-            raise PolicyNotMonotone(
-                f"{policy!r} keeps the event at position {kept} but evicts the newer one at "
-                f"{position}; a policy that keeps a prefix must keep every longer prefix"
+            raise FrameNotMonotone(
+                f"{frame!r} keeps the event at position {kept} but evicts the newer one at "
+                f"{position}; a frame that keeps a prefix must keep every longer prefix"
             )
         if not leaves and kept is None:
             kept = position

@@ -98,7 +98,7 @@ class CalendarWindow(TimeFrame):
 
     @property
     def lifetime(self) -> int:
-        """An upper bound for ``AbstractPolicy.lifetime``."""
+        """An upper bound for ``Frame.lifetime``."""
         days = _DAYS.get(self.unit, 0) or 31 * _MONTHS[self.unit]
         return self.delay + self._is_start_closed + self.count * days * _DAY + _CHANGES
 

@@ -1,6 +1,6 @@
-"""Policies on counts and times: created from descriptions, and compared by what they retain.
+"""Frames on counts and times: created from descriptions, and compared by what they retain.
 
->>> hour = policy_of("TimeWindow(3600000000 us)", TimeWindow("1 hour").fingerprint)
+>>> hour = frame_of("TimeWindow(3600000000 us)", TimeWindow("1 hour").fingerprint)
 >>> covers(hour, TimeWindow("1 minute") | CountWindow(5)), covers(hour, TimeWindow("1 day"))
 (True, False)
 """
@@ -14,7 +14,7 @@ from itertools import product
 from math import inf
 from typing import NamedTuple
 
-from mta.frames.base import AbstractPolicy, Both
+from mta.frames.base import Both, Frame
 from mta.frames.calendar import CalendarWindow, calendar_of
 from mta.frames.named import SessionWindow
 from mta.frames.windows import END, CountWindow, TimeWindow, end_of
@@ -26,16 +26,16 @@ _LONGEST = 1000
 _ROWS = r", exclude current|, delay (\d{1,18}) rows"
 
 
-def policy_of(text: str, fingerprint: bytes) -> AbstractPolicy | None:
-    """Return the policy on counts and times with this description and fingerprint, or None."""
+def frame_of(text: str, fingerprint: bytes) -> Frame | None:
+    """Return the frame on counts and times with this description and fingerprint, or None."""
     try:
-        policy = _parsed(text) if len(text) <= _LONGEST else None
+        frame = _parsed(text) if len(text) <= _LONGEST else None
     except ValueError:
         return None
-    return policy if policy is not None and policy.fingerprint == fingerprint else None
+    return frame if frame is not None and frame.fingerprint == fingerprint else None
 
 
-def _parsed(text: str) -> AbstractPolicy | None:
+def _parsed(text: str) -> Frame | None:
     if found := re.fullmatch(rf"CountWindow\((\d{{1,19}})({_ROWS})?\)", text):
         return CountWindow(int(found[1]), delay=int(found[3] or found[2] is not None))
     if found := re.fullmatch(rf"TimeWindow\((\d{{1,18}}) us{END}\)", text):
@@ -66,7 +66,7 @@ def shown(text: str) -> str:
     return re.sub(r"\b(\d{1,18}) us\b", lambda found: as_text(int(found[1])), text)
 
 
-def covers(one: AbstractPolicy, other: AbstractPolicy) -> bool:
+def covers(one: Frame, other: Frame) -> bool:
     """Return whether ``one`` is known to retain every event that ``other`` retains.
 
     Events after the end of a frame are retained for later frames.
@@ -93,18 +93,18 @@ def covers(one: AbstractPolicy, other: AbstractPolicy) -> bool:
     return False
 
 
-def held_for(policy: AbstractPolicy) -> int:
+def held_for(frame: Frame) -> int:
     """Return the shortest time that any event stays in the window, in microseconds.
 
     >>> held_for(TimeWindow(60) & CountWindow(5)), held_for(TimeWindow(60) | CountWindow(5))
     (60000000, 0)
     """
-    if isinstance(policy, Both):
-        sides = held_for(policy.one), held_for(policy.other)
-        return min(sides) if policy.any_of else max(sides)
-    if type(policy) is CalendarWindow:
-        return policy.shortest
-    return policy.lifetime if isinstance(policy, TimeWindow | SessionWindow) else 0
+    if isinstance(frame, Both):
+        sides = held_for(frame.one), held_for(frame.other)
+        return min(sides) if frame.any_of else max(sides)
+    if type(frame) is CalendarWindow:
+        return frame.shortest
+    return frame.lifetime if isinstance(frame, TimeWindow | SessionWindow) else 0
 
 
 class Whole(NamedTuple):
@@ -119,20 +119,20 @@ class Whole(NamedTuple):
 AT_ONCE = Whole(None, 0)
 
 
-def whole_after(policy: AbstractPolicy, gone: int | None, known: int) -> list[Whole]:
+def whole_after(frame: Frame, gone: int | None, known: int) -> list[Whole]:
     """Return the conditions under which a window is complete if older events are missing.
 
     All events up to the moment ``gone`` may be missing, except the last ``known`` events of each
     key. Empty if no condition is known.
     """
-    if isinstance(policy, Both):
-        one, other = (whole_after(side, gone, known) for side in (policy.one, policy.other))
-        return _distinct([*one, *other]) if policy.any_of else all_of(one, other)
-    if type(policy) is CountWindow:
-        return [Whole(None, max(0, policy.size + policy.end.rows - known))]
-    if type(policy) in (TimeWindow, CalendarWindow) and gone is not None:
-        assert policy.lifetime is not None
-        return [Whole(gone + policy.lifetime, 0)]
+    if isinstance(frame, Both):
+        one, other = (whole_after(side, gone, known) for side in (frame.one, frame.other))
+        return _distinct([*one, *other]) if frame.any_of else all_of(one, other)
+    if type(frame) is CountWindow:
+        return [Whole(None, max(0, frame.size + frame.end.rows - known))]
+    if type(frame) in (TimeWindow, CalendarWindow) and gone is not None:
+        assert frame.lifetime is not None
+        return [Whole(gone + frame.lifetime, 0)]
     return []
 
 

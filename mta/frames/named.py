@@ -1,7 +1,7 @@
 """Named windows whose bounds depend on their events: deltas, punctuation and sessions.
 
 Many engines offer these besides counts and times (Reactive Aggregator paper, section 2: "time,
-count, delta, or punctuation"). Each is a policy on an aggregate, so you can combine it with others
+count, delta, or punctuation"). Each is a frame on an aggregate, so you can combine it with others
 with ``|`` and ``&``, and it evicts in bulk. The attribute or mark is a column of the events, or by
 default their value. Events with a null attribute or mark are invalid.
 
@@ -19,8 +19,8 @@ import numpy as np
 
 from mta.columns.reading import plain
 from mta.folds.sliding import Fronts
-from mta.frames.base import AbstractPolicy, TimeSearch, View
-from mta.frames.bounds import Policy
+from mta.frames.base import Frame, TimeSearch, View
+from mta.frames.bounds import CustomFrame
 from mta.kernels.native import ones
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.basic import Max
@@ -29,19 +29,19 @@ from mta.monoids.product import EVENT_TIMES, Columns
 from mta.times import Duration, as_text, is_duration, to_count, to_duration
 
 
-class DeltaWindow(Policy):
+class DeltaWindow(CustomFrame):
     """The events whose attribute is less than ``size`` below the largest attribute.
 
     Use it like a TimeWindow for any attribute that never falls: the last 10 km, the last 5 kWh. If
     the attribute falls, an event stays as long as an earlier event does. Costs the same as
-    ``Policy``.
+    ``CustomFrame``.
 
     Args:
         size: The largest difference, in units of the attribute.
         column: The column of the attribute. The default is the value itself.
         dtype: The type of the attribute.
         checked: Whether to verify after every insertion, on every prefix, that the rule is
-            monotone. Raises PolicyNotMonotone if not. Meant for tests.
+            monotone. Raises FrameNotMonotone if not. Meant for tests.
 
     >>> DeltaWindow(10, "km")
     DeltaWindow(10, km)
@@ -65,10 +65,10 @@ class DeltaWindow(Policy):
         return self._label
 
 
-class PunctuationWindow(Policy):
+class PunctuationWindow(CustomFrame):
     """The events since a mark: an event whose attribute is true starts a new part of the stream.
 
-    Costs the same as ``Policy``.
+    Costs the same as ``CustomFrame``.
 
     Args:
         column: The column of marks, which are booleans, or 0 and 1. The default is the value
@@ -77,7 +77,7 @@ class PunctuationWindow(Policy):
         ends: Whether a mark is the last event of its part, so that the next event starts a new one.
         dtype: The type of the marks.
         checked: Whether to verify after every insertion, on every prefix, that the rule is
-            monotone. Raises PolicyNotMonotone if not. Meant for tests.
+            monotone. Raises FrameNotMonotone if not. Meant for tests.
 
     >>> PunctuationWindow("ignition", last=2)
     PunctuationWindow(ignition, last=2)
@@ -105,7 +105,7 @@ class PunctuationWindow(Policy):
         return self._label
 
 
-class SessionWindow(AbstractPolicy):
+class SessionWindow(Frame):
     """The events since the last gap of ``gap`` or longer.
 
     An event ``gap`` or more after the previous event starts a session. When the newest event is
@@ -129,7 +129,7 @@ class SessionWindow(AbstractPolicy):
         self._sessions = _sessions(self.gap)
 
     @property
-    def observers(self) -> tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]:
+    def observers(self) -> tuple[tuple[Frame, Columns, AbstractMonoid], ...]:
         return ((self, EVENT_TIMES, self._sessions),)
 
     @property

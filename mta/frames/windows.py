@@ -23,7 +23,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from mta.folds.sliding import Fronts
-from mta.frames.base import NEWEST, AbstractPolicy, End, Ties, TimeSearch, View
+from mta.frames.base import NEWEST, End, Frame, Ties, TimeSearch, View
 from mta.times import MICROSECONDS, Duration, as_text, is_duration, to_count, to_duration
 
 #: In seconds.
@@ -36,7 +36,7 @@ UNBOUNDED = 1 << 61
 Closed = Literal["right", "left", "both", "neither"]
 
 
-class CountWindow(AbstractPolicy):
+class CountWindow(Frame):
     """The newest ``size`` events.
 
     Args:
@@ -85,7 +85,7 @@ class CountWindow(AbstractPolicy):
         return f"CountWindow({self.size}{end})"
 
 
-class TimeFrame(AbstractPolicy):
+class TimeFrame(Frame):
     """Events between a start and an end, which follow from a moment and never move back.
 
     The moment is the time of the newest event, or a later time.
@@ -232,10 +232,10 @@ class TimeWindow(TimeFrame):
         return f"TimeWindow({self.size} us{self._end_described()})"
 
 
-def is_unbounded(policy: AbstractPolicy) -> bool:
+def is_unbounded(frame: Frame) -> bool:
     """Return whether a frame contains all events from the first to the newest one."""
-    if isinstance(policy, CountWindow | TimeWindow):
-        return policy.end == NEWEST and policy.size >= UNBOUNDED
+    if isinstance(frame, CountWindow | TimeWindow):
+        return frame.end == NEWEST and frame.size >= UNBOUNDED
     return False
 
 

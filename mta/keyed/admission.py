@@ -71,7 +71,7 @@ class Limits:
                 "later events were judged by: leave out allowed_lateness, or the limits"
             )
         self._windows, self._at_most = windows, at_most
-        self._lifetime = lifetime_of(windows.bucket.kind.policies.values())
+        self._lifetime = lifetime_of(windows.bucket.kind.frames.values())
 
     def admit(self, batch: Batch, *, add: bool = True) -> Admission:
         """Add the rows of a batch that are within all limits; with ``add=False``, only judge them.
@@ -79,7 +79,7 @@ class Limits:
         Costs at most ``ROUNDS`` evaluations of the batch. Raises as ``KeyedWindows.extend`` does.
         """
         windows, count, outputs = self._windows, len(batch), self._windows.monoid.outputs
-        rooms = [outputs.new(count) for _ in windows.bucket.kind.policies]
+        rooms = [outputs.new(count) for _ in windows.bucket.kind.frames]
         none = np.zeros(count, bool)
         made = Admission(none.copy(), none.copy(), none.copy())
         alive, rounds, gone = np.arange(count), 0, list[int]()
@@ -209,7 +209,7 @@ class Limits:
     def _fits_in_lanes(self, work: Work, lanes: np.ndarray, now: np.ndarray) -> list[int]:
         kind, union = work.kind, work.union.take(lanes)
         assert union.times is not None
-        sizes = [policy.lifetime or 0 for policy in kind.policies.values()]
+        sizes = [frame.lifetime or 0 for frame in kind.frames.values()]
         ends, events = (union.times[:, None] + np.array(sizes)).reshape(-1), union.counts
         of = np.repeat(np.arange(len(lanes)), events * len(sizes))
         later = ends > now[of]

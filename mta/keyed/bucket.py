@@ -323,7 +323,7 @@ class Bucket:
     def _existing(self, window: AnyWindow, clock: int, time: int) -> int:
         """Return how many events at a time can be retracted from a standalone window."""
         events = by_time(window.engine.structure(), FingerTreeLog)
-        if not all(policy.positional or policy.merges for policy in self.kind.policies.values()):
+        if not all(frame.positional or frame.merges for frame in self.kind.frames.values()):
             return events.count_at(time)
         start, stop = events.first_after(time - 1), events.first_after(time)
         if start == stop:
@@ -598,7 +598,7 @@ class Bucket:
             results_at(kind, gone, in_lanes, nowhere, rows, moments[~alone]),
             self.standalone.due(gone, of[alone], moments[alone]),
         ]
-        return Found.joined(parts, kind.monoid, len(kind.policies))
+        return Found.joined(parts, kind.monoid, len(kind.frames))
 
     @property
     def is_deleting(self) -> bool:

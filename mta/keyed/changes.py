@@ -45,8 +45,8 @@ from mta.columns.schemas import (
     nullable,
 )
 from mta.errors import SnapshotMismatch
-from mta.frames.base import AbstractPolicy
-from mta.frames.known import policy_of
+from mta.frames.base import Frame
+from mta.frames.known import frame_of
 from mta.keyed.bucket import Bucket
 from mta.keyed.coverage import Losses
 from mta.keyed.keys import Keys
@@ -86,19 +86,17 @@ def stored_after(monoid: AbstractMonoid, columns: Columns) -> AbstractMonoid:
     return _marked(monoid, is_missing)
 
 
-def require_observed(
-    reader: AbstractMonoid, policies: Mapping[str, AbstractPolicy], columns: Columns
-) -> None:
-    """Raise SnapshotMismatch if a policy reads a column that some events do not have."""
-    observed = [names for policy in policies.values() for _, names, _ in policy.observers]
+def require_observed(reader: AbstractMonoid, frames: Mapping[str, Frame], columns: Columns) -> None:
+    """Raise SnapshotMismatch if a frame reads a column that some events do not have."""
+    observed = [names for frame in frames.values() for _, names, _ in frame.observers]
     looked_at = {name for names in observed for name in column_names(names)}
     stored = columns_of(reader)
     for column in stored:
         is_missing = _origin(column, columns) is None or (mark_of(column), repr(MARKS)) in stored
         if column[0] in looked_at and is_missing:
             raise SnapshotMismatch(
-                f"a policy reads {column[0]!r}, which the events of the snapshot do not have: "
-                "restore it with another policy"
+                f"a frame reads {column[0]!r}, which the events of the snapshot do not have: "
+                "restore it with another frame"
             )
 
 
@@ -182,11 +180,11 @@ class Source:
         schema = schema_of(self.columns, self.like)
         self.is_record = isinstance(schema, Record)
         self.schemas = schema.schemas if isinstance(schema, Record) else (schema,)
-        found = {name: policy_of(text, mark) for name, text, mark in snapshot.policies}
+        found = {name: frame_of(text, mark) for name, text, mark in snapshot.frames}
         #: The windows that depend on counts and times only.
-        self.policies = {name: policy for name, policy in found.items() if policy is not None}
+        self.frames = {name: frame for name, frame in found.items() if frame is not None}
         self._retention = Retention(
-            self.policies, snapshot.lateness, self.on_duplicate, snapshot.retain_for
+            self.frames, snapshot.lateness, self.on_duplicate, snapshot.retain_for
         )
         self._retention.read(snapshot.earlier, snapshot.earlier_asked)
         self.losses = Losses(self._retention, snapshot.starts)
@@ -197,7 +195,7 @@ class Source:
     @property
     def _are_known(self) -> bool:
         """Return whether all windows depend on counts and times only."""
-        return len(self.policies) == len(self.snapshot.policies)
+        return len(self.frames) == len(self.snapshot.frames)
 
     def _trimmed(self, table: Table, whole: bool) -> Table:
         """Return a table without the events that no previous window needs, which may have gaps."""
@@ -271,7 +269,7 @@ class Source:
         return _origin((column, kind), self.columns)
 
     def of_window(self, leaf: Leaf, columns: Columns) -> Rows:
-        """Return the rows of a leaf of a standalone window, without the columns of policies."""
+        """Return the rows of a leaf of a standalone window, without the columns of frames."""
         rows = leaf.rows[: len(self.schemas)]
         return self.rows(rows if self.is_record else rows[0], leaf.count, columns)
 
@@ -368,13 +366,13 @@ def _standalone(
 
 
 def starts_after(
-    source: Source, monoid: AbstractMonoid, policies: Mapping[str, AbstractPolicy]
+    source: Source, monoid: AbstractMonoid, frames: Mapping[str, Frame]
 ) -> dict[str, Start]:
     """Return what the new windows and columns miss after a carry-over."""
     found, starts = dict[str, Start](), source.snapshot.starts
-    for name, policy in policies.items():
-        same = [n for n, _, mark in source.snapshot.policies if mark == policy.fingerprint]
-        start = source.losses.of(policy, same)
+    for name, frame in frames.items():
+        same = [n for n, _, mark in source.snapshot.frames if mark == frame.fingerprint]
+        start = source.losses.of(frame, same)
         if start is not None:
             found[name] = start
     for name, _ in columns_of(monoid):
@@ -395,7 +393,7 @@ def require_suitable(found: KeyedSnapshot, wanted: KeyedSnapshot, monoid: Abstra
     why = None
     named = isinstance(monoid, Product) and all(name for name, _ in found.columns)
     suits = named or found.columns == columns_of(monoid)
-    if found.monoid[1] == wanted.monoid[1]:  # there may be columns of marks and of policies too
+    if found.monoid[1] == wanted.monoid[1]:  # there may be columns of marks and of frames too
         suits = dict(columns_of(monoid)).keys() <= dict(found.columns).keys()
     if not suits:
         why = "the monoid reads other values: give a Product of stored columns"
@@ -423,7 +421,7 @@ def _described(snapshot: KeyedSnapshot) -> list[tuple[str, str]]:
     lateness = "in order" if snapshot.lateness is None else f"{snapshot.lateness / 1e6} s"
     return [
         ("monoid", snapshot.monoid[0]),
-        *((f"window {name}".rstrip(), text) for name, text, _ in sorted(snapshot.policies)),
+        *((f"window {name}".rstrip(), text) for name, text, _ in sorted(snapshot.frames)),
         ("allowed lateness", lateness),
         ("retained for questions", f"{snapshot.retain_for / 1e6} s"),
         ("timed", str(snapshot.timed)),

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.kernels.native import bounds_of, first_later, spread
 from mta.keyed.table import ALL, Table, folds
 from mta.logs.base import OnDuplicate
@@ -227,14 +227,14 @@ def folds_with(
     monoid: AbstractMonoid,
     lifted: Rows,
     union: Table,
-    policy: AbstractPolicy,
+    frame: Frame,
     of: np.ndarray,
     rows: np.ndarray,
     states: Rows,
 ) -> Rows:
     """Return the outputs of windows that end with some rows, whose values ``states`` replaces."""
     times = None if union.times is None else union.times[rows]
-    starts, stops = union.lanes.frame_at(policy, of, rows, times)
+    starts, stops = union.lanes.frame_at(frame, of, rows, times)
     schema, size = monoid.partials, len(rows)
     partials = schema.take(monoid.lift_rows(states, size), np.arange(size))
     outside = np.flatnonzero(stops <= rows)

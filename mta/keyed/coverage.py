@@ -19,7 +19,7 @@ import numpy as np
 
 from mta.columns.schemas import Record
 from mta.evaluators.coverage import Incomplete
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.frames.known import AT_ONCE, Whole, all_of, covers, held_for, whole_after
 from mta.keyed.kind import Columns, Retention
 from mta.keyed.snapshot import Start
@@ -58,18 +58,18 @@ class Losses:
         if lanes.times is not None and len(some):
             gone[some] = np.minimum(gone[some], lanes.times[lanes.bounds[some]])
         cutoffs = self._retention.cutoffs(clocks)
-        for name, policy in self._retention.policies.items():
-            start, held = self._starts.get(name), cutoffs - held_for(policy)
+        for name, frame in self._retention.frames.items():
+            start, held = self._starts.get(name), cutoffs - held_for(frame)
             if start is None:
                 gone = np.minimum(gone, held)
             elif start.moment is not None:
                 gone = np.minimum(gone, np.maximum(held, start.moment))
         self.add(Start(int(gone.max()), known))
 
-    def of(self, policy: AbstractPolicy, others: Sequence[str]) -> Start | None:
-        """Return what a window misses; ``others`` are previous windows with the same policy."""
-        policies = self._retention.policies
-        wider = {*others, *(n for n, held in policies.items() if covers(held, policy))}
+    def of(self, frame: Frame, others: Sequence[str]) -> Start | None:
+        """Return what a window misses; ``others`` are previous windows with the same frame."""
+        frames = self._retention.frames
+        wider = {*others, *(n for n, held in frames.items() if covers(held, frame))}
         if wider <= self._starts.keys() and self._start is not None:
             # Each is an upper bound on what is missing, so the smallest applies.
             found = [self._start, *(self._starts[name] for name in wider)]
@@ -93,24 +93,24 @@ def add_start(starts: dict[str, Start], name: str, start: Start) -> None:
 
 
 def incomplete(
-    starts: Mapping[str, Start], monoid: AbstractMonoid, policies: Mapping[str, AbstractPolicy]
+    starts: Mapping[str, Start], monoid: AbstractMonoid, frames: Mapping[str, Frame]
 ) -> list[Incomplete]:
     """Return the incomplete results, and when each is complete again."""
     found = []
-    for window, policy in policies.items():
+    for window, frame in frames.items():
         for alias, columns in _reads(monoid):
             names = [window, *map(mark_of, columns)]
             some = [starts[name] for name in names if name in starts]
-            each = incomplete_after(window, alias, policy, some)
+            each = incomplete_after(window, alias, frame, some)
             found += [] if each is None else [each]
     return found
 
 
 def incomplete_after(
-    window: str, aggregation: str, policy: AbstractPolicy, starts: Sequence[Start]
+    window: str, aggregation: str, frame: Frame, starts: Sequence[Start]
 ) -> Incomplete | None:
     """Return a result with the losses of all ``starts``; None if it is complete."""
-    return _incomplete(window, aggregation, [whole_after(policy, *start) for start in starts])
+    return _incomplete(window, aggregation, [whole_after(frame, *start) for start in starts])
 
 
 def latest(found: Iterable[Incomplete]) -> list[Incomplete]:

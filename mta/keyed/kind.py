@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mta.evaluators.observed import lens_in, total_before
-from mta.frames.base import AbstractPolicy, Both
+from mta.frames.base import Both, Frame
 from mta.frames.windows import CountWindow
 from mta.kernels.native import first_later
 from mta.keyed.table import Lanes, Table, is_vectorized
@@ -88,21 +88,21 @@ class Retention:
 
     def __init__(
         self,
-        policies: Mapping[str, AbstractPolicy],
+        frames: Mapping[str, Frame],
         lateness: int | None,
         on_duplicate: OnDuplicate = "append",
         retain_for: int = 0,
     ) -> None:
-        self.policies, self.lateness, self.retain_for = policies, lateness, retain_for
+        self.frames, self.lateness, self.retain_for = frames, lateness, retain_for
         #: Whether an event is compared with existing events of its key and time.
         self._replaces = on_duplicate != "append"
         #: Whether events in other tables may connect sessions.
-        self._merges = lateness is not None and any(p.merges for p in policies.values())
+        self._merges = lateness is not None and any(p.merges for p in frames.values())
         #: How late events may be, and how far back windows can be queried.
         self.late, self.asked = Span(lateness or 0), Span(max(lateness or 0, retain_for))
         #: Whether windows at the horizon are retained completely. Otherwise a window by count may
         #: miss its oldest event there, which a late event would replace.
-        self.answers = retain_for > 0 or not any(map(_counts, policies.values()))
+        self.answers = retain_for > 0 or not any(map(_counts, frames.values()))
 
     def read(self, late: Iterable[tuple[int, int]], asked: Iterable[tuple[int, int]]) -> None:
         """Replace the noted shorter spans by those of a snapshot."""
@@ -124,13 +124,13 @@ class Retention:
             clocks = None
         elif clocks is None:
             clocks = lanes.times[np.minimum(last, len(lanes.times) - 1)]
-        policies = self.policies.values()
-        found = [lanes.frame_at(policy, keys, last, clocks)[0] for policy in policies]
+        frames = self.frames.values()
+        found = [lanes.frame_at(frame, keys, last, clocks)[0] for frame in frames]
         if self.asked.length and clocks is not None and lanes.times is not None:
             horizons, late = self.asked.cutoffs(clocks), not self.answers
             places = first_later(lanes.times, bounds, keys, horizons - (late and self._replaces))
             places -= not late
-            found += [lanes.frame_at(policy, keys, places, horizons)[0] for policy in policies]
+            found += [lanes.frame_at(frame, keys, places, horizons)[0] for frame in frames]
         return np.where(bounds[:-1] < ends, np.minimum.reduce(found), ends)
 
     def known(self, lanes: Lanes, clocks: np.ndarray | None) -> np.ndarray:
@@ -155,23 +155,23 @@ class Retention:
         found = events.back
         moments, late = [clock, int(self.asked.cutoffs(np.array([clock]))[0])], not self.answers
         ends = [events.back, events.first_after(moments[1] - (late and self._replaces)) + late]
-        for policy in self.policies.values():
+        for frame in self.frames.values():
             for moment, end in zip(moments, ends, strict=True):
-                found = min(found, _cut(policy, events, end, moment))
+                found = min(found, _cut(frame, events, end, moment))
         return max(found, events.kept_from)
 
 
-def _counts(policy: AbstractPolicy) -> bool:
+def _counts(frame: Frame) -> bool:
     """Return whether the start of a window depends on the number of events."""
-    if isinstance(policy, Both):
-        return _counts(policy.one) or _counts(policy.other)
-    return isinstance(policy, CountWindow)
+    if isinstance(frame, Both):
+        return _counts(frame.one) or _counts(frame.other)
+    return isinstance(frame, CountWindow)
 
 
-def _cut(policy: AbstractPolicy, events: FingerTreeLog, end: int, moment: int) -> int:
+def _cut(frame: Frame, events: FingerTreeLog, end: int, moment: int) -> int:
     """Return the first position of the window at ``moment`` that ends before position ``end``."""
     total = total_before(events, end, partial(lens_in, events.monoid))
-    return policy.cut(Positions(lambda: end, events.first_after, total), moment)
+    return frame.cut(Positions(lambda: end, events.first_after, total), moment)
 
 
 @dataclass(slots=True)
@@ -179,8 +179,8 @@ class Kind:
     """The settings that all windows of a set share."""
 
     monoid: AbstractMonoid
-    policies: Mapping[str, AbstractPolicy]
-    """By name; the name of a single policy is ""."""
+    frames: Mapping[str, Frame]
+    """By name; the name of a single frame is ""."""
     settings: Settings
     timed: bool
     name: str
@@ -189,21 +189,21 @@ class Kind:
     """How often windows or monoid were changed; part of the names of standalone windows."""
     vectorized: bool = field(init=False)
     reader: AbstractMonoid = field(init=False)
-    """Reads the columns of events, including those for policies."""
+    """Reads the columns of events, including those for frames."""
     retention: Retention = field(init=False)
 
     def __post_init__(self) -> None:
-        self.vectorized = is_vectorized(self.monoid, list(self.policies.values()))
+        self.vectorized = is_vectorized(self.monoid, list(self.frames.values()))
         self.reader = self.reading(self.monoid)
         settings = self.settings
         self.retention = Retention(
-            self.policies, settings.allowed_lateness, settings.on_duplicate,
+            self.frames, settings.allowed_lateness, settings.on_duplicate,
             settings.retain_for or 0,
         )  # fmt: skip
 
     def reading(self, monoid: AbstractMonoid) -> AbstractMonoid:
-        """Return a monoid that reads what a monoid and the policies read."""
-        return reader_of(monoid, [o[1:] for p in self.policies.values() for o in p.observers])
+        """Return a monoid that reads what a monoid and the frames read."""
+        return reader_of(monoid, [o[1:] for p in self.frames.values() for o in p.observers])
 
     @property
     def corrects(self) -> bool:
@@ -211,14 +211,14 @@ class Kind:
         return self.settings.on_duplicate != "append"
 
     @property
-    def single(self) -> AbstractPolicy | None:
-        """Return the policy if there is only one, without a name; else None."""
-        return self.policies.get("") if len(self.policies) == 1 else None
+    def single(self) -> Frame | None:
+        """Return the frame if there is only one, without a name; else None."""
+        return self.frames.get("") if len(self.frames) == 1 else None
 
     @property
     def longest(self) -> int | None:
         """Return how many microseconds after a key's newest event all windows by time are empty."""
-        found = [policy.lifetime for policy in self.policies.values()]
+        found = [frame.lifetime for frame in self.frames.values()]
         return max((lifetime for lifetime in found if lifetime is not None), default=None)
 
     def trimmed(self, table: Table, whole: bool = True) -> Table:

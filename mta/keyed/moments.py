@@ -92,13 +92,13 @@ def answers(
     ``table`` has the stored events of the keys, ``window_of`` returns the standalone window of a
     key, and ``monoid`` converts the results. ``expired`` is the latest moment at which the windows
     of an expired key became empty; a key without earlier events may have been expired. Raises
-    InvalidTime if events have no times, and UnsupportedOperation if a policy that reads values is
+    InvalidTime if events have no times, and UnsupportedOperation if a frame that reads values is
     asked for an earlier moment.
     """
     if moments is not None and not kind.timed:
         raise InvalidTime("these windows store no times: leave out at=, or set timed=True")
     count = len(codes)
-    found = Answers([empties(monoid, count) for _ in kind.policies], np.zeros(count, bool))
+    found = Answers([empties(monoid, count) for _ in kind.frames], np.zeros(count, bool))
     if not len(table):
         if moments is not None and expired is not None:
             found.gone[:] = moments < expired
@@ -174,8 +174,8 @@ def _missing(
     newest = table.newest()[of]
     misses: np.ndarray = (table.left[of] > 0) & (moments < kind.retention.horizons(newest))
     if misses.any():
-        policies, lanes = kind.policies.values(), table.lanes
-        starts = [lanes.starts(policy, of, rows, moments, exact=True) for policy in policies]
+        frames, lanes = kind.frames.values(), table.lanes
+        starts = [lanes.starts(frame, of, rows, moments, exact=True) for frame in frames]
         misses &= np.minimum.reduce(starts) < table.bounds[of]
     return misses
 

@@ -162,11 +162,11 @@ class _Made:
 
 def _alike(snapshot: KeyedSnapshot) -> tuple[object, ...]:
     """Return what snapshots must share if their keys are merged."""
-    policies = sorted((name, fingerprint) for name, _, fingerprint in snapshot.policies)
+    frames = sorted((name, fingerprint) for name, _, fingerprint in snapshot.frames)
     return (
         snapshot.kind,
         snapshot.monoid[1],
-        policies,
+        frames,
         snapshot.timed,
         snapshot.lateness,
         snapshot.retain_for,

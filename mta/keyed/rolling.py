@@ -27,10 +27,10 @@ import numpy as np
 
 from mta.columns.reading import objects
 from mta.columns.schemas import Array, Objects, Record, Schema
-from mta.dataframes import open_frame
-from mta.dataframes.base import Column, Frame, Result, is_known
+from mta.dataframes import open_data_frame
+from mta.dataframes.base import Column, DataFrame, Result, is_known
 from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
-from mta.frames.base import AbstractPolicy, by_rows, require_answerable
+from mta.frames.base import Frame, by_rows, require_answerable
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels.native import bounds_of, group, inverse, order_by
 from mta.keyed.keys import codes_of, common_codes
@@ -64,7 +64,7 @@ _CHUNK = 1 << 20
 #: The name of the column of row numbers; no public name starts with a zero byte.
 _ROW = "\0row"
 
-Size = AbstractPolicy | Duration | int
+Size = Frame | Duration | int
 
 
 def rolling(  # noqa: PLR0913 (public: explicit keywords)
@@ -133,14 +133,14 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
     if min_samples is not None:
         min_samples = to_count(min_samples, "min_samples", 0)
     windows = window if isinstance(window, Mapping) else {"": window}
-    policies = {name: _policy(size) for name, size in windows.items()}
-    _require_times(on, policies, at, frame)
+    frames = {name: _frame(size) for name, size in windows.items()}
+    _require_times(on, frames, at, frame)
     pairs = pairs_of(aggregations)
-    table, read = open_frame(frame), _read_by(pairs, policies)
+    table, read = open_data_frame(frame), _read_by(pairs, frames)
     table.require([*names, *read, *times_of])
     table, columns = values.columns(table, read, pairs)
     asked = table if at is None else _asked(at, table, [*names, *times_of])
-    called = {(alias, name): result_name(alias, name) for name in policies for alias in pairs}
+    called = {(alias, name): result_name(alias, name) for name in frames for alias in pairs}
     _require_free([*called.values()], asked)
     typed = {alias: _typed(alias, *pair, columns) for alias, pair in pairs.items()}
     keys, asked_keys = _keys(table, asked, names)
@@ -152,7 +152,7 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
     if store is None:  # no rows follow, so no key needs a standalone window
         settings["promote_at"] = min(max(len(table), 1), 1 << 24)
     # A unique name, because the store may have other windows.
-    rowwise = {name: by_rows(policy) for name, policy in policies.items()}
+    rowwise = {name: by_rows(frame) for name, frame in frames.items()}
     of_all = rowwise if windows is window else rowwise[""]
     product = skipping(Product(typed), min_samples=min_samples)
     assert isinstance(product, Product)
@@ -166,10 +166,10 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
             found = answered(rows, Events(keys, given, times), asked_keys, moments)
     # All events of a time precede its questions, so questions need no peers.
     alone = times is None or moments is not None
-    last_peers = None if alone or times is None else _last_peers(policies, keys, times)
+    last_peers = None if alone or times is None else _last_peers(frames, keys, times)
     results = {}
     for (alias, name), result in called.items():
-        if policies[name].ties == "peers" and last_peers is not None:
+        if frames[name].ties == "peers" and last_peers is not None:
             found[result] = taken(found[result], last_peers)
         like = [columns[each] for each in own_columns(*pairs[alias])]
         results[result] = _result(found[result], pairs[alias][1].bare, typed[alias], like)
@@ -199,19 +199,17 @@ def _key_names(by: Any) -> list[str]:
     return names
 
 
-def _require_times(
-    on: str | None, policies: Mapping[str, AbstractPolicy], at: Any, frame: Any
-) -> None:
+def _require_times(on: str | None, frames: Mapping[str, Frame], at: Any, frame: Any) -> None:
     """Raise ValueError if times are needed and ``on`` names no column."""
     if on is None and at is not None:
         raise ValueError("at= needs on=, the column of the time in both tables")
-    if on is None and any(policy.needs_times for policy in policies.values()):
+    if on is None and any(frame.needs_times for frame in frames.values()):
         raise ValueError(f"a window by time needs on=, the column of the time{_hint(frame)}")
 
 
-def _asked(at: Any, table: Frame, needed: Sequence[str]) -> Frame:
+def _asked(at: Any, table: DataFrame, needed: Sequence[str]) -> DataFrame:
     """Return the table of questions. Raises TypeError and InvalidValue."""
-    asked = open_frame(at)
+    asked = open_data_frame(at)
     if type(asked) is not type(table):
         raise TypeError(
             f"at= is {type(at).__module__}.{type(at).__name__}, and the events are of another "
@@ -224,7 +222,7 @@ def _asked(at: Any, table: Frame, needed: Sequence[str]) -> Frame:
     return asked
 
 
-def _require_zones(on: str, table: Frame, asked: Frame) -> None:
+def _require_zones(on: str, table: DataFrame, asked: DataFrame) -> None:
     """Raise InvalidTime if only one table has datetimes with a time zone."""
     zones = table.zone(on), asked.zone(on)
     if None not in zones and bool(zones[0]) != bool(zones[1]):
@@ -253,8 +251,8 @@ class Values:
         return "accept" if self.nulls == "accept" or self.nan == "propagate" else "raise"
 
     def columns(
-        self, table: Frame, read: Sequence[str], pairs: Pairs
-    ) -> tuple[Frame, dict[str, Column]]:
+        self, table: DataFrame, read: Sequence[str], pairs: Pairs
+    ) -> tuple[DataFrame, dict[str, Column]]:
         """Return the frame without dropped rows, and its columns. Raises InvalidValue."""
         columns = {name: table.column(name) for name in read}
         if self.nulls == "accept":
@@ -293,23 +291,25 @@ def _hint(frame: Any) -> str:
     return ": name the index, frame.rename_axis('time'), and give on='time'" if times else ""
 
 
-def _read_by(pairs: Pairs, policies: Mapping[str, AbstractPolicy]) -> list[str]:
+def _read_by(pairs: Pairs, frames: Mapping[str, Frame]) -> list[str]:
     """Return the names of the columns to read."""
     read = [name for columns, _ in pairs.values() for name in column_names(columns)]
-    for policy in policies.values():
-        for _, columns, _ in policy.observers:
+    for frame in frames.values():
+        for _, columns, _ in frame.observers:
             read += column_names(columns)
     return list(dict.fromkeys(read))
 
 
-def _require_free(called: list[str], table: Frame) -> None:
+def _require_free(called: list[str], table: DataFrame) -> None:
     """Raise ValueError if two columns would have one name."""
     taken = [name for name in called if called.count(name) > 1 or name in table.names]
     if taken:
         raise ValueError(f"there would be two columns {taken[0]!r}: give one another name")
 
 
-def _keys(table: Frame, asked: Frame, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+def _keys(
+    table: DataFrame, asked: DataFrame, names: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray]:
     """Return a number for each row and question, equal for equal keys. Raises UnsuitableKey."""
     count = len(table)
     if not names:
@@ -327,7 +327,7 @@ def _keys(table: Frame, asked: Frame, names: Sequence[str]) -> tuple[np.ndarray,
     return joint[:count], joint[count:]
 
 
-def _times(table: Frame, on: str | None, unit: TimeUnit | None) -> np.ndarray | None:
+def _times(table: DataFrame, on: str | None, unit: TimeUnit | None) -> np.ndarray | None:
     """Return the time of each row in microseconds. Raises InvalidTime."""
     if on is None:
         return None
@@ -428,8 +428,8 @@ def _explained(error: InvalidValue, product: Product, columns: Mapping[str, Any]
     return error
 
 
-def _policy(size: Size) -> AbstractPolicy:
-    if isinstance(size, AbstractPolicy):
+def _frame(size: Size) -> Frame:
+    if isinstance(size, Frame):
         return size
     whole = isinstance(size, (int, np.integer)) and not isinstance(size, bool)
     if whole and not is_duration(size):
@@ -460,10 +460,10 @@ def _swept(
 
 
 def _last_peers(
-    policies: Mapping[str, AbstractPolicy], keys: np.ndarray, times: np.ndarray
+    frames: Mapping[str, Frame], keys: np.ndarray, times: np.ndarray
 ) -> np.ndarray | None:
     """Return the last row of the key and time of each row; None if no frame needs it."""
-    if all(policy.ties == "rows" for policy in policies.values()):
+    if all(frame.ties == "rows" for frame in frames.values()):
         return None
     order = order_by(keys, times)
     changes = (np.diff(keys[order]) != 0) | (np.diff(times[order]) != 0)
@@ -488,10 +488,10 @@ def answered(windows: KeyedWindows, events: Events, keys: np.ndarray, moments: n
     """Return the results of keys at moments, in windows that contain only these events.
 
     Costs a sort by key and time, then 0.2 us per question and aggregation. Raises
-    UnsupportedOperation if a policy reads values, and the errors of ``KeyedWindows.extend``.
+    UnsupportedOperation if a frame reads values, and the errors of ``KeyedWindows.extend``.
     """
-    for policy in windows.bucket.kind.policies.values():
-        require_answerable(policy)
+    for frame in windows.bucket.kind.frames.values():
+        require_answerable(frame)
     if windows.store is not None and len(events.keys) and len(events.keys) + len(keys) > _CHUNK:
         return _in_parts(windows, events, keys, moments)
     values = events.values or range(len(events.keys))
@@ -505,7 +505,7 @@ def answered(windows: KeyedWindows, events: Events, keys: np.ndarray, moments: n
     table = Table.of(schema, batch.keys, bounds, times[order], schema.take(batch.rows, order))
     known = np.flatnonzero(of >= 0)
     known = known[by_key_and_time(of[known], moments[known], len(batch.keys))]
-    outputs = [empties(monoid, len(of)) for _ in kind.policies]
+    outputs = [empties(monoid, len(of)) for _ in kind.frames]
     put_in_lanes(kind, monoid, table, of[known], moments[known], outputs, known)
     return windows.as_columns(outputs)
 

@@ -1,14 +1,14 @@
 """The format of a snapshot of keyed windows: everything that is not in pages, at most 64 KiB.
 
 snapshot = body digest                              (as for a window: ``mta.pages``)
-body     = msgpack array [magic, version, window, kind, monoid, policies, timed, spans,
+body     = msgpack array [magic, version, window, kind, monoid, frames, timed, spans,
            number, counts, expired, runs, memtable, pending, changed]
 magic    = "mta-keyed"
 version  = 1
 window   = text, the name of the windows
 kind     = type of the keys, one of those in ``mta.keyed.key_types``, or nil if there are no keys
 monoid   = [text, 16-byte fingerprint]
-policies = array of [name, text, 16-byte fingerprint]; a single policy has the name ""
+frames = array of [name, text, 16-byte fingerprint]; a single frame has the name ""
 timed    = whether pages contain times
 spans    = [late, asked]
 late     = [lateness in microseconds, or nil if events must come in order; earlier ...]
@@ -99,7 +99,7 @@ class KeyedSnapshot:
     window: str
     kind: str | None
     monoid: tuple[str, bytes]
-    policies: list[tuple[str, str, bytes]]
+    frames: list[tuple[str, str, bytes]]
     timed: bool
     lateness: int | None
     retain_for: int
@@ -130,7 +130,7 @@ class KeyedSnapshot:
         return seal(
             MAGIC, VERSION,
             [
-                self.window, self.kind, self.monoid, self.policies, self.timed,
+                self.window, self.kind, self.monoid, self.frames, self.timed,
                 spans, self.number, astuple(self.counts), self.expired, runs, memtable, groups,
                 [self.columns, self.changes, [[n, *s] for n, s in self.starts.items()]],
             ]
@@ -191,7 +191,7 @@ def _validated(values: list[Any]) -> UnreadSnapshot:
     match values:
         case [
             str(window), str() | None as kind, [str(name), bytes(fingerprint)],
-            list(policies), bool(timed), [[lateness, *earlier], [retain_for, *earlier_asked]],
+            list(frames), bool(timed), [[lateness, *earlier], [retain_for, *earlier_asked]],
             number, counts, expired, list(runs), (bytes() | None) as memtable, list(groups),
             [list(columns), changes, list(starts)],
         ]:  # fmt: skip
@@ -206,7 +206,7 @@ def _validated(values: list[Any]) -> UnreadSnapshot:
     of_starts = entries("starts", starts, str, is_time_or_nil, is_number)
     of_groups = entries("pending deletions", groups, is_number, list)
     snapshot = KeyedSnapshot(
-        window, kind, (name, fingerprint), entries("policies", policies, str, str, bytes), timed,
+        window, kind, (name, fingerprint), entries("frames", frames, str, str, bytes), timed,
         lateness, retain_for, entries("lateness", earlier, is_number, is_time),
         entries("retention", earlier_asked, is_number, is_time), number, Counts(*of_counts),
         expired, of_runs, None,
@@ -222,8 +222,8 @@ def _validated(values: list[Any]) -> UnreadSnapshot:
 
 def _require_possible(snapshot: KeyedSnapshot) -> None:
     """Raise CorruptSnapshot or ValueError for fields with impossible values."""
-    names = [name for name, _, _ in snapshot.policies]
-    marks = [snapshot.monoid[1], *(mark for _, _, mark in snapshot.policies)]
+    names = [name for name, _, _ in snapshot.frames]
+    marks = [snapshot.monoid[1], *(mark for _, _, mark in snapshot.frames)]
     columns = [name for name, _ in snapshot.columns]
     for _, kind in snapshot.columns:
         schema_of_kind(kind)

@@ -3,7 +3,7 @@
 The events of most keys are columns of tables (``work``). A standalone key has a ``Window`` or
 ``SharedWindows`` with separate pages and a separate snapshot. Keys with more than ``promote_at``
 events are standalone, so that the cost of a batch does not depend on the size of their windows. So
-are all keys if the monoid consists of plain functions or a policy reads values. The keys of some
+are all keys if the monoid consists of plain functions or a frame reads values. The keys of some
 retractions are standalone for a while (``corrections``). In the tables, a standalone key has the
 snapshot of its window and the time of its newest event.
 
@@ -32,7 +32,7 @@ from mta.columns.reading import as_given
 from mta.columns.schemas import Nullable, Rows, Schema, column_of
 from mta.errors import CorruptSnapshot, EventsGone, PartialBatch, SnapshotMismatch
 from mta.evaluators.fiba import FiBA
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Kind
 from mta.keyed.leaves import COMPACT, KEYS_AT_ONCE, Entry
@@ -65,9 +65,7 @@ LEAF_BYTES, INNER_BYTES = 3840, 1024
 _FIRST_GROUPS, _LARGEST = 8, 16
 
 
-def small_groups(
-    monoid: AbstractMonoid, *policies: AbstractPolicy, by_time: bool = False
-) -> tuple[int, int]:
+def small_groups(monoid: AbstractMonoid, *frames: Frame, by_time: bool = False) -> tuple[int, int]:
     """Return the sizes of leaf and inner groups, ``leaf_arity`` and ``arity``, for many keys.
 
     A leaf page fills one LMDB page of 4 KiB. Inner groups are smaller, because a snapshot includes
@@ -77,11 +75,11 @@ def small_groups(
 
     Args:
         monoid: The aggregation.
-        *policies: The frames.
+        *frames: The frames.
         by_time: Whether events are stored in trees by time, for ``allowed_lateness``.
     """
-    extra = 8 if by_time or any(policy.needs_times for policy in policies) else 0
-    observers = [monoid for policy in policies for _, _, monoid in policy.observers]
+    extra = 8 if by_time or any(frame.needs_times for frame in frames) else 0
+    observers = [monoid for frame in frames for _, _, monoid in frame.observers]
     partial = sum(each.partials.row_bytes or OBJECT_BYTES for each in [monoid, *observers])
     value = OBJECT_BYTES if monoid.inputs.row_bytes is None else monoid.inputs.row_bytes
     leaf_arity = LEAF_BYTES // max(value + extra, 1)
@@ -111,11 +109,11 @@ def open_window(
     and the place of pages of an earlier window, which are deleted later.
     """
     settings, sizes = kind.settings, (kind.settings.leaf_arity, kind.settings.arity)
-    policies, lateness = list(kind.policies.values()), settings.allowed_lateness
-    if kind.timed and all(policy.positional and not policy.needs_times for policy in policies):
+    frames, lateness = list(kind.frames.values()), settings.allowed_lateness
+    if kind.timed and all(frame.positional and not frame.needs_times for frame in frames):
         lateness = lateness or 0  # then only trees by time store times
     if kind.vectorized and sizes == (None, None):
-        leaf_arity, arity = small_groups(kind.monoid, *policies, by_time=lateness is not None)
+        leaf_arity, arity = small_groups(kind.monoid, *frames, by_time=lateness is not None)
         sizes = grown(leaf_arity, events), arity
     change = f"{kind.changes}-" if kind.changes else ""
     given: dict[str, Any] = {
@@ -130,7 +128,7 @@ def open_window(
         if settings.retain_for is not None:
             given["retain_for"] = timedelta(microseconds=settings.retain_for)
     if kind.single is None:
-        return SharedWindows(kind.monoid, kind.policies, **given)
+        return SharedWindows(kind.monoid, kind.frames, **given)
     return Window(kind.monoid, kind.single, **given)
 
 
@@ -529,7 +527,7 @@ class _KeyBatch:
     def _keep_last(self) -> None:
         """Drop all results except the last."""
         monoid = self.kind.monoid
-        every = Found.joined(self._parts, monoid, len(self.kind.policies))
+        every = Found.joined(self._parts, monoid, len(self.kind.frames))
         self._parts = [every.take(monoid, every.lasts)]
 
     def _again(self, time: int, until: int | None, own: Counter[int]) -> None:
@@ -615,9 +613,9 @@ def put_answer(
     engine, missing = window.engine, False
     newest = engine.intake.last_time
     horizon = FAR if newest is None else int(kind.retention.horizons(np.array([newest]))[0])
-    for (name, policy), out in zip(kind.policies.items(), outputs, strict=True):
+    for (name, frame), out in zip(kind.frames.items(), outputs, strict=True):
         now = partial(current, window, name)
-        result, misses = result_at(engine, policy, moment, now, horizon, left)
+        result, misses = result_at(engine, frame, moment, now, horizon, left)
         missing |= misses
         kind.monoid.outputs.put(out, at, as_output(result))
     return missing
@@ -629,13 +627,13 @@ def current(window: AnyWindow, name: str) -> Any:
 
 
 def _outputs_of(kind: Kind, found: Any) -> list[Rows]:
-    """Return a window's results of ``extend`` for each policy."""
+    """Return a window's results of ``extend`` for each frame."""
     monoid = kind.monoid
     if kind.single is not None:
         return [_as_outputs(monoid, found)]
     if not isinstance(monoid, Product):
-        return [_as_outputs(monoid, found[name]) for name in kind.policies]
-    each = [{a: found[result_name(a, name)] for a in monoid.aliases} for name in kind.policies]
+        return [_as_outputs(monoid, found[name]) for name in kind.frames]
+    each = [{a: found[result_name(a, name)] for a in monoid.aliases} for name in kind.frames]
     return [_as_outputs(monoid, results) for results in each]
 
 

@@ -41,7 +41,7 @@ from mta.columns.schemas import Record, Rows, Schema
 from mta.errors import NotPageable
 from mta.folds.blocks import fold_ranges
 from mta.folds.sliding import SlidingFolds, has_kernel
-from mta.frames.base import AbstractPolicy, Both
+from mta.frames.base import Both, Frame
 from mta.frames.named import SessionWindow, session_starts
 from mta.frames.windows import CountWindow, TimeFrame
 from mta.kernels.native import bounds_of, first_later, rows_of, sort_within
@@ -298,10 +298,10 @@ _ONE_BY_ONE = 4
 _IN_TURN = 2
 
 
-def is_vectorized(monoid: AbstractMonoid, policies: list[AbstractPolicy]) -> bool:
-    """Return whether windows with these policies are vectorized."""
+def is_vectorized(monoid: AbstractMonoid, frames: list[Frame]) -> bool:
+    """Return whether windows with these frames are vectorized."""
     in_lanes = _every(monoid, _answers_lanes)
-    return in_lanes and all(policy.predictable for policy in policies)
+    return in_lanes and all(frame.predictable for frame in frames)
 
 
 def _answers_lanes(monoid: AbstractMonoid) -> bool:
@@ -325,7 +325,7 @@ class Lanes:
     sessions: dict[int, np.ndarray] = field(default_factory=dict)
 
     def frame_at(
-        self, policy: AbstractPolicy, keys: np.ndarray, rows: np.ndarray, times: np.ndarray | None
+        self, frame: Frame, keys: np.ndarray, rows: np.ndarray, times: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the first row of frames as of ``times``, and the row after their last one.
 
@@ -333,8 +333,8 @@ class Lanes:
         keys of the frames. A frame without rows starts where it stops. One search per bound by
         time.
         """
-        end, stops = policy.end, rows + 1
-        starts = self.starts(policy, keys, rows, times)
+        end, stops = frame.end, rows + 1
+        starts = self.starts(frame, keys, rows, times)
         if end.delay:
             assert times is not None and self.times is not None
             found = first_later(self.times, self.bounds, keys, times - end.delay)
@@ -344,26 +344,26 @@ class Lanes:
         return np.minimum(starts, stops, out=starts), stops
 
     def starts(
-        self, policy: AbstractPolicy, keys: np.ndarray, rows: np.ndarray, times: np.ndarray | None,
+        self, frame: Frame, keys: np.ndarray, rows: np.ndarray, times: np.ndarray | None,
         exact: bool = False,
     ) -> np.ndarray:  # fmt: skip
         """Return a new array of where frames start, at or after the first row of the key.
 
         If ``exact``, a frame that may contain earlier events starts before that row.
         """
-        if isinstance(policy, Both):
-            sides = [self.starts(p, keys, rows, times, exact) for p in (policy.one, policy.other)]
-            joined: np.ndarray = (np.maximum if policy.any_of else np.minimum)(*sides)
+        if isinstance(frame, Both):
+            sides = [self.starts(p, keys, rows, times, exact) for p in (frame.one, frame.other)]
+            joined: np.ndarray = (np.maximum if frame.any_of else np.minimum)(*sides)
             return joined
-        if isinstance(policy, CountWindow):
-            starts: np.ndarray = rows + (1 - policy.end.rows - policy.size)
+        if isinstance(frame, CountWindow):
+            starts: np.ndarray = rows + (1 - frame.end.rows - frame.size)
             return starts if exact else np.maximum(starts, self.bounds[keys], out=starts)
         assert times is not None
-        if isinstance(policy, SessionWindow):
-            found = self._session_at(policy.gap, keys, rows, times)
+        if isinstance(frame, SessionWindow):
+            found = self._session_at(frame.gap, keys, rows, times)
         else:
-            assert isinstance(policy, TimeFrame) and self.times is not None
-            found = first_later(self.times, self.bounds, keys, policy.starts(times))
+            assert isinstance(frame, TimeFrame) and self.times is not None
+            found = first_later(self.times, self.bounds, keys, frame.starts(times))
         return found - (found == self.bounds[keys]) if exact else found
 
     def _session_at(

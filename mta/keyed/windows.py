@@ -28,7 +28,7 @@ from mta.errors import (
     UnsupportedOperation,
 )
 from mta.evaluators.coverage import Coverage
-from mta.frames.base import AbstractPolicy, lifetime_of
+from mta.frames.base import Frame, lifetime_of
 from mta.kernels.native import sort_within
 from mta.keyed.bucket import Batch, Bucket
 from mta.keyed.changes import (
@@ -56,7 +56,7 @@ from mta.publishing.publisher import Publishable
 from mta.publishing.records import What, what_of
 from mta.times import Duration, TimeUnit, are_many, in_unit, to_time, to_times
 from mta.windows.display import html_table, human_bytes
-from mta.windows.engine import require_monoid, require_policy, require_store
+from mta.windows.engine import require_frame, require_monoid, require_store
 from mta.windows.intake import (
     alone,
     close_for_good,
@@ -173,7 +173,7 @@ class KeyedWindows(Publishable):
     def __init__(  # noqa: PLR0913 (public: explicit keywords)
         self,
         monoid: AbstractMonoid,
-        window: AbstractPolicy | Mapping[str, AbstractPolicy],
+        window: Frame | Mapping[str, Frame],
         store: StoreLike | None = "memory://",
         name: str = "windows",
         *,
@@ -200,7 +200,7 @@ class KeyedWindows(Publishable):
     def _use(
         self,
         monoid: AbstractMonoid,
-        window: AbstractPolicy | Mapping[str, AbstractPolicy],
+        window: Frame | Mapping[str, Frame],
         store: StoreLike | None,
         name: str,
         settings: Settings,
@@ -208,10 +208,10 @@ class KeyedWindows(Publishable):
     ) -> None:
         require_monoid(monoid)
         monoid = settings.aggregating(monoid)
-        policies = dict(window) if isinstance(window, Mapping) else {"": window}
-        for each in policies.values():
-            require_policy(each)
-        if not policies or (isinstance(window, Mapping) and "" in policies):
+        frames = dict(window) if isinstance(window, Mapping) else {"": window}
+        for each in frames.values():
+            require_frame(each)
+        if not frames or (isinstance(window, Mapping) and "" in frames):
             raise ValueError("window= needs a frame, or a mapping of nonempty names to frames")
         if not NAME.fullmatch(name) or len(name) > NAME_LENGTH:
             raise ValueError(f"a name is 1 to {NAME_LENGTH} of A-Z a-z 0-9 . _ : -, not {name!r}")
@@ -219,12 +219,12 @@ class KeyedWindows(Publishable):
         if settings.retain > MAX_RETAIN:
             raise ValueError(f"retain is at most {MAX_RETAIN} for keyed windows")
         require_joins(monoid, settings.on_duplicate)
-        require_distinct(monoid, policies)
+        require_distinct(monoid, frames)
         timed |= settings.allowed_lateness is not None or settings.max_ahead is not None
-        timed |= any(each.needs_times for each in policies.values())
-        self.monoid, self.policy, self.name = monoid, window, name
+        timed |= any(each.needs_times for each in frames.values())
+        self.monoid, self.frame, self.name = monoid, window, name
         self.store, self._owns_store = opened, opened is not store
-        self.bucket = Bucket(Kind(monoid, policies, settings, timed, name, self.store))
+        self.bucket = Bucket(Kind(monoid, frames, settings, timed, name, self.store))
         self._starts: dict[str, Start] = {}
         #: Which events of the last batch were accepted; None if all were.
         self.last_accepted: np.ndarray | None = None
@@ -280,7 +280,7 @@ class KeyedWindows(Publishable):
         each = emit == "all"
         if not len(batch):
             self.last_accepted = None
-            empty = self.as_columns([self.monoid.outputs.new(0) for _ in self._kind.policies])
+            empty = self.as_columns([self.monoid.outputs.new(0) for _ in self._kind.frames])
             return empty if each else Latest(batch.keys.as_column(), empty)
         done = self.bucket.advance(batch, "each" if each else "now")
         self.last_accepted = None
@@ -343,7 +343,7 @@ class KeyedWindows(Publishable):
         found = [self.monoid.results(rows) for rows in results]
         if self._kind.single is not None:
             return found[0]
-        return dict(zip(self._kind.policies, found, strict=True))
+        return dict(zip(self._kind.frames, found, strict=True))
 
     def read(
         self, keys: Any, values: Any, times: Any, retracts: Any = None, asks: Any = None
@@ -505,9 +505,9 @@ class KeyedWindows(Publishable):
             before: The moment: seconds, or a datetime.
         """
         moment = to_time(before)
-        lifetime = lifetime_of(self._kind.policies.values())
+        lifetime = lifetime_of(self._kind.frames.values())
         if lifetime is None:
-            raise ValueError(f"time alone never empties the windows of {self.policy!r}")
+            raise ValueError(f"time alone never empties the windows of {self.frame!r}")
         gone = self.bucket.expire(moment - lifetime, lambda newest: newest + lifetime)
         return gone.keys.as_column()
 
@@ -575,7 +575,7 @@ class KeyedWindows(Publishable):
 
     def _what(self) -> tuple[What, int]:
         settings = self._kind.settings
-        what = what_of("keys", self.monoid, self._kind.policies, settings.on_duplicate)
+        what = what_of("keys", self.monoid, self._kind.frames, settings.on_duplicate)
         return what, settings.retain
 
     def _snapshot(self) -> KeyedSnapshot:
@@ -588,7 +588,7 @@ class KeyedWindows(Publishable):
             window=self.name,
             kind=bucket.key_kind,
             monoid=(self.monoid.name, self.monoid.fingerprint),
-            policies=[(name, p.describe(), p.fingerprint) for name, p in kind.policies.items()],
+            frames=[(name, p.describe(), p.fingerprint) for name, p in kind.frames.items()],
             timed=kind.timed,
             lateness=None if lateness is None else late,
             retain_for=retain_for,
@@ -610,7 +610,7 @@ class KeyedWindows(Publishable):
         cls,
         snapshot: bytes,
         monoid: AbstractMonoid,
-        window: AbstractPolicy | Mapping[str, AbstractPolicy],
+        window: Frame | Mapping[str, Frame],
         store: StoreLike = "memory://",
         *,
         timed: bool = False,
@@ -658,7 +658,7 @@ class KeyedWindows(Publishable):
         windows = type(self).__new__(type(self))
         kind = self._kind
         windows._use(
-            self.monoid, self.policy, self.store, unread.snapshot.window, kind.settings, kind.timed
+            self.monoid, self.frame, self.store, unread.snapshot.window, kind.settings, kind.timed
         )
         windows._restore(unread)
         return windows
@@ -666,8 +666,8 @@ class KeyedWindows(Publishable):
     def _restore(self, unread: UnreadSnapshot) -> None:
         found, kind = unread.snapshot, self._kind
         require_suitable(found, self._snapshot(), self.monoid)
-        own = [(name, p.fingerprint) for name, p in kind.policies.items()]
-        before = [(name, mark) for name, _, mark in found.policies]
+        own = [(name, p.fingerprint) for name, p in kind.frames.items()]
+        before = [(name, mark) for name, _, mark in found.frames]
         if found.monoid[1] != self.monoid.fingerprint or sorted(own) != sorted(before):
             self._carry_over(unread)
             return
@@ -733,19 +733,19 @@ class KeyedWindows(Publishable):
         if found.kind is None:
             return None
         kind = bucket.kind
-        require_observed(kind.reader, kind.policies, found.columns)
+        require_observed(kind.reader, kind.frames, found.columns)
         bucket.tree.layout.kind = found.kind
         source = Source(unread, store, kind.reader, kind.settings.on_duplicate)
         if store is self.store and found.window == self.name:
             bucket.tree.number = found.number
         carry(source, bucket)
         self._note_spans(found)
-        self._starts = starts_after(source, kind.reader, kind.policies)
+        self._starts = starts_after(source, kind.reader, kind.frames)
         return source
 
     def coverage(self) -> Coverage:
         """Return which results are incomplete after a change, and when each is complete again."""
-        return Coverage(tuple(incomplete(self._starts, self.monoid, self._kind.policies)))
+        return Coverage(tuple(incomplete(self._starts, self.monoid, self._kind.frames)))
 
     @alone
     def delete_pages(self) -> None:
@@ -812,5 +812,5 @@ class KeyedWindows(Publishable):
 
     def __repr__(self) -> str:
         where = "memory" if self.store is None else self.store.url
-        what = f"{self.monoid!r} over {self.policy!r}"
+        what = f"{self.monoid!r} over {self.frame!r}"
         return f"<KeyedWindows {self.name!r}: {what}, {len(self)} keys in {where}>"

@@ -68,7 +68,7 @@ class Found:
     at: np.ndarray
     """For each result, the position of its event in the line; -1 for a stored event or none."""
     outputs: list[Rows]
-    """For each policy, one row per result."""
+    """For each frame, one row per result."""
     times: np.ndarray | None = None
     """The time of the event of each result, or its boundary, if requested."""
     rows: Rows = None
@@ -105,13 +105,13 @@ class Found:
         return np.flatnonzero(np.append(self.of[1:] != self.of[:-1], True)[: len(self)])
 
     @classmethod
-    def joined(cls, parts: Sequence[Self], monoid: AbstractMonoid, policies: int) -> Found:
+    def joined(cls, parts: Sequence[Self], monoid: AbstractMonoid, frames: int) -> Found:
         """Concatenate parts, each of which has its keys in order."""
         if len(parts) == 1:
             return parts[0]
         of = np.concatenate([np.zeros(0, np.int64), *(part.of for part in parts)])
         at = np.concatenate([np.zeros(0, np.int64), *(part.at for part in parts)])
-        outputs = [monoid.outputs.new(len(of)) for _ in range(policies)]
+        outputs = [monoid.outputs.new(len(of)) for _ in range(frames)]
         times = rows = None
         if parts and parts[0].times is not None:
             times = np.concatenate([part.times for part in parts if part.times is not None])
@@ -158,7 +158,7 @@ class Work:
     @property
     def found(self) -> Found:
         """Return all results."""
-        return Found.joined(self.parts, self.kind.monoid, len(self.kind.policies))
+        return Found.joined(self.parts, self.kind.monoid, len(self.kind.frames))
 
     @property
     def union(self) -> Table:
@@ -224,11 +224,11 @@ class Work:
         some = results_at(kind, union, of[stand], at[stand], rows[stand], None, events)
         monoid = kind.monoid
         lifted, outputs = monoid.lift_rows(union.rows, union.events), []
-        for policy, found in zip(kind.policies.values(), some.outputs, strict=True):
+        for frame, found in zip(kind.frames.values(), some.outputs, strict=True):
             room = monoid.outputs.new(len(of))
             monoid.outputs.put_at(room, stand, found)
             states = corrected.states
-            passing = folds_with(monoid, lifted, union, policy, of[gone], rows[gone], states)
+            passing = folds_with(monoid, lifted, union, frame, of[gone], rows[gone], states)
             monoid.outputs.put_at(room, gone, passing)
             outputs.append(room)
         if not events or union.times is None:
@@ -349,8 +349,8 @@ def results_at(
         asked = moments
         if asked is None and table.times is not None:
             asked = table.times[rows]
-        for policy in kind.policies.values():
-            starts, stops = lanes.frame_at(policy, of, rows, asked)
+        for frame in kind.frames.values():
+            starts, stops = lanes.frame_at(frame, of, rows, asked)
             full = starts < stops
             if full.all():
                 found = monoid.lower_rows(folds(monoid, lifted, table.events, starts, stops))
@@ -362,7 +362,7 @@ def results_at(
                     monoid.outputs.put_at(found, some, monoid.lower_rows(part))
             outputs.append(found)
     else:
-        outputs = [monoid.outputs.new(0) for _ in kind.policies]
+        outputs = [monoid.outputs.new(0) for _ in kind.frames]
     if not events:
         return Found(of, at, outputs, moments)
     times = None if table.times is None else table.times[rows]
@@ -371,7 +371,7 @@ def results_at(
 
 def unanswered(kind: Kind, count: int) -> list[Rows]:
     """Return ``count`` results of each window without events, to be filled in."""
-    return [empties(kind.monoid, count) for _ in kind.policies]
+    return [empties(kind.monoid, count) for _ in kind.frames]
 
 
 def events_of(table: Table, start: int, stop: int) -> tuple[Rows, np.ndarray | None, int]:

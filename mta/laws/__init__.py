@@ -16,11 +16,11 @@ large numbers, empty texts. Ten are enough; folds of several examples serve as l
 Floating-point numbers are compared up to rounding, and sketches by their estimates
 (``AbstractMonoid.same``).
 
-- ``monoid``, ``policy``: the functions to call, and the laws, one method each
+- ``monoid``, ``frame``: the functions to call, and the laws, one method each
 """
 
 from mta.errors import LawBroken
+from mta.laws.frame import check_frame, frame_laws
 from mta.laws.monoid import Law, check_monoid, monoid_laws
-from mta.laws.policy import check_policy, policy_laws
 
-__all__ = ["Law", "LawBroken", "check_monoid", "check_policy", "monoid_laws", "policy_laws"]
+__all__ = ["Law", "LawBroken", "check_frame", "check_monoid", "frame_laws", "monoid_laws"]

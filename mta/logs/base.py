@@ -7,7 +7,7 @@ an event never changes. In structures ordered by time, a late event moves all la
 An ``EventLog`` adds events at the back, singly or in batches, and evicts them at the front. It also
 takes snapshots, supports audits and deletes pages. This is enough for windows that share events and
 read them through cursors. An ``Aggregator`` serves a single window: it also returns the result,
-processes runs of events with their results, and searches for a policy's cut.
+processes runs of events with their results, and searches for a frame's cut.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 from mta.columns.schemas import Row, Rows, Schema
 from mta.errors import EmptyWindow, MissingPage
 from mta.folds.sliding import Events, Fronts, SlidingFolds, joined
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.kernels.native import ranks
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.pages import NO_NAME, Group, Layout, Named
@@ -50,7 +50,7 @@ class Setting:
     leaf_arity: int
     arity: int
     timed: bool
-    policy: AbstractPolicy
+    frame: Frame
     allowed_lateness: int = 0
     """How late an event may be, in microseconds, relative to the newest event before its batch."""
     on_duplicate: OnDuplicate = "append"
@@ -278,7 +278,7 @@ class EventLog(ABC):
         self.setting, self.monoid = setting, setting.monoid
 
     def empty_like(self, setting: Setting) -> Self:
-        """Return an empty log for another window with the same monoid, policy and store."""
+        """Return an empty log for another window with the same monoid, frame and store."""
         return type(self)(setting)
 
     # --- events in and out ----------------------------------------------------------------------
@@ -439,7 +439,7 @@ class EventLog(ABC):
 
 
 class Aggregator(EventLog):
-    """The structure of a single window, with its result and the searches for its policy's cut."""
+    """The structure of a single window, with its result and the searches for its frame's cut."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -460,7 +460,7 @@ class Aggregator(EventLog):
             self._front_time = self.front, time
 
     def recede(self) -> None:
-        """Prepare for a change of policy: move the front back to the oldest stored event."""
+        """Prepare for a change of frame: move the front back to the oldest stored event."""
         return  # by default, the log stores only the events of the window
 
     @abstractmethod
@@ -513,7 +513,7 @@ class Aggregator(EventLog):
             raise
 
     def slide_to(self, position: int) -> None:
-        """Move the front to the position of the policy's cut, as ``evict_to`` does."""
+        """Move the front to the position of the frame's cut, as ``evict_to`` does."""
         self.evict_to(position)
 
     def first_after(self, time: int) -> int:
@@ -673,22 +673,22 @@ class SearchedTimes:
         chunk: Chunk,
         leaf: Callable[[int, int | None], Leaf],
         events: OrderedEvents,
-        session: Callable[[AbstractPolicy], int],
+        session: Callable[[Frame], int],
     ) -> None:
         self.front, self._chunk, self._leaf = front, chunk, leaf
         self._events, self._session = events, session
         self._sessions: dict[int, int] = {}
 
-    def session_before(self, policy: AbstractPolicy, start: int) -> tuple[int, int | None]:
+    def session_before(self, frame: Frame, start: int) -> tuple[int, int | None]:
         chunk = self._chunk
         if not start:
             before = self._events.time_before(chunk.first)
-            return self._session(policy) - chunk.first, before
+            return self._session(frame) - chunk.first, before
         assert chunk.times is not None
-        return self._sessions[id(policy)], int(chunk.times[start - 1])
+        return self._sessions[id(frame)], int(chunk.times[start - 1])
 
-    def note_session(self, policy: AbstractPolicy, start: int) -> None:
-        self._sessions[id(policy)] = start
+    def note_session(self, frame: Frame, start: int) -> None:
+        self._sessions[id(frame)] = start
 
     def first_after_each(self, times: np.ndarray, age: int) -> Fronts:
         """Return, for each time, the position of the oldest event less than ``age`` old.

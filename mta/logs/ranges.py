@@ -1,4 +1,4 @@
-"""Ranges of retained events, by position and by time, and the view that a policy has of them.
+"""Ranges of retained events, by position and by time, and the view that a frame has of them.
 
 If some events of a range were evicted, the result covers only the others, and you must pass
 ``partial=True`` to get it.
@@ -14,23 +14,23 @@ import numpy as np
 from mta.columns.schemas import Schema
 from mta.errors import CorruptPage, EventsGone, InvalidTime
 from mta.folds.sliding import Events
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.logs.base import JoinedLeaf, Leaf, OrderedEvents, Remembered
 from mta.monoids.base import Partial
 from mta.times import clock
 
 
 class Positions:
-    """The view of a policy on positions and times, wherever its window ends (``frames.View``).
+    """The view of a frame on positions and times, wherever its window ends (``frames.View``).
 
-    A policy that ``merges`` also sees totals.
+    A frame that ``merges`` also sees totals.
     """
 
     def __init__(
         self,
         back: Callable[[], int],
         first_after: Callable[[int], int],
-        total: Callable[[AbstractPolicy], Any] | None = None,
+        total: Callable[[Frame], Any] | None = None,
     ) -> None:
         self._back, self.first_after = back, first_after
         self.total: Callable[..., Any] = total or self._never
@@ -40,7 +40,7 @@ class Positions:
         return self._back()
 
     def _never(self, *args: Any) -> Any:
-        raise TypeError("a policy on positions and times alone asked for an aggregate")
+        raise TypeError("a frame on positions and times alone asked for an aggregate")
 
     longest_prefix: Callable[..., int] = _never
     longest_suffix: Callable[..., int] = _never

@@ -129,7 +129,7 @@ class _Moments(ColumnarMonoid[Out]):
 
 
 class Moments(_Moments[tuple[float, float, float]]):
-    """A monoid whose result is its partial (n, mean, M2), for policies that read moments."""
+    """A monoid whose result is its partial (n, mean, M2), for frames that read moments."""
 
     _lost_degrees = _kernel_lost = 0
 

@@ -140,7 +140,7 @@ def _lift_of(monoid: AbstractMonoid) -> Callable[[Row], Partial]:
     """Return a part's ``lift``, which first converts its row to the part's schema.
 
     The row may hold numpy numbers for a part that takes Python numbers, or the reverse. It may also
-    have columns for a policy after the part's columns.
+    have columns for a frame after the part's columns.
     """
     lift, inputs = monoid.lift, monoid.inputs
     if not monoid.is_columnar:

@@ -196,13 +196,13 @@ class Product(Parts[dict[str, Any]]):
         return readers
 
     def with_more(self, observers: Sequence[tuple[Columns, AbstractMonoid]]) -> Product:
-        """Return this product with the aggregates that policies read; its own columns come first.
+        """Return this product with the aggregates that frames read; its own columns come first.
 
         >>> from mta import Max, Sum
         >>> Product({"peak": ("watts", Max())}).with_more([("km", Sum())]).columns
         ('watts', 'km')
         """
-        return Product(self.aggregations | {f"policy {i}": o for i, o in enumerate(observers)})
+        return Product(self.aggregations | {f"frame {i}": o for i, o in enumerate(observers)})
 
     @property
     def joins_values(self) -> bool:
@@ -296,7 +296,7 @@ class Product(Parts[dict[str, Any]]):
 
 
 class Observed(Parts[Out]):
-    """A monoid with the aggregates that policies read; it returns only the monoid's results.
+    """A monoid with the aggregates that frames read; it returns only the monoid's results.
 
     If an aggregate reads times, rows are pairs of the monoid's row and the event's time, which
     ``stamped`` adds. Every fold therefore reads the times of its events, wherever they are stored.
@@ -355,7 +355,7 @@ class Observed(Parts[Out]):
 
     @property
     def joins_values(self) -> bool:
-        """As for the monoid, if policies read no values."""
+        """As for the monoid, if frames read no values."""
         return self._by_times_alone and self.main.joins_values
 
     def join_values(self, older: Row, newer: Row) -> Row:
@@ -395,7 +395,7 @@ def _length(values: Any, count: int | None) -> int:
 def _share(main: AbstractMonoid, columns: Columns, monoid: AbstractMonoid) -> Pick:
     """Return how an observer reads the values of events without named columns."""
     if columns is not None:
-        raise ValueError(f"the policy reads {columns!r}, but the events have no named columns")
+        raise ValueError(f"the frame reads {columns!r}, but the events have no named columns")
     if isinstance(monoid.inputs, Record) and not monoid.inputs.schemas:
         return lambda row: ()
     if isinstance(main.inputs, Objects) and isinstance(monoid.inputs, Array):
@@ -415,7 +415,7 @@ def _share(main: AbstractMonoid, columns: Columns, monoid: AbstractMonoid) -> Pi
 def reader_of(
     monoid: AbstractMonoid, observers: Iterable[tuple[Columns, AbstractMonoid]]
 ) -> AbstractMonoid:
-    """Return a monoid that also reads the columns that policies read."""
+    """Return a monoid that also reads the columns that frames read."""
     if not isinstance(monoid, Product):
         return monoid
     more = [

@@ -130,7 +130,7 @@ class Cut:
         found = self._results(wanted, codes, moments)
         if moments is not None and not partial and found.gone.any():
             raise gone_of(given, found.gone, moments)
-        names, monoid = self.operation.policies, self.operation.monoid
+        names, monoid = self.operation.frames, self.operation.monoid
         results = {
             name: result_of(monoid.results(rows), 0) if one else monoid.results(rows)
             for name, rows in zip(names, found.outputs, strict=True)
@@ -156,7 +156,7 @@ class Cut:
         found = yield from view.steps(hashed, packed, moment)
         if found is None:
             return None
-        results = dict(zip(self.operation.policies, found, strict=True))
+        results = dict(zip(self.operation.frames, found, strict=True))
         return results[""] if list(results) == [""] else result_columns(results)
 
     def _window(self, keys: Any) -> WindowView:
@@ -218,7 +218,7 @@ class Cut:
     def _results(self, keys: Keys, codes: np.ndarray, moments: np.ndarray | None) -> Answers:
         """Return the results of all requests."""
         monoid, count = self.operation.monoid, len(codes)
-        outputs = [empties(monoid, count) for _ in self.operation.policies]
+        outputs = [empties(monoid, count) for _ in self.operation.frames]
         gone = np.zeros(count, bool)
         for view, some, requests in self._by_bucket(keys, codes):
             if view is None:
@@ -239,7 +239,7 @@ class Cut:
         views = [each.view for each in self.snapshots if each is not None]
         counts = [view.counts() for view in views]
         aliases = operation.monoid.aliases if isinstance(operation.monoid, Product) else ("",)
-        windows = {name: policy.describe() for name, policy in operation.policies.items()}
+        windows = {name: frame.describe() for name, frame in operation.frames.items()}
         committed = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=head.time)
         keys = tuple(head.what.keys)
         if head.what.shape == "keys" and not keys:

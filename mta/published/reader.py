@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from mta.errors import CorruptSnapshot, MissingPage, NotPublished
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations
 from mta.pages import name_of
@@ -18,14 +18,14 @@ from mta.published.cuts import Cut, Moment, PublishedStatus, Snapshot
 from mta.published.pages import Lookup, NotCached, ReadOnlyPages
 from mta.published.single import Indexes
 from mta.published.views import Operation
-from mta.publishing.known import described_again, policy_again
+from mta.publishing.known import described_again, frame_again
 from mta.publishing.publisher import read_head
 from mta.publishing.records import Head, snapshot_key
 from mta.times import Duration, TimeUnit, to_duration
 from stores import PageStore, StoreLike, open_store
 
 T = TypeVar("T")
-Policies = AbstractPolicy | Mapping[str, AbstractPolicy]
+Frames = Frame | Mapping[str, Frame]
 
 
 class PublishedWindows:
@@ -53,7 +53,7 @@ class PublishedWindows:
         name: str,
         *,
         aggregations: AbstractMonoid | Aggregations | None = None,
-        window: Policies | None = None,
+        window: Frames | None = None,
         refresh: float | Duration | None = "1 second",
         cache: int = 64 << 20,
     ) -> None:
@@ -242,7 +242,7 @@ class PublishedWindows:
         own = {} if given is None else dict(given) if isinstance(given, Mapping) else {"": given}
         return Operation(
             described_again(what.monoid, self._aggregations),
-            {name: policy_again(each, own.get(name)) for name, each in what.windows},
+            {name: frame_again(each, own.get(name)) for name, each in what.windows},
             what,
             self._pages,
             self._indexes,
@@ -269,7 +269,7 @@ def open_published(
     name: str,
     *,
     aggregations: AbstractMonoid | Aggregations | None = None,
-    window: Policies | None = None,
+    window: Frames | None = None,
     refresh: float | Duration | None = "1 second",
     cache: int = 64 << 20,
 ) -> PublishedWindows:

@@ -26,7 +26,7 @@ from mta.columns.reading import result_of, results_each
 from mta.columns.schemas import Array, Nullable, Record, Rows, Schema
 from mta.errors import CorruptPage, MissingPage
 from mta.folds.blocks import fold_ranges
-from mta.frames.base import AbstractPolicy, Both
+from mta.frames.base import Both, Frame
 from mta.frames.named import SessionWindow
 from mta.frames.windows import CountWindow, TimeFrame
 from mta.kernels import native
@@ -378,10 +378,10 @@ class Results:
     """Computes the results of one key's windows; ``outputs`` converts the results of ``monoid``."""
 
     def __init__(
-        self, monoid: AbstractMonoid, outputs: AbstractMonoid, policies: Iterable[AbstractPolicy]
+        self, monoid: AbstractMonoid, outputs: AbstractMonoid, frames: Iterable[Frame]
     ) -> None:
         self._monoid, self._outputs = monoid, outputs
-        self._frames = [*map(_frame_of, policies)]
+        self._frames = [*map(_frame_of, frames)]
         self._is_plain = monoid is outputs and monoid.is_plain and monoid.inputs.plain
         self._empty = result_of(outputs.results(empties(outputs, 1)), 0)
 
@@ -442,29 +442,29 @@ def _folds(
     return folds
 
 
-def _frame_of(policy: AbstractPolicy) -> Callable[[list[int], int, int], tuple[int, int]]:
+def _frame_of(frame: Frame) -> Callable[[list[int], int, int], tuple[int, int]]:
     """Return what finds a frame's start and stop, from a key's times, their number and a moment."""
-    front, rows, delay = _front_of(policy), policy.end.rows, policy.end.delay
+    front, rows, delay = _front_of(frame), frame.end.rows, frame.end.delay
 
-    def frame(times: list[int], count: int, moment: int) -> tuple[int, int]:
+    def bounds(times: list[int], count: int, moment: int) -> tuple[int, int]:
         stop = bisect_right(times, moment - delay) if delay else max(0, count - rows)
         return min(max(0, front(times, count, moment)), stop), stop
 
-    return frame
+    return bounds
 
 
-def _front_of(policy: AbstractPolicy) -> Callable[[list[int], int, int], int]:
-    if isinstance(policy, Both):
-        one, other = _front_of(policy.one), _front_of(policy.other)
-        later = max if policy.any_of else min
+def _front_of(frame: Frame) -> Callable[[list[int], int, int], int]:
+    if isinstance(frame, Both):
+        one, other = _front_of(frame.one), _front_of(frame.other)
+        later = max if frame.any_of else min
         return lambda *given: later(one(*given), other(*given))
-    if isinstance(policy, CountWindow):
-        size = policy.end.rows + policy.size
+    if isinstance(frame, CountWindow):
+        size = frame.end.rows + frame.size
         return lambda _, count, __: count - size
-    if isinstance(policy, SessionWindow):
-        return partial(_session, policy.gap)
-    assert isinstance(policy, TimeFrame)
-    start = policy.start
+    if isinstance(frame, SessionWindow):
+        return partial(_session, frame.gap)
+    assert isinstance(frame, TimeFrame)
+    start = frame.start
     return lambda times, _, moment: bisect_right(times, start(moment))
 
 

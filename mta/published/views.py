@@ -21,7 +21,7 @@ from mta.evaluators.fiba import FiBA
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.evaluators.steady_mta import SteadyMTA
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.keyed.changes import with_marks
 from mta.keyed.coverage import incomplete
 from mta.keyed.keys import Keys
@@ -62,7 +62,7 @@ class Operation:
     """What is computed from events, the same for all snapshots."""
 
     monoid: AbstractMonoid
-    policies: Mapping[str, AbstractPolicy]
+    frames: Mapping[str, Frame]
     what: What
     store: ReadOnlyPages
     indexes: Indexes
@@ -74,12 +74,12 @@ class KeyedView:
     def __init__(self, operation: Operation, snapshot: bytes) -> None:
         unread = UnreadSnapshot.decode(snapshot)
         found, what = unread.snapshot, operation.what
-        own = {name: policy.fingerprint for name, policy in operation.policies.items()}
+        own = {name: frame.fingerprint for name, frame in operation.frames.items()}
         if found.monoid[1] != operation.monoid.fingerprint or own != {
-            name: mark for name, _, mark in found.policies
+            name: mark for name, _, mark in found.frames
         }:
             raise SnapshotMismatch(
-                f"the snapshot has {found.monoid[0]} over {[t for _, t, _ in found.policies]}, "
+                f"the snapshot has {found.monoid[0]} over {[t for _, t, _ in found.frames]}, "
                 "unlike the published description: publish it again"
             )
         on_duplicate: Any = what.on_duplicate
@@ -87,7 +87,7 @@ class KeyedView:
             allowed_lateness=found.lateness, on_duplicate=on_duplicate, retain_for=found.retain_for
         )
         self.kind = Kind(
-            with_marks(operation.monoid, found), operation.policies, settings, found.timed,
+            with_marks(operation.monoid, found), operation.frames, settings, found.timed,
             found.window, operation.store, found.changes,
         )  # fmt: skip
         self.kind.retention.read(found.earlier, found.earlier_asked)
@@ -100,14 +100,14 @@ class KeyedView:
         #: None where no key is looked up by itself.
         self._results: Results | None = None
         if self.kind.vectorized and self._single.is_simple:
-            self._results = Results(self.kind.monoid, self.monoid, self.kind.policies.values())
+            self._results = Results(self.kind.monoid, self.monoid, self.kind.frames.values())
 
     def counts(self) -> Counts:
         return self.snapshot.counts
 
     def incomplete(self) -> list[Incomplete]:
         """Return the results that lack events since windows or aggregations were changed."""
-        return incomplete(self.snapshot.starts, self.monoid, self.kind.policies)
+        return incomplete(self.snapshot.starts, self.monoid, self.kind.frames)
 
     def find(self, keys: Keys) -> Table:
         """Return what the keys retain; one ``view_many`` per level of the index and for tables."""
@@ -202,14 +202,14 @@ def _restored(operation: Operation, snapshot: bytes, aggregator: type[EventLog])
     found = Snapshot.decode(snapshot).windows
     _require_same(operation, {window.name: window.fingerprint for window in found})
     if what.shape == "windows":
-        return SharedWindows.restore(snapshot, monoid, operation.policies, store, **given)
+        return SharedWindows.restore(snapshot, monoid, operation.frames, store, **given)
     if what.lateness is None:
         given["aggregator"] = aggregator
-    return Window.restore(snapshot, monoid, operation.policies[""], store, **given)
+    return Window.restore(snapshot, monoid, operation.frames[""], store, **given)
 
 
 def _require_same(operation: Operation, found: Mapping[str, bytes]) -> None:
-    if {name: policy.fingerprint for name, policy in operation.policies.items()} != found:
+    if {name: frame.fingerprint for name, frame in operation.frames.items()} != found:
         raise SnapshotMismatch(
             "the snapshot has other windows than the published description: publish it again"
         )

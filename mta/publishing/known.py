@@ -17,14 +17,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from mta import frames, monoids
 from mta.errors import CorruptSnapshot, SnapshotMismatch
-from mta.frames.base import AbstractPolicy, Both
+from mta.frames.base import Both, Frame
 from mta.frames.calendar import CalendarWindow
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.nulls import CountValues, SkipNulls
 from mta.monoids.product import Aggregations, Product, column_names, pairs_of
 from mta.recipes import NoRecipe, Recorded, rebuilt, recipe_of
 
-_Made = TypeVar("_Made", AbstractMonoid, AbstractPolicy)
+_Made = TypeVar("_Made", AbstractMonoid, Frame)
 #: What a recipe may call: the classes of this package that take plain data.
 CLASSES: dict[str, Callable[..., Any]] = {
     name: kind
@@ -35,13 +35,13 @@ CLASSES: dict[str, Callable[..., Any]] = {
     "Both": Both, "CalendarWindow.to_date": CalendarWindow.to_date,
     "SkipNulls": SkipNulls, "CountValues": CountValues,
 }  # fmt: skip
-for _base in ("AbstractMonoid", "AbstractPolicy", "ColumnarMonoid", "Monoid", "Policy"):
+for _base in ("AbstractMonoid", "Frame", "ColumnarMonoid", "Monoid", "CustomFrame"):
     del CLASSES[_base]
 del CLASSES["SummaryMonoid"]
 
 
 class Description(NamedTuple):
-    """A monoid or a policy in a record."""
+    """A monoid or a frame in a record."""
 
     name: str
     fingerprint: bytes
@@ -51,8 +51,8 @@ class Description(NamedTuple):
     """For a Product without a recipe: alias, columns and description of each aggregation."""
 
 
-def described(made: AbstractMonoid | AbstractPolicy) -> Description:
-    """Return the description of a monoid or a policy."""
+def described(made: AbstractMonoid | Frame) -> Description:
+    """Return the description of a monoid or a frame."""
     name = made.name if isinstance(made, AbstractMonoid) else made.describe()
     recipe = parts = None
     try:
@@ -101,8 +101,8 @@ def described_again(
     return _same(Product({alias: (known | own)[alias] for alias in found}), description)
 
 
-def policy_again(description: Description, given: AbstractPolicy | None = None) -> AbstractPolicy:
-    """Return the policy of a description, or ``given``; raises the same errors as for monoids."""
+def frame_again(description: Description, given: Frame | None = None) -> Frame:
+    """Return the frame of a description, or ``given``; raises the same errors as for monoids."""
     if given is not None:
         return _same(given, description)
     if description.recipe is None:
@@ -110,7 +110,7 @@ def policy_again(description: Description, given: AbstractPolicy | None = None) 
             f"the window {description.name} is made of functions, which are not published: give "
             "it, as open_published(..., window=...)"
         )
-    found: AbstractPolicy = _rebuilt(description, AbstractPolicy, "is no window")
+    found: Frame = _rebuilt(description, Frame, "is no window")
     return found
 
 

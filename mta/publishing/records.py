@@ -47,7 +47,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.monoids.base import AbstractMonoid
 from mta.pages import NAME, NAME_BYTES, corrupt
 from mta.publishing import known
@@ -122,13 +122,13 @@ class Head:
 def what_of(
     shape: Shape,
     monoid: AbstractMonoid,
-    policies: Mapping[str, AbstractPolicy],
+    frames: Mapping[str, Frame],
     on_duplicate: str = "append",
     lateness: int | None = None,
     aggregator: str = "",
 ) -> What:
     """Return the description of windows; a Spark query adds ``keys`` and ``on``."""
-    windows = [(name, known.described(policy)) for name, policy in policies.items()]
+    windows = [(name, known.described(frame)) for name, frame in frames.items()]
     described = known.described(monoid)
     return What(shape, described, windows, [], ("", ""), lateness, on_duplicate, aggregator)
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from sqlglot import exp
 
-from mta.frames.base import AbstractPolicy, Ties
+from mta.frames.base import Frame, Ties
 from mta.frames.windows import UNBOUNDED, CountWindow, TimeWindow, is_unbounded
 from mta.monoids.product import result_name
 from mta.queries.frames import Axis, Frames, merged
@@ -61,21 +61,21 @@ class Pass:
     on: str
     is_unbounded: bool
     """Whether all frames start with the first row of the partition and end with the current row."""
-    windows: dict[str, AbstractPolicy] = field(default_factory=dict)
+    windows: dict[str, Frame] = field(default_factory=dict)
     aggregations: dict[str, Any] = field(default_factory=dict)
     following: dict[str, str] = field(default_factory=dict)
     """The column that an aggregation's results have the type of."""
     _places: dict[int, tuple[str, str]] = field(default_factory=dict)
 
-    def add(self, call: _Call, policy: AbstractPolicy, taken: Collection[str]) -> None:
+    def add(self, call: _Call, frame: Frame, taken: Collection[str]) -> None:
         """Add an aggregation over a frame, unless another call has added it."""
         known = {each.fingerprint: name for name, each in self.windows.items()}
-        window = known.get(policy.fingerprint)
+        window = known.get(frame.fingerprint)
         if window is None:
             window = call.window if _NAME.fullmatch(call.window) else ""
             if not window or window in self.windows:
                 window = f"w{len(self.windows)}"
-            self.windows[window] = policy
+            self.windows[window] = frame
         alias, aggregate = call.aggregate.text, call.aggregate
         while alias in taken:  # by another pass
             alias += " again"
@@ -87,7 +87,7 @@ class Pass:
         self._places[id(call.node)] = alias, window
 
     @property
-    def window(self) -> AbstractPolicy | dict[str, AbstractPolicy]:
+    def window(self) -> Frame | dict[str, Frame]:
         """Return the frames by name; one alone has no name."""
         return next(iter(self.windows.values())) if len(self.windows) == 1 else self.windows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mta.dataframes import open_frame
+from mta.dataframes import open_data_frame
 from mta.errors import InvalidQuery, MissingDependency
 from stores.errors import pip_install
 
@@ -21,7 +21,7 @@ def select(query: str, tables: Mapping[str, Any]) -> Any:
         raise MissingDependency(
             f"WHERE, joins and expressions need duckdb: {pip_install('sql')}"
         ) from error
-    first = open_frame(next(iter(tables.values())))
+    first = open_data_frame(next(iter(tables.values())))
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         for name, table in tables.items():

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mta.dataframes import open_frame
-from mta.dataframes.base import Frame
+from mta.dataframes import open_data_frame
+from mta.dataframes.base import DataFrame
 from mta.errors import InvalidQuery, MissingDependency
 from mta.keyed.rolling import rolling
 from mta.times import TimeUnit
@@ -67,7 +67,7 @@ def sql(
     """
     parsed = parse(query, dialect)
     frame, bound = read_rows(parsed, tables)
-    table = open_frame(frame)
+    table = open_data_frame(frame)
     passes = bound.passes(lambda name: _axis(table, name, time_unit), time_unit, ties, False)
     columns = table.names
     for each in passes:
@@ -77,7 +77,7 @@ def sql(
             time_unit=time_unit if _axis(table, each.on, time_unit) != "number" else "us",
         )  # fmt: skip
         if nan != "propagate":  # such as the deviation of one value
-            frame = open_frame(frame).without_nans(set(each.result_names().values())).frame
+            frame = open_data_frame(frame).without_nans(set(each.result_names().values())).frame
     return selected(frame, bound.items(passes, columns))
 
 
@@ -104,7 +104,7 @@ def read_rows(query: Query, tables: dict[str, Any]) -> tuple[Any, Bound]:
         bound = query.bind(None)
         return _duck(query.before(bound, "duckdb"), tables), bound
     frame = tables[given[query.table.name.lower()]]
-    opened = open_frame(frame)
+    opened = open_data_frame(frame)
     bound = query.bind([*opened.names, *opened.levels])
     wanted = dict(bound.computed)
     if query.where is not None:
@@ -122,7 +122,7 @@ def read_rows(query: Query, tables: dict[str, Any]) -> tuple[Any, Bound]:
     return opened.frame, bound
 
 
-def _axis(table: Frame, name: str, unit: TimeUnit | None) -> Axis:
+def _axis(table: DataFrame, name: str, unit: TimeUnit | None) -> Axis:
     """Return what a column of ORDER BY contains. Raises InvalidQuery for floats."""
     table.require([name])
     kind = table.column(name).type
@@ -137,14 +137,14 @@ def _axis(table: Frame, name: str, unit: TimeUnit | None) -> Axis:
 
 def selected(frame: Any, items: list[Item]) -> Any:
     """Return the items of the SELECT list."""
-    opened = open_frame(frame)
+    opened = open_data_frame(frame)
     others = [item for item in items if item.column is None]
     if others:
         texts = [
             f"{item.expression.sql('duckdb')} AS {_quoted(item.name)}"
             for item in others if item.expression is not None
         ]  # fmt: skip
-        more = open_frame(_duck(f"SELECT {', '.join(texts)} FROM {_TABLE}", {_TABLE: frame}))
+        more = open_data_frame(_duck(f"SELECT {', '.join(texts)} FROM {_TABLE}", {_TABLE: frame}))
         more = more.selected({f"{_TABLE} {name}": name for name in more.names})
         opened = opened.beside(more.frame)
     return opened.selected(

@@ -37,7 +37,7 @@ from typing import Any, Literal, NoReturn, get_args
 import msgpack
 
 from mta.errors import WindowStoreError
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.keyed.admission import Limits
 from mta.keyed.windows import KeyedWindows
@@ -72,7 +72,7 @@ class Declaration:
     keys: tuple[tuple[str, str], ...]
     """The name and the type of each key column, the type as Spark names it."""
     values: Mapping[str, str]
-    frames: Mapping[str, AbstractPolicy]
+    frames: Mapping[str, Frame]
     aggregations: Product
     limits: Mapping[str, tuple[str, float]]
     shards: int = 4
@@ -220,7 +220,7 @@ class _Reader:
             self._fail(name, f"a value has the type {', '.join(VALUE_TYPES)}, not {kind!r}")
         return str(kind)
 
-    def _frame(self, name: str, size: Any) -> AbstractPolicy:
+    def _frame(self, name: str, size: Any) -> Frame:
         kind: Any = CountWindow if type(size) is int else TimeWindow
         if not _COLUMN.fullmatch(name):
             self._fail(name, "the name of a frame has letters, digits and _")

@@ -8,7 +8,7 @@ whose inputs are partials (``Prelifted``). Its pages, snapshots and evictions wo
 windows, with one row per slide instead of one row per event.
 
 Results are exact if no slice is ever cut. So the size must be a whole number of slides, results are
-due only at the ends of slices, the policy depends only on times or counts, and no event is late.
+due only at the ends of slices, the frame depends only on times or counts, and no event is late.
 Other windows are refused, with an error that says what to use instead.
 """
 
@@ -21,7 +21,7 @@ from typing import Any, Self
 import numpy as np
 
 from mta.columns.schemas import Payload, Row, Rows
-from mta.frames.base import NEWEST, AbstractPolicy
+from mta.frames.base import NEWEST, Frame
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Aggregator
 from mta.monoids.base import AbstractMonoid, Out, Partial, same_value
@@ -29,7 +29,7 @@ from mta.snapshots import Snapshot
 from mta.times import Duration, is_duration
 from mta.triggers.rules import EveryCount, EveryPeriod, Plan, Trigger
 from mta.triggers.triggered import ResultsWhenDue, TriggeredSnapshot, read_rows
-from mta.windows.engine import WindowEngine, require_monoid, require_policy
+from mta.windows.engine import WindowEngine, require_frame, require_monoid
 from mta.windows.intake import Intake
 from mta.windows.settings import Nulls, OnLate, Settings
 from stores import StoreLike
@@ -85,13 +85,13 @@ class _SliceEngine(WindowEngine):
     def __init__(
         self,
         monoid: AbstractMonoid,
-        policies: tuple[AbstractPolicy, AbstractPolicy],
+        frames: tuple[Frame, Frame],
         store: StoreLike | None,
         name: str,
         settings: Settings,
     ) -> None:
-        """``policies`` are the policies over events and over slices."""
-        of_events, of_slices = policies
+        """``frames`` are the frames over events and over slices."""
+        of_events, of_slices = frames
         # Slices are closed in order, so no event may be late, even if the structure allows it.
         self._reads = monoid, of_events, monoid.name, replace(settings, allowed_lateness=None)
         # Nulls are handled when the events are lifted.
@@ -140,7 +140,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
     def __init__(  # noqa: PLR0913 (public: explicit keywords)
         self,
         monoid: AbstractMonoid[Out],
-        window: AbstractPolicy,
+        window: Frame,
         slide: float | Duration | None = None,
         store: StoreLike | None = "memory://",
         name: str = "window",
@@ -160,18 +160,18 @@ class SlicedWindow(ResultsWhenDue[Out]):
     def _use(
         self,
         monoid: AbstractMonoid,
-        policy: AbstractPolicy,
+        frame: Frame,
         slide: float | Duration | None,
         store: StoreLike | None,
         name: str,
         settings: Settings,
     ) -> None:
-        trigger, over = slices_of(policy, slide)
+        trigger, over = slices_of(frame, slide)
         monoid = settings.aggregating(monoid)
-        self.monoid, self.policy = monoid, policy
+        self.monoid, self.frame = monoid, frame
         #: The partial of the open slice, once it has events.
         self._open, self._is_open = monoid.identity, False
-        self._begin(_SliceEngine(monoid, (policy, over), store, name, settings), trigger)
+        self._begin(_SliceEngine(monoid, (frame, over), store, name, settings), trigger)
 
     def _add(self, partial: Partial) -> None:
         self._open = self.monoid.combine(self._open, partial) if self._is_open else partial
@@ -232,8 +232,8 @@ class SlicedWindow(ResultsWhenDue[Out]):
         engine, structure, monoid = self.engine, self.engine.structure(), self.monoid
         if self.trigger.needs_times:
             engine.pass_to(moment)
-        elif isinstance(engine.policy, CountWindow):
-            structure.evict_to(structure.back + 1 - engine.policy.size)
+        elif isinstance(engine.frame, CountWindow):
+            structure.evict_to(structure.back + 1 - engine.frame.size)
         whole = monoid.combine(structure.query(), self._open) if len(structure) else self._open
         engine.put_fold(whole, 1, out, 0)
 
@@ -248,7 +248,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
         cls,
         snapshot: bytes,
         monoid: AbstractMonoid[Out],
-        window: AbstractPolicy,
+        window: Frame,
         slide: float | Duration | None = None,
         store: StoreLike = "memory://",
         *,
@@ -262,7 +262,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
     ) -> Self:
         """Return the window that a snapshot describes, as ``Window.restore`` does.
 
-        Raises CorruptSnapshot, or SnapshotMismatch for another monoid, policy or slide.
+        Raises CorruptSnapshot, or SnapshotMismatch for another monoid, frame or slide.
         """
         state = TriggeredSnapshot.decode(snapshot)
         slices = Snapshot.decode(state.window)
@@ -304,35 +304,33 @@ def fold_slices(monoid: AbstractMonoid, rows: Rows, ends: np.ndarray) -> Rows:
     return rows
 
 
-def slices_of(
-    policy: AbstractPolicy, slide: float | Duration | None
-) -> tuple[Trigger, AbstractPolicy]:
-    """Return the trigger at the ends of slices, and the policy over slices. Raises ValueError."""
-    require_policy(policy)
+def slices_of(frame: Frame, slide: float | Duration | None) -> tuple[Trigger, Frame]:
+    """Return the trigger at the ends of slices, and the frame over slices. Raises ValueError."""
+    require_frame(frame)
     trigger: Trigger
-    over: AbstractPolicy
-    if policy.end != NEWEST or (isinstance(policy, TimeWindow) and policy.closed != "right"):
+    over: Frame
+    if frame.end != NEWEST or (isinstance(frame, TimeWindow) and frame.closed != "right"):
         raise ValueError(
-            f"slices end where windows do, and those of {policy!r} may begin or end within one: "
+            f"slices end where windows do, and those of {frame!r} may begin or end within one: "
             "use TriggeredWindow"
         )
-    if type(policy) is TimeWindow:
-        by_time = EveryPeriod(timedelta(microseconds=policy.size) if slide is None else slide)
-        trigger, over, size, part = by_time, policy, policy.size, by_time.period
-    elif type(policy) is CountWindow:
+    if type(frame) is TimeWindow:
+        by_time = EveryPeriod(timedelta(microseconds=frame.size) if slide is None else slide)
+        trigger, over, size, part = by_time, frame, frame.size, by_time.period
+    elif type(frame) is CountWindow:
         if is_duration(slide):
             raise ValueError(f"the slide of a count window is a number of events, not {slide!r}")
-        by_count = EveryCount(policy.size if slide is None else slide)  # type: ignore[arg-type]
-        size, part = policy.size, by_count.count
+        by_count = EveryCount(frame.size if slide is None else slide)  # type: ignore[arg-type]
+        size, part = frame.size, by_count.count
         trigger, over = by_count, CountWindow(max(size // part, 1))
     else:
         raise ValueError(
-            f"slices are for a TimeWindow or a CountWindow: {policy!r} may cut one; use "
+            f"slices are for a TimeWindow or a CountWindow: {frame!r} may cut one; use "
             "TriggeredWindow"
         )
     if size % part:
         raise ValueError(
-            f"the size of {policy!r} is not a multiple of the slide of {trigger!r}, so slices "
+            f"the size of {frame!r} is not a multiple of the slide of {trigger!r}, so slices "
             "would be cut; choose a slide that divides it, or use TriggeredWindow"
         )
     return trigger, over

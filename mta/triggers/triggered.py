@@ -42,7 +42,7 @@ from mta.columns.reading import plain, result_of
 from mta.columns.schemas import Payload, Row, Rows, Schema
 from mta.errors import CorruptPage, SnapshotMismatch
 from mta.evaluators.coverage import Coverage
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.logs.base import Aggregator, OnDuplicate
 from mta.monoids.base import AbstractMonoid, Out
 from mta.pages import corrupt
@@ -143,7 +143,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
             raise ValueError(f"with {trigger!r}, no result becomes due with time; use EveryPeriod")
         moment = trigger.last_boundary(to_time(time))
         # The same results as if an event arrived immediately after that time.
-        lifetime = self.engine.policy.lifetime
+        lifetime = self.engine.frame.lifetime
         plan = trigger.due(self.progress, np.array([moment + 1], "<i8"), 1, lifetime)
         due = self._follow(plan, (), None, 0)
         self.intake.advance(moment + 1)
@@ -169,7 +169,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
     def _run(self, rows: Rows, micros: np.ndarray | None, count: int) -> Due:
         if not count:
             return self._give(*self._nothing())
-        plan = self.trigger.due(self.progress, micros, count, self.engine.policy.lifetime)
+        plan = self.trigger.due(self.progress, micros, count, self.engine.frame.lifetime)
         return self._follow(plan, rows, micros, count)
 
     def _follow(self, plan: Plan, rows: Rows, micros: np.ndarray | None, count: int) -> Due:
@@ -291,7 +291,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
 
     def __repr__(self) -> str:
         engine = self.engine
-        what = f"{self.monoid!r} over {engine.policy!r}, {self.trigger!r}"
+        what = f"{self.monoid!r} over {engine.frame!r}, {self.trigger!r}"
         held = f"{len(engine.structure())} rows in {engine.where()}"
         return f"<{type(self).__name__} {engine.name!r}: {what}, {held}>"
 
@@ -340,7 +340,7 @@ class TriggeredWindow(ResultsWhenDue[Out]):
     def _put(self, moment: int, out: Rows, at: int) -> None:
         if self.trigger.needs_times:
             self.engine.pass_to(moment)
-        elif self.engine.policy.positional:
+        elif self.engine.frame.positional:
             self.engine.pass_to(self.progress.newest)  # may be overdue if a store failed
         self.engine.put_result(out, at)
 
@@ -349,7 +349,7 @@ class TriggeredWindow(ResultsWhenDue[Out]):
         cls,
         snapshot: bytes,
         monoid: AbstractMonoid[Out],
-        window: AbstractPolicy,
+        window: Frame,
         trigger: Trigger,
         store: StoreLike = "memory://",
         *,
@@ -369,7 +369,7 @@ class TriggeredWindow(ResultsWhenDue[Out]):
     ) -> Self:
         """Return the window that a snapshot describes, as ``Window.restore`` does.
 
-        Raises CorruptSnapshot, or SnapshotMismatch for another trigger, monoid or policy.
+        Raises CorruptSnapshot, or SnapshotMismatch for another trigger, monoid or frame.
         """
         state = TriggeredSnapshot.decode(snapshot)
         settings = Settings.read(locals())

@@ -1,4 +1,4 @@
-"""Windows: a monoid, a policy, a structure and a store behind one interface.
+"""Windows: a monoid, a frame, a structure and a store behind one interface.
 
 - ``window``: one window, the public class
 - ``settings``, ``intake``, ``engine``: its settings, the checks of input, its internal state

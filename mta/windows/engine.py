@@ -1,6 +1,6 @@
 """The internals of a window: its intake, the structure with its events, and its snapshots.
 
-``Engine`` has what all kinds of windows share. ``WindowEngine`` adds the policy that slides a
+``Engine`` has what all kinds of windows share. ``WindowEngine`` adds the frame that slides a
 single window; ``shared_engine`` does so for multiple windows. The attribute ``engine`` of a public
 class such as ``Window`` is not public.
 """
@@ -33,9 +33,9 @@ from mta.evaluators.coverage import Coverage, coverage_of
 from mta.evaluators.fiba import FiBA
 from mta.evaluators.observed import WindowView
 from mta.folds.sliding import Events
-from mta.frames.base import NEWEST, AbstractPolicy, Both
-from mta.frames.bounds import Policy
-from mta.frames.known import policy_of
+from mta.frames.base import NEWEST, Both, Frame
+from mta.frames.bounds import CustomFrame
+from mta.frames.known import frame_of
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Aggregator, Batch, EventLog, Setting
 from mta.logs.finger_tree.log import FingerTreeLog
@@ -222,29 +222,29 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
 class Engine(Generic[Out]):
     """The events of one stream: monoid, intake, structure and store.
 
-    ``policy`` is the policy in snapshots. For multiple windows it represents all of them.
+    ``frame`` is the frame in snapshots. For multiple windows it represents all of them.
     """
 
     def __init__(
         self,
         monoid: AbstractMonoid[Out],
-        policy: AbstractPolicy,
+        frame: Frame,
         store: StoreLike | None,
         name: str,
         settings: Settings,
     ) -> None:
         require_monoid(monoid)
         monoid = settings.aggregating(monoid)
-        require_policy(policy)
+        require_frame(frame)
         opened = require_store(store)
         require_kind(name, str, "a window's name is text")
         if not NAME.fullmatch(name):
             raise ValueError(f"a window's name is 1 to 100 of A-Z a-z 0-9 . _ : -, not {name!r}")
-        #: The monoid of the results; ``monoid`` also computes what policies observe.
-        self.main, self.policy, self.settings = monoid, policy, settings
-        observed = [(columns, observer) for _, columns, observer in policy.observers]
+        #: The monoid of the results; ``monoid`` also computes what frames observe.
+        self.main, self.frame, self.settings = monoid, frame, settings
+        observed = [(columns, observer) for _, columns, observer in frame.observers]
         self.monoid = Observed(monoid, observed) if observed else monoid
-        self.timed = policy.needs_times or settings.aggregator.by_time
+        self.timed = frame.needs_times or settings.aggregator.by_time
         sizes = settings.group_sizes(self.monoid, self.timed)
         self.store, self.owns_store = opened, opened is not store
         self._begin(name, *sizes)
@@ -254,7 +254,7 @@ class Engine(Generic[Out]):
         settings, self.name = self.settings, name
         setting = Setting(
             self.monoid, self.store, name, leaf_arity, arity,
-            self.timed, self.policy, settings.allowed_lateness or 0, settings.on_duplicate,
+            self.timed, self.frame, settings.allowed_lateness or 0, settings.on_duplicate,
             settings.retain_for or 0,
         )  # fmt: skip
         self._structure: EventLog = (
@@ -268,7 +268,7 @@ class Engine(Generic[Out]):
 
     def _intake(self) -> Intake:
         paged: Literal["events"] | None = None if self.store is None else "events"
-        return Intake(self.monoid, self.policy, self.main.name, self.settings, paged)
+        return Intake(self.monoid, self.frame, self.main.name, self.settings, paged)
 
     def structure(self) -> EventLog:
         """Return the structure, after all pending insertions and evictions."""
@@ -397,11 +397,11 @@ class Engine(Generic[Out]):
         engine.restore(snapshot)
         return engine
 
-    def what(self, shape: Shape, policies: Mapping[str, AbstractPolicy]) -> tuple[What, int]:
+    def what(self, shape: Shape, frames: Mapping[str, Frame]) -> tuple[What, int]:
         """Return the facts that readers of published windows need, and the number of snapshots."""
         settings = self.settings
         late, name = settings.allowed_lateness, self.structure().name
-        what = what_of(shape, self.main, policies, settings.on_duplicate, late, name)
+        what = what_of(shape, self.main, frames, settings.on_duplicate, late, name)
         return what, settings.retain
 
     def where(self) -> str:
@@ -410,24 +410,24 @@ class Engine(Generic[Out]):
 
 
 class WindowEngine(Engine[Out]):
-    """The engine of a single window, which its policy slides."""
+    """The engine of a single window, which its frame slides."""
 
     _structure: Aggregator
 
     def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
         super()._begin(name, leaf_arity, arity, like)
-        policy, aggregator = self.policy, self.settings.aggregator
-        if policy.end != NEWEST and not issubclass(aggregator, (AmortizedMTA, FiBA)):
+        frame, aggregator = self.frame, self.settings.aggregator
+        if frame.end != NEWEST and not issubclass(aggregator, (AmortizedMTA, FiBA)):
             raise ValueError(
-                f"{aggregator.name} folds up to the newest event, but {policy!r} ends before it: "
+                f"{aggregator.name} folds up to the newest event, but {frame!r} ends before it: "
                 "leave aggregator= out"
             )
         #: The moment of the last query after the newest event, if any since that event.
         self._moment: int | None = None
-        self._view = WindowView(self._structure, [observer for observer, _, _ in policy.observers])
-        is_newest = policy.end == NEWEST
-        self._size = policy.size if type(policy) is CountWindow and is_newest else None
-        #: Whether events were added since a policy on positions was last applied.
+        self._view = WindowView(self._structure, [observer for observer, _, _ in frame.observers])
+        is_newest = frame.end == NEWEST
+        self._size = frame.size if type(frame) is CountWindow and is_newest else None
+        #: Whether events were added since a frame on positions was last applied.
         self._is_behind = False
         self._asked: Asked | None = None
         self.single = self._singles(self.store is not None)
@@ -436,26 +436,26 @@ class WindowEngine(Engine[Out]):
         # With ``max_ahead``, each time must be compared with the clock.
         any_time = self.settings.max_ahead is None
         self._asked = self._as_asked()
-        usual = self._asked is not None or type(self.policy) in (CountWindow, TimeWindow)
+        usual = self._asked is not None or type(self.frame) in (CountWindow, TimeWindow)
         return SingleEvents(self, usual and any_time, paged, self._asked)
 
     def ahead(self, most: int) -> Ahead | None:
-        (structure, length), policy, asked = self._placed(), self.policy, self._asked
-        if self._moment is not None and policy.end != NEWEST:
+        (structure, length), frame, asked = self._placed(), self.frame, self._asked
+        if self._moment is not None and frame.end != NEWEST:
             return None  # the window ends at a later moment than the newest event
-        # Under a policy on an aggregate, only the policy may move the front.
+        # Under a frame on an aggregate, only the frame may move the front.
         found = structure.prefetched(most if asked is None else 0)
         if found is None:
             return None
         if asked is not None:
             found = found._replace(turns=False)
-        if isinstance(policy, TimeWindow):
-            size = policy.lifetime
-        elif isinstance(policy, CountWindow):
-            size = policy.size
+        if isinstance(frame, TimeWindow):
+            size = frame.lifetime
+        elif isinstance(frame, CountWindow):
+            size = frame.size
         else:
             size = maxsize if asked is None else asked.size
-        by_count = not isinstance(policy, TimeWindow)
+        by_count = not isinstance(frame, TimeWindow)
         return Ahead({"": WindowAhead(size, by_count, length, found)}, found.room, found.late_from)
 
     def _placed(self) -> tuple[Aggregator, int]:
@@ -469,21 +469,21 @@ class WindowEngine(Engine[Out]):
         self._structure.sync(new, *moved[""])
 
     def _as_asked(self) -> Asked | None:
-        """Return the policy if it is one on an aggregate, alone or ``|`` a count; else None."""
-        policy, view, size = self.policy, self._view, maxsize
-        if isinstance(policy, Both) and policy.any_of:
-            for count, other in ((policy.one, policy.other), (policy.other, policy.one)):
+        """Return the frame if it is one on an aggregate, alone or ``|`` a count; else None."""
+        frame, view, size = self.frame, self._view, maxsize
+        if isinstance(frame, Both) and frame.any_of:
+            for count, other in ((frame.one, frame.other), (frame.other, frame.one)):
                 if type(count) is CountWindow:
-                    policy, size = other, count.size
-        if self.timed or not isinstance(policy, Policy) or not policy.is_searched:
+                    frame, size = other, count.size
+        if self.timed or not isinstance(frame, CustomFrame) or not frame.is_searched:
             return None
-        monoid, pick = view.lens(policy)
+        monoid, pick = view.lens(frame)
         lower = monoid.lower
         total = lower if pick is same_value else lambda fold: lower(pick(fold))
 
         def stays() -> Any:
             """Return the value for which nothing is evicted, after updating the window."""
-            return view.kept_total(policy) if len(self.structure()) else None
+            return view.kept_total(frame) if len(self.structure()) else None
 
         return Asked(size, total, stays)
 
@@ -491,7 +491,7 @@ class WindowEngine(Engine[Out]):
         """Return the structure, after all pending insertions and evictions.
 
         If an earlier call failed between an insertion and its eviction, this repeats the eviction.
-        So every caller finds the window as its policy says, or gets the error of the store.
+        So every caller finds the window as its frame says, or gets the error of the store.
         """
         self.single.write_back()
         self._sync()
@@ -500,7 +500,7 @@ class WindowEngine(Engine[Out]):
     def _sync(self) -> None:
         """Evict pending events. One page read per level."""
         if self._is_behind:
-            self._structure.slide_to(self.policy.cut(self._view, self.intake.last_time))
+            self._structure.slide_to(self.frame.cut(self._view, self.intake.last_time))
             self._is_behind = False
 
     def taken(self) -> int:
@@ -512,12 +512,12 @@ class WindowEngine(Engine[Out]):
         cls,
         snapshot: bytes,
         monoid: AbstractMonoid[Out],
-        policy: AbstractPolicy,
+        frame: Frame,
         store: StoreLike,
         settings: Settings,
     ) -> Self:
         state = Snapshot.decode_single(snapshot)
-        engine = cls(monoid, policy, store, state.window, settings.of_snapshot(state))
+        engine = cls(monoid, frame, store, state.window, settings.of_snapshot(state))
         engine.restore(state, others=True)
         engine.require_pages_here()
         return engine
@@ -525,32 +525,32 @@ class WindowEngine(Engine[Out]):
     def restore(self, snapshot: Snapshot, others: bool = False) -> None:
         """Load a snapshot; with ``others``, this frame may replace one on counts and times."""
         self._require_same(snapshot)
-        (window,), policy = snapshot.windows, self.policy
-        has_changed = window.fingerprint != policy.fingerprint
+        (window,), frame = snapshot.windows, self.frame
+        has_changed = window.fingerprint != frame.fingerprint
         if has_changed:
-            is_known = policy.positional and policy_of(window.frame, window.fingerprint) is not None
+            is_known = frame.positional and frame_of(window.frame, window.fingerprint) is not None
             if not (others and is_known):
-                raise _mismatch("policy", window.frame, policy.describe())
+                raise _mismatch("frame", window.frame, frame.describe())
             if snapshot.timed != self.timed:
                 was, now = _timed(snapshot.timed), _timed(self.timed)
-                raise _mismatch("policy", f"{window.frame}, so {was}", f"{policy!r}, so {now}")
+                raise _mismatch("frame", f"{window.frame}, so {was}", f"{frame!r}, so {now}")
         super().restore(snapshot)
         if has_changed:
             self._structure.recede()
             self.pass_to(snapshot.last_time)
 
     def _window_states(self) -> list[WindowState]:
-        policy = self.policy
-        return [WindowState("", policy.describe(), policy.fingerprint, self._structure.front)]
+        frame = self.frame
+        return [WindowState("", frame.describe(), frame.fingerprint, self._structure.front)]
 
     def coverage(self) -> Coverage:
         structure, time = self.structure(), self.intake.last_time if self.timed else None
         late = self.settings.allowed_lateness or 0
         found = coverage_of(
-            "", structure.remembered(), self.policy, structure.front, structure.back, time,
+            "", structure.remembered(), self.frame, structure.front, structure.back, time,
             self._view.lens, late,
         )  # fmt: skip
-        if not (self.policy.positional or self.policy.merges):  # no other policy can replace it
+        if not (self.frame.positional or self.frame.merges):  # no other frame can replace it
             found = replace(found, incomplete=(), missing_at_least=0, missing_at_most=0)
         return replace(found, events=len(self))
 
@@ -562,7 +562,7 @@ class WindowEngine(Engine[Out]):
             self.accept(*event)
 
     def accept(self, row: Any, micros: int | None) -> None:
-        """Add an event that was already read, and evict events as the policy says."""
+        """Add an event that was already read, and evict events as the frame says."""
         self._moment, structure, newest = None, self.structure(), micros
         if self._size is not None:
             structure.slide(row, micros, self._size)
@@ -570,7 +570,7 @@ class WindowEngine(Engine[Out]):
             if micros is not None and (last := self.intake.last_time) is not None:
                 newest = max(micros, last)
             structure.insert(row, micros)
-            structure.settle(lambda: self.policy.cut(self._view, newest))
+            structure.settle(lambda: self.frame.cut(self._view, newest))
         self.intake.advance(micros)
 
     def extend(self, values: Any, times: Any, emit: Literal["all", "last"]) -> Any:
@@ -612,15 +612,15 @@ class WindowEngine(Engine[Out]):
         """
         self.intake.advance(time)
         if self.intake.last_time != time:
-            self._is_behind = self.policy.positional or self.policy.merges
+            self._is_behind = self.frame.positional or self.frame.merges
 
     def ingest(self, rows: Rows, micros: np.ndarray | None, start: int, stop: int) -> None:
-        """Insert events without results. A policy on positions evicts once, by its last cut."""
+        """Insert events without results. A frame on positions evicts once, by its last cut."""
         done, structure = start, self.structure()
         self._moment = None
         try:
             while done < stop:
-                if self.policy.positional:
+                if self.frame.positional:
                     done += structure.extend(rows, micros, done, stop)
                     self._is_behind = True
                 else:
@@ -633,10 +633,10 @@ class WindowEngine(Engine[Out]):
         self._sync()
 
     def pass_to(self, micros: int | None) -> None:
-        """Apply a policy on times or positions at a moment without an event."""
+        """Apply a frame on times or positions at a moment without an event."""
         self._moment = micros
-        if (self.policy.positional or self.policy.needs_times) and len(self.structure()):
-            self.structure().slide_to(self.policy.cut(self._view, micros))
+        if (self.frame.positional or self.frame.needs_times) and len(self.structure()):
+            self.structure().slide_to(self.frame.cut(self._view, micros))
 
     # --- results --------------------------------------------------------------------------------
 
@@ -660,7 +660,7 @@ class WindowEngine(Engine[Out]):
 
     def query_at(self, which: str, partial: bool, at: Any, unit: TimeUnit | None) -> Any:
         del which
-        return asked(self, self.policy, at, unit, self.query, partial)
+        return asked(self, self.frame, at, unit, self.query, partial)
 
     def evict(self, count: Any) -> None:
         number = to_count(count, "the number of events to evict")
@@ -672,7 +672,7 @@ class WindowEngine(Engine[Out]):
         row = structure.retract(micros)
         try:
             if len(structure):
-                structure.slide_to(self.policy.cut(self._view, self.intake.last_time))
+                structure.slide_to(self.frame.cut(self._view, self.intake.last_time))
         except Exception:
             structure.write_back(row, micros)
             raise
@@ -709,12 +709,12 @@ def require_monoid(monoid: Any) -> None:
     require_kind(monoid, AbstractMonoid, "a monoid is one of mta's, or a Monoid of your own")
 
 
-def require_policy(policy: Any) -> None:
-    """Raise TypeError for anything but a policy, ValueError for ``ties="peers"``."""
-    require_kind(policy, AbstractPolicy, "a policy is one of mta's, or a Policy of your own")
-    if policy.ties != "rows":
+def require_frame(frame: Any) -> None:
+    """Raise TypeError for anything but a frame, ValueError for ``ties="peers"``."""
+    require_kind(frame, Frame, "a frame is one of mta's, or a CustomFrame of your own")
+    if frame.ties != "rows":
         raise ValueError(
-            f"{policy!r} includes all events at the time of the last event, and more of them "
+            f"{frame!r} includes all events at the time of the last event, and more of them "
             "may still come: use ties='peers' in rolling and batches, which have all events; leave "
             "ties= out here"
         )

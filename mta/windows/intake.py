@@ -15,7 +15,7 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows, Schema
 from mta.errors import AheadEvent, InvalidTime, InvalidValue, LateEvent, NotPageable, WindowBusy
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.monoids.base import AbstractMonoid, any_of
 from mta.monoids.product import Observed
 from mta.times import MICROSECONDS, as_text, clock, read_times, to_time
@@ -65,7 +65,7 @@ def busy(engine: Any) -> WindowBusy | StoreClosed:
         )
     return WindowBusy(
         "this window is processing another call, from another thread or from its own monoid or "
-        "policy; it takes one call at a time: use a lock, or give each thread its own window"
+        "frame; it takes one call at a time: use a lock, or give each thread its own window"
     )
 
 
@@ -156,22 +156,22 @@ class Intake:
     def __init__(
         self,
         monoid: AbstractMonoid,
-        policy: AbstractPolicy,
+        frame: Frame,
         name: str,
         settings: Settings,
         paged: Literal["events", "partials"] | None = None,
     ) -> None:
         self.monoid, self._name = monoid, name
-        #: Adds times to rows if a policy observes an aggregate of times.
+        #: Adds times to rows if a frame observes an aggregate of times.
         self._stamped = monoid.stamped if isinstance(monoid, Observed) else lambda rows, _: rows
         self._on_late, self._nulls = settings.on_late, settings.nulls
         self.allowed_lateness = lateness = settings.allowed_lateness
-        #: The policy, trigger or option that requires a time for every event, if any.
-        self.needed_by: object = policy if policy.needs_times else None
+        #: The frame, trigger or option that requires a time for every event, if any.
+        self.needed_by: object = frame if frame.needs_times else None
         if self.needed_by is None and settings.retain_for is not None:
             self.needed_by = "retain_for="
         #: Whether times are read and checked.
-        self.timed = policy.needs_times or lateness is not None
+        self.timed = frame.needs_times or lateness is not None
         #: The order that sorts the last batch by time; None if it was in order.
         self.order: np.ndarray | None = None
         #: Whether values must be plain data, because pages store them.

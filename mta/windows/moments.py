@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from mta.errors import EventsGone, InvalidTime, UnsupportedOperation
 from mta.evaluators.ends import stop_of
 from mta.evaluators.observed import lens_in, total_before
-from mta.frames.base import AbstractPolicy, Both
+from mta.frames.base import Both, Frame
 from mta.frames.named import SessionWindow
 from mta.frames.windows import CountWindow, TimeFrame
 from mta.logs.base import EventLog, Remembered
@@ -45,31 +45,31 @@ class Engine(Protocol[Out]):
         """Return the result of a fold of ``count`` events."""
 
 
-def first_position(policy: AbstractPolicy, events: Remembered, view: Positions, moment: int) -> int:
+def first_position(frame: Frame, events: Remembered, view: Positions, moment: int) -> int:
     """Return the first position of a window at a moment, given a view of the events up to it.
 
     ``UNKNOWN`` if evicted events may belong to it. At most two page reads per level.
     """
     front, stop = events.kept_from, view.back
-    if isinstance(policy, Both):
-        found = [first_position(side, events, view, moment) for side in (policy.one, policy.other)]
-        return max(found) if policy.any_of else min(found)
-    if isinstance(policy, CountWindow):
+    if isinstance(frame, Both):
+        found = [first_position(side, events, view, moment) for side in (frame.one, frame.other)]
+        return max(found) if frame.any_of else min(found)
+    if isinstance(frame, CountWindow):
         place, left = (
-            stop - policy.end.rows - policy.size,
+            stop - frame.end.rows - frame.size,
             events.time_before(front) if events.by_time else None,
         )
         if place >= front and left is not None:  # evicted events may be later than retained ones
             oldest = events.time_before(place + 1)
             return UNKNOWN if oldest is None or oldest < left else place
         return place if place >= front else UNKNOWN
-    if isinstance(policy, SessionWindow):
-        place = policy.cut(view, moment)
+    if isinstance(frame, SessionWindow):
+        place = frame.cut(view, moment)
         first, left = events.time_before(front + 1), events.time_before(front)
-        known = first is not None and left is not None and first - left >= policy.gap
+        known = first is not None and left is not None and first - left >= frame.gap
         return place if place > front or (stop > front and known) else UNKNOWN
-    assert isinstance(policy, TimeFrame)
-    start = policy.start(moment)
+    assert isinstance(frame, TimeFrame)
+    start = frame.start(moment)
     place = events.first_after(start)
     if place > front and not events.by_time:
         return place
@@ -79,7 +79,7 @@ def first_position(policy: AbstractPolicy, events: Remembered, view: Positions, 
 
 
 def result_at(
-    engine: Engine[Out], policy: AbstractPolicy, moment: int, current: Callable[[], Any],
+    engine: Engine[Out], frame: Frame, moment: int, current: Callable[[], Any],
     horizon: int = FAR, left: bool = False,
 ) -> tuple[Any, bool]:  # fmt: skip
     """Return the result of a window at a moment, and whether it misses evicted events.
@@ -89,10 +89,10 @@ def result_at(
     O(arity * log n) combines and a few page reads per level.
     """
     newest = engine.intake.last_time
-    if not (policy.positional or policy.merges):
-        if isinstance(policy, Both) or (newest is not None and moment < newest):
+    if not (frame.positional or frame.merges):
+        if isinstance(frame, Both) or (newest is not None and moment < newest):
             raise UnsupportedOperation(
-                f"{policy!r} looks at values, so its window is only known as of its newest event: "
+                f"{frame!r} looks at values, so its window is only known as of its newest event: "
                 "leave out at=, or ask for a later moment"
             )
         return current(), False
@@ -100,22 +100,22 @@ def result_at(
     stop, front = events.first_after(moment), events.kept_from
     total = total_before(events, stop, partial(lens_in, engine.monoid))
     view = Positions(lambda: stop, events.first_after, total)
-    start = max(policy.cut(view, moment), front)
+    start = max(frame.cut(view, moment), front)
     misses = (left or front > 0) and newest is not None and moment < min(newest, horizon)
     if misses:
-        misses = first_position(policy, events, view, moment) == UNKNOWN
-    stop = stop_of(policy, events, stop, moment)
+        misses = first_position(frame, events, view, moment) == UNKNOWN
+    stop = stop_of(frame, events, stop, moment)
     start = min(start, stop)
     return engine.lowered(events.fold(start, stop), stop - start), misses
 
 
 def asked(
-    engine: Engine[Out], policy: AbstractPolicy, at: Any, unit: TimeUnit | None,
+    engine: Engine[Out], frame: Frame, at: Any, unit: TimeUnit | None,
     current: Callable[[], Any], partial: bool,
 ) -> Any:  # fmt: skip
     """Return the result of a window at a moment, or an array of the results at each of many.
 
-    Raises InvalidTime if events have no times, UnsupportedOperation if the policy observes values,
+    Raises InvalidTime if events have no times, UnsupportedOperation if the frame observes values,
     and EventsGone for evicted events unless ``partial``.
     """
     moments = moments_of(at, unit)
@@ -123,7 +123,7 @@ def asked(
         raise InvalidTime("these windows keep no times: leave out at=, or set retain_for=")
     found = []
     for moment in moments.tolist():
-        result, misses = result_at(engine, policy, moment, current)
+        result, misses = result_at(engine, frame, moment, current)
         if misses and not partial:
             raise gone("", moment)
         found.append(result)

@@ -83,9 +83,9 @@ def restore_opaque(
             f"the snapshot is of the aggregator {state.algorithm!r}, but this release knows "
             f"{sorted(known)}; use the release that wrote it"
         )
-    monoid, policy = _UnknownMonoid(state, values), KeepAll(state.timed)
+    monoid, frame = _UnknownMonoid(state, values), KeepAll(state.timed)
     settings = Settings(aggregator=aggregator, allowed_lateness=0 if aggregator.by_time else None)
-    engine = Engine(monoid, policy, store, state.window, settings.of_snapshot(state))
+    engine = Engine(monoid, frame, store, state.window, settings.of_snapshot(state))
     engine.restore(state)
     return Opaque(engine, fronts)
 
@@ -112,7 +112,7 @@ class _UnknownMonoid(Monoid):
         super().__init__(_ANY, lambda left, right: _ANY, name=snapshot.monoid[0])
         inputs, partials = _columns_of(snapshot)
         self.inputs, self.partials = _Untouched(inputs), _Untouched(partials)
-        if values is not None:  # the columns after these are for policies
+        if values is not None:  # the columns after these are for frames
             known = Record(values)
             after = inputs - len(known.dump(known.new(0)))  # a nullable column has two payloads
             self.inputs = Record([*values, _Untouched(after)])

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self, overload
 
 from mta.errors import InvariantViolation
 from mta.evaluators.coverage import Coverage
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LevelLog
@@ -25,7 +25,7 @@ from mta.publishing.records import What
 from mta.snapshots import Snapshot
 from mta.times import Duration, TimeUnit, in_unit
 from mta.windows.display import result_rows
-from mta.windows.engine import EventsWindow, require_kind, require_policy
+from mta.windows.engine import EventsWindow, require_frame, require_kind
 from mta.windows.intake import alone
 from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, Settings
 from mta.windows.shared_engine import SharedEngine, check_name
@@ -101,11 +101,11 @@ class SharedWindows(EventsWindow[Out]):
     def __init__(  # noqa: PLR0913 (public: explicit keywords)
         self,
         monoid: AbstractMonoid[Out],
-        windows: Mapping[str, AbstractPolicy],
+        windows: Mapping[str, Frame],
         store: StoreLike | None = "memory://",
         name: str = "windows",
         *,
-        retain_for: Duration | float | AbstractPolicy | None = None,
+        retain_for: Duration | float | Frame | None = None,
         timed: bool = False,
         arity: int | None = None,
         leaf_arity: int | None = None,
@@ -120,9 +120,9 @@ class SharedWindows(EventsWindow[Out]):
         retain: int = 2,
     ) -> None:
         checked, keep = _read(locals())
-        _check_policies(windows)
+        _check_frames(windows)
         require_distinct(monoid, windows)
-        timed = timed or any(policy.needs_times for policy in [*windows.values(), keep] if policy)
+        timed = timed or any(frame.needs_times for frame in [*windows.values(), keep] if frame)
         self._use(SharedEngine(monoid, windows, store, name, checked, timed, keep))
 
     def structure(self) -> LevelLog | FingerTreeLog:
@@ -170,24 +170,24 @@ class SharedWindows(EventsWindow[Out]):
     def query(self, /, which: None = None, partial: bool = False) -> dict[str, Out]: ...
 
     @overload
-    def query(self, /, which: str | AbstractPolicy, partial: bool = False) -> Out: ...
+    def query(self, /, which: str | Frame, partial: bool = False) -> Out: ...
 
     @overload
     def query(
-        self, /, which: str | AbstractPolicy | None = None, partial: bool = False, at: Any = None,
+        self, /, which: str | Frame | None = None, partial: bool = False, at: Any = None,
         time_unit: TimeUnit | None = None,
     ) -> Any: ...  # fmt: skip
 
     def query(
         self,
-        which: str | AbstractPolicy | None = None,
+        which: str | Frame | None = None,
         partial: bool = False,
         at: Any = None,
         time_unit: TimeUnit | None = None,
     ) -> Any:
-        """Return the result of one window, of all by name, or of a policy that is not a window.
+        """Return the result of one window, of all by name, or of a frame that is not a window.
 
-        Costs 1 combine per window, none if nothing has changed. A policy costs O(arity * log n)
+        Costs 1 combine per window, none if nothing has changed. A frame costs O(arity * log n)
         combines and at most two page reads per level, and raises EventsGone if it needs evicted
         events, unless ``partial``. Windows end with the newest event. With ``at``, they end at a
         moment, or at each of many, as in ``Window.query``.
@@ -201,7 +201,7 @@ class SharedWindows(EventsWindow[Out]):
     # --- adding and removing windows --------------------------------------------------------------
 
     @alone
-    def add(self, name: str, policy: AbstractPolicy) -> Coverage:
+    def add(self, name: str, frame: Frame) -> Coverage:
         """Add a window, with those of its events that are retained.
 
         At most one page read per level. Raises ValueError for an existing name, and for a frame
@@ -209,15 +209,15 @@ class SharedWindows(EventsWindow[Out]):
 
         Args:
             name: The name of the window.
-            policy: Its frame.
+            frame: Its frame.
         """
         check_name(name)
         if name in self.engine.cursors:
             raise ValueError(f"there is already a window {name!r}; resize it, or remove it first")
-        return self._set(name, policy)
+        return self._set(name, frame)
 
     @alone
-    def resize(self, name: str, policy: AbstractPolicy) -> Coverage:
+    def resize(self, name: str, frame: Frame) -> Coverage:
         """Give a window a longer or shorter frame. Costs the same as ``add``.
 
         A longer window contains the retained events of its frame. The returned coverage says how
@@ -225,17 +225,17 @@ class SharedWindows(EventsWindow[Out]):
 
         Args:
             name: The name of the window.
-            policy: Its new frame.
+            frame: Its new frame.
         """
         self.engine.window(name)
-        return self._set(name, policy)
+        return self._set(name, frame)
 
-    def _set(self, name: str, policy: AbstractPolicy) -> Coverage:
-        require_policy(policy)
+    def _set(self, name: str, frame: Frame) -> Coverage:
+        require_frame(frame)
         engine = self.engine
-        cursor = engine.ready(engine.cursor(policy))
+        cursor = engine.ready(engine.cursor(frame))
         coverage = engine.coverage(name, cursor, engine.settings.allowed_lateness or 0)
-        engine.require_observed((engine.policies | {name: policy}).values())
+        engine.require_observed((engine.frames | {name: frame}).values())
         require_distinct(self.monoid, engine.cursors.keys() | {name})
         engine.cursors[name] = cursor
         return coverage
@@ -283,10 +283,10 @@ class SharedWindows(EventsWindow[Out]):
         cls,
         snapshot: bytes,
         monoid: AbstractMonoid[Out],
-        windows: Mapping[str, AbstractPolicy],
+        windows: Mapping[str, Frame],
         store: StoreLike = "memory://",
         *,
-        retain_for: Duration | float | AbstractPolicy | None = None,
+        retain_for: Duration | float | Frame | None = None,
         arity: int | None = None,
         leaf_arity: int | None = None,
         allowed_lateness: Lateness | None = None,
@@ -310,7 +310,7 @@ class SharedWindows(EventsWindow[Out]):
         """
         events = Snapshot.decode_shared(snapshot)
         checked, keep = _read(locals())
-        _check_policies(windows)
+        _check_frames(windows)
         require_distinct(monoid, windows)
         checked = checked.of_snapshot(events)
         engine = SharedEngine(monoid, windows, store, events.window, checked, events.timed, keep)
@@ -334,9 +334,9 @@ class SharedWindows(EventsWindow[Out]):
     # --- looking at it ----------------------------------------------------------------------------
 
     @property
-    def windows(self) -> dict[str, AbstractPolicy]:
-        """The policy of each window."""
-        return self.engine.policies
+    def windows(self) -> dict[str, Frame]:
+        """The frame of each window."""
+        return self.engine.frames
 
     @property
     def fronts(self) -> dict[str, int]:
@@ -385,10 +385,10 @@ class SharedWindows(EventsWindow[Out]):
         return f"<SharedWindows {self.name!r}: {what}, {self.structure().back} events in {where}>"
 
 
-def _read(arguments: dict[str, Any]) -> tuple[Settings, AbstractPolicy | None]:
-    """Return the checked settings from the arguments of a call, and the policy to retain events."""
+def _read(arguments: dict[str, Any]) -> tuple[Settings, Frame | None]:
+    """Return the checked settings from the arguments of a call, and the frame to retain events."""
     keep = arguments["retain_for"]
-    if not isinstance(keep, AbstractPolicy):
+    if not isinstance(keep, Frame):
         return Settings.read(arguments, LevelLog, FingerTreeLog), None
     if not keep.positional:
         raise ValueError(
@@ -397,9 +397,9 @@ def _read(arguments: dict[str, Any]) -> tuple[Settings, AbstractPolicy | None]:
     return Settings.read(arguments | {"retain_for": None}, LevelLog, FingerTreeLog), keep
 
 
-def _check_policies(windows: Mapping[str, AbstractPolicy]) -> None:
-    """Raise TypeError or ValueError for policies that cannot be windows of one stream."""
-    require_kind(windows, Mapping, "windows are policies by name, as a dictionary")
-    for name, policy in windows.items():
+def _check_frames(windows: Mapping[str, Frame]) -> None:
+    """Raise TypeError or ValueError for frames that cannot be windows of one stream."""
+    require_kind(windows, Mapping, "windows are frames by name, as a dictionary")
+    for name, frame in windows.items():
         check_name(name)
-        require_policy(policy)
+        require_frame(frame)

@@ -3,7 +3,7 @@
 A batch is processed one chunk at a time. Windows whose cuts follow from positions and times process
 a chunk before it is stored, so that a failing store leaves them unchanged. The other windows are
 evaluated after every event. A window falls behind if a call fails or if its results are not
-requested. The next access moves it to where its policy says.
+requested. The next access moves it to where its frame says.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mta.evaluators.cursor import Cursor
 from mta.evaluators.ends import EarlyCursor
 from mta.evaluators.observed import part_of
 from mta.folds.sliding import Events
-from mta.frames.base import NEWEST, AbstractPolicy
+from mta.frames.base import NEWEST, Frame
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Batch, Chunk, EventLog
 from mta.logs.finger_tree.log import FingerTreeLog
@@ -33,7 +33,7 @@ from mta.monoids.base import AbstractMonoid, Out
 from mta.monoids.product import Columns
 from mta.snapshots import MAX_NAME_BYTES, WindowState
 from mta.times import TimeUnit, to_time
-from mta.windows.engine import Engine, by_time, require_kind, require_policy
+from mta.windows.engine import Engine, by_time, require_frame, require_kind
 from mta.windows.intake import require_emit
 from mta.windows.moments import asked
 from mta.windows.settings import Settings
@@ -52,7 +52,7 @@ _TRIM_GROUPS = 32
 class SharedEngine(Engine[Out]):
     """The engine of multiple windows by name. It evicts events only when no window needs them.
 
-    ``keep`` is a policy for events to retain beyond the windows.
+    ``keep`` is a frame for events to retain beyond the windows.
     """
 
     _structure: LevelLog | FingerTreeLog
@@ -60,12 +60,12 @@ class SharedEngine(Engine[Out]):
     def __init__(
         self,
         monoid: AbstractMonoid[Out],
-        windows: Mapping[str, AbstractPolicy],
+        windows: Mapping[str, Frame],
         store: StoreLike | None,
         name: str,
         settings: Settings,
         timed: bool,
-        keep: AbstractPolicy | None,
+        keep: Frame | None,
     ) -> None:
         timed = timed or settings.aggregator.by_time
         super().__init__(monoid, KeepAll(timed, _observed(windows.values())), store, name, settings)
@@ -89,12 +89,12 @@ class SharedEngine(Engine[Out]):
         return self._windows
 
     @property
-    def policies(self) -> dict[str, AbstractPolicy]:
-        return {name: cursor.policy for name, cursor in self.cursors.items()}
+    def frames(self) -> dict[str, Frame]:
+        return {name: cursor.frame for name, cursor in self.cursors.items()}
 
-    def place(self, windows: Mapping[str, AbstractPolicy], fronts: Mapping[str, int]) -> None:
+    def place(self, windows: Mapping[str, Frame], fronts: Mapping[str, int]) -> None:
         """Set the windows; those with a front are up to date with the newest event."""
-        self._windows = {name: self.cursor(policy) for name, policy in windows.items()}
+        self._windows = {name: self.cursor(frame) for name, frame in windows.items()}
         self._trimmed = self.structure().back
         for name, front in fronts.items():
             if not (cursor := self.cursors[name]).ends_early:
@@ -103,23 +103,23 @@ class SharedEngine(Engine[Out]):
         if isinstance(structure, FingerTreeLog) and structure.newest_time() != newest:
             self._fall_behind()  # the newest event was retracted
 
-    def cursor(self, policy: AbstractPolicy) -> Cursor:
-        """Return a new window without events. Raises ValueError for an unsuitable policy."""
-        if policy.needs_times and not self.timed:
-            raise ValueError(f"{policy!r} needs times, but these events are kept without any")
-        known = [_key(observer) for observer in self.policy.observers]
+    def cursor(self, frame: Frame) -> Cursor:
+        """Return a new window without events. Raises ValueError for an unsuitable frame."""
+        if frame.needs_times and not self.timed:
+            raise ValueError(f"{frame!r} needs times, but these events are kept without any")
+        known = [_key(observer) for observer in self.frame.observers]
         lenses = {}
-        for observer in policy.observers:
+        for observer in frame.observers:
             if (key := _key(observer)) not in known:
-                raise ValueError(f"{policy!r} looks at {observer[2].name}, which is not kept here")
+                raise ValueError(f"{frame!r} looks at {observer[2].name}, which is not kept here")
             lenses[id(observer[0])] = part_of(self.monoid, known.index(key) + 1)
-        kind = Cursor if policy.end == NEWEST else EarlyCursor
-        return kind(self.monoid, policy, self.structure(), lenses)
+        kind = Cursor if frame.end == NEWEST else EarlyCursor
+        return kind(self.monoid, frame, self.structure(), lenses)
 
-    def require_observed(self, policies: Iterable[AbstractPolicy]) -> None:
-        """Raise ValueError unless the policies observe all aggregates stored with the events."""
-        found = {_key(observer) for policy in policies for observer in policy.observers}
-        for observer in self.policy.observers:
+    def require_observed(self, frames: Iterable[Frame]) -> None:
+        """Raise ValueError unless the frames observe all aggregates stored with the events."""
+        found = {_key(observer) for frame in frames for observer in frame.observers}
+        for observer in self.frame.observers:
             if _key(observer) not in found:
                 raise ValueError(
                     f"no other window looks at {observer[2].name}, which is kept with every event; "
@@ -147,12 +147,12 @@ class SharedEngine(Engine[Out]):
     def coverage(self, name: str, cursor: Cursor, lateness: int) -> Coverage:
         time = self.intake.last_time if self.timed else None
         found = coverage_of(
-            name, self.structure(), cursor.policy, cursor.front, cursor.taken, time, cursor.lens,
+            name, self.structure(), cursor.frame, cursor.front, cursor.taken, time, cursor.lens,
             lateness,
         )  # fmt: skip
         return replace(found, events=len(cursor))
 
-    def query(self, which: str | AbstractPolicy | None, partial: bool) -> Any:
+    def query(self, which: str | Frame | None, partial: bool) -> Any:
         found = self.single.found(which)
         if found is not UNKNOWN:
             return found
@@ -160,7 +160,7 @@ class SharedEngine(Engine[Out]):
             return {name: self.result(cursor) for name, cursor in self.cursors.items()}
         if isinstance(which, str):
             return self.result(self.window(which))
-        require_policy(which)
+        require_frame(which)
         cursor = self.ready(self.cursor(which))
         if not partial and not self.coverage("", cursor, lateness=0).complete:
             raise EventsGone(
@@ -170,17 +170,17 @@ class SharedEngine(Engine[Out]):
         return self.result(cursor)
 
     def query_at(
-        self, which: str | AbstractPolicy | None, partial: bool, at: Any, unit: TimeUnit | None
+        self, which: str | Frame | None, partial: bool, at: Any, unit: TimeUnit | None
     ) -> Any:
         if which is None:
             return {name: self.query_at(name, partial, at, unit) for name in self.cursors}
         if isinstance(which, str):
             cursor = self.window(which)
         else:
-            require_policy(which)
+            require_frame(which)
             cursor = self.cursor(which)
         current = partial_of(self.result, cursor)
-        return asked(self, cursor.policy, at, unit, current, partial)
+        return asked(self, cursor.frame, at, unit, current, partial)
 
     def result(self, cursor: Cursor) -> Out:
         return self.lowered(self.ready(cursor).query(), len(cursor))
@@ -194,7 +194,7 @@ class SharedEngine(Engine[Out]):
         Costs O(log n) combines and a few page reads per level for each window.
         """
         for cursor, out in zip(self.cursors.values(), outs, strict=True):
-            if moment is not None and cursor.policy.needs_times:
+            if moment is not None and cursor.frame.needs_times:
                 cursor.settle(moment)
             self.put_result(out, at, cursor)
 
@@ -208,14 +208,14 @@ class SharedEngine(Engine[Out]):
         """
         structure = self.structure()
         windows = {n: c for n, c in self._windows.items() if self._is_prefetched(c)}
-        if not structure.spare or not all(type(c.policy) in _USUAL for c in windows.values()):
+        if not structure.spare or not all(type(c.frame) in _USUAL for c in windows.values()):
             return None
         newest = self._newest([c for c in windows.values() if not c.ends_early])
         found, room, late_from = {}, min(structure.spare, most), -inf
         for name, cursor in windows.items():
-            policy = cursor.policy
-            by_count = isinstance(policy, CountWindow)
-            size = policy.size if isinstance(policy, CountWindow) else policy.lifetime or 0
+            frame = cursor.frame
+            by_count = isinstance(frame, CountWindow)
+            size = frame.size if isinstance(frame, CountWindow) else frame.lifetime or 0
             if isinstance(cursor, EarlyCursor):
                 ahead = cursor.frame_ahead(most, room, self.timed)
             else:
@@ -234,9 +234,9 @@ class SharedEngine(Engine[Out]):
         """Return whether single events enter a window on arrival."""
         if not cursor.ends_early:
             is_held = cursor.is_held or cursor.is_used_up
-            is_asked = is_held or type(cursor.policy) not in _USUAL
+            is_asked = is_held or type(cursor.frame) not in _USUAL
             return is_asked and cursor.back == self._structure.back
-        is_asked = type(cursor.policy) in _USUAL and cursor.is_held
+        is_asked = type(cursor.frame) in _USUAL and cursor.is_held
         return is_asked and len(self.ready(cursor)) > 0
 
     def _newest(self, cursors: Iterable[Cursor]) -> Events | None:
@@ -375,7 +375,7 @@ class SharedEngine(Engine[Out]):
                     cursor.run_into(chunk, batch, start)
                 elif (found := cursor.results(chunk)) is not None:  # includes stored events
                     batch.put_new(start, found, chunk.count, is_new)
-        stepped = {n: c for n, c in self.cursors.items() if not c.policy.predictable}
+        stepped = {n: c for n, c in self.cursors.items() if not c.frame.predictable}
         stamp, kept = structure.stamp, structure.kept_from
         while start < stop:
             if chunk is not None and not stepped and isinstance(structure, LevelLog):
@@ -403,7 +403,7 @@ class SharedEngine(Engine[Out]):
 
     def _window_states(self) -> list[WindowState]:
         return sorted(
-            WindowState(name, c.policy.describe(), c.policy.fingerprint, c.front)
+            WindowState(name, c.frame.describe(), c.frame.fingerprint, c.front)
             for name, c in self.cursors.items()
         )
 
@@ -433,7 +433,7 @@ class SharedEngine(Engine[Out]):
         self._trimmed = events.back
 
 
-Observer = tuple[AbstractPolicy, Columns, AbstractMonoid]
+Observer = tuple[Frame, Columns, AbstractMonoid]
 
 
 def _key(observer: Observer) -> tuple[str, bytes]:
@@ -442,9 +442,9 @@ def _key(observer: Observer) -> tuple[str, bytes]:
     return repr(columns), monoid.fingerprint
 
 
-def _observed(policies: Iterable[AbstractPolicy]) -> tuple[Observer, ...]:
-    """Return what policies observe, each aggregate once, in an order that is always the same."""
-    found = {_key(observer): observer for each in policies for observer in each.observers}
+def _observed(frames: Iterable[Frame]) -> tuple[Observer, ...]:
+    """Return what frames observe, each aggregate once, in an order that is always the same."""
+    found = {_key(observer): observer for each in frames for observer in each.observers}
     return tuple(found[key] for key in sorted(found))
 
 

@@ -44,7 +44,7 @@ from mta.windows.stack import (
 #: The numbers of events to prefetch: few at first, because a program may read the log after every
 #: event.
 _FEW = 16
-#: Under a policy on an aggregate that changes with every event, the most events that use the
+#: Under a frame on an aggregate that changes with every event, the most events that use the
 #: general path before an event tries the fast path again.
 _MOST_MISSES = 63
 #: Marks an unknown result; an enumeration member stays identical in copies.
@@ -95,12 +95,12 @@ class Owner(Protocol):
 
 
 class Asked(NamedTuple):
-    """A policy on an aggregate, alone or ``|`` a count."""
+    """A frame on an aggregate, alone or ``|`` a count."""
 
     size: int
     """The maximum number of events in the window."""
     total: Callable[[Partial], Any]
-    """Returns what the policy observes, given the window's aggregate."""
+    """Returns what the frame observes, given the window's aggregate."""
     stays: Callable[[], Any]
     """Returns the value for which nothing is evicted at the current front, or None."""
 
@@ -221,7 +221,7 @@ class SingleEvents:
         self._reader = Reader(monoid, paged)
         #: ``float`` if a double is a valid row, unless it is NaN.
         self._double: type[float] | None = None
-        #: A policy on an aggregate, and the observed value for which nothing is evicted.
+        #: A frame on an aggregate, and the observed value for which nothing is evicted.
         self._asked, self._kept = asked, None
         #: The number of successive misses, and of events that skip the fast path.
         self._misses = self._skip = 0
@@ -354,7 +354,7 @@ class SingleEvents:
     def _add(self, new: Partial, micros: float) -> bool:
         """Add an event to all aggregates, among the newest events if it is late.
 
-        Return False, with nothing changed, if a policy on an aggregate would evict something.
+        Return False, with nothing changed, if a frame on an aggregate would evict something.
         """
         if self._asked is not None:
             return self._stays(new, self._asked)
@@ -460,7 +460,7 @@ class SingleEvents:
         at: Any = None,
         time_unit: TimeUnit | None = None,
     ) -> Any:
-        """Return the result of one window, of all, or of a policy; see ``SharedWindows.query``."""
+        """Return the result of one window, of all, or of a frame; see ``SharedWindows.query``."""
         owner = self.owner
         if owner.busy:
             raise busy(owner)
@@ -578,7 +578,7 @@ class SingleEvents:
         return newest is not None and max(self._late_from, newest - lateness) <= micros
 
     def _stays(self, new: Partial, asked: Asked) -> bool:
-        """Add an event if it evicts nothing under a policy on an aggregate; return whether it did.
+        """Add an event if it evicts nothing under a frame on an aggregate; return whether it did.
 
         Nothing is evicted while the front and the observed value are the same as when nothing was
         evicted. The combine for this check also serves the query.
@@ -715,7 +715,7 @@ class SingleEvents:
 
 
 def _no_event(_value: Any, _micros: float) -> None:
-    """Add no event: under a policy on an aggregate, each event needs ``insert``."""
+    """Add no event: under a frame on an aggregate, each event needs ``insert``."""
 
 
 def _shown(lower: Callable[[Partial], Any]) -> Callable[[Partial], Any]:

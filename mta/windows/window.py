@@ -1,4 +1,4 @@
-"""The window: a monoid, a policy, an aggregator and a store behind one small interface.
+"""The window: a monoid, a frame, an aggregator and a store behind one small interface.
 
 A window processes one call at a time (WindowBusy). Windows can share a store safely.
 """
@@ -14,7 +14,7 @@ from mta.columns.reading import as_given
 from mta.errors import NotRevisable
 from mta.evaluators.coverage import Coverage
 from mta.evaluators.fiba import FiBA
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.logs.base import Aggregator, OnDuplicate
 from mta.monoids.base import AbstractMonoid, Out
 from mta.monoids.product import Observed, Product
@@ -122,7 +122,7 @@ class Window(EventsWindow[Out]):
     def __init__(  # noqa: PLR0913 (public: explicit keywords)
         self,
         monoid: AbstractMonoid[Out],
-        window: AbstractPolicy,
+        window: Frame,
         store: StoreLike | None = "memory://",
         name: str = "window",
         *,
@@ -144,7 +144,7 @@ class Window(EventsWindow[Out]):
 
     def _use(self, engine: Any) -> None:
         super()._use(engine)
-        self.policy = engine.policy
+        self.frame = engine.frame
 
     def structure(self) -> Aggregator:
         """Return the structure that stores the events, after all pending changes."""
@@ -290,14 +290,14 @@ class Window(EventsWindow[Out]):
     # --- snapshots and pages ----------------------------------------------------------------------
 
     def _what(self) -> tuple[What, int]:
-        return self.engine.what("window", {"": self.policy})
+        return self.engine.what("window", {"": self.frame})
 
     @classmethod
     def restore(  # noqa: PLR0913 (public: explicit keywords)
         cls,
         snapshot: bytes,
         monoid: AbstractMonoid[Out],
-        window: AbstractPolicy,
+        window: Frame,
         store: StoreLike = "memory://",
         *,
         arity: int | None = None,
@@ -365,7 +365,7 @@ class Window(EventsWindow[Out]):
         ]
 
     def __repr__(self) -> str:
-        what, where = f"{self.monoid!r} over {self.policy!r}", self.engine.where()
+        what, where = f"{self.monoid!r} over {self.frame!r}", self.engine.where()
         return f"<Window {self.name!r}: {what}, {len(self)} events in {where}>"
 
 

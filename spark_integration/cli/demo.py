@@ -133,17 +133,17 @@ def _compare(
 
 def _rolling(events: pd.DataFrame, aggregation: Aggregation, job: Job) -> Floats:
     series = events.set_index(str(job.time))[aggregation.column]
-    policy = parse_window(job.window)
-    known = isinstance(policy, CountWindow | TimeWindow) and policy.end == NEWEST
-    if not known or getattr(policy, "closed", "right") != "right":
+    frame = parse_window(job.window)
+    known = isinstance(frame, CountWindow | TimeWindow) and frame.end == NEWEST
+    if not known or getattr(frame, "closed", "right") != "right":
         raise InvalidRequest(
             f"the demo can check only windows that end with the row, such as '24 hours', not "
-            f"{policy!r}"
+            f"{frame!r}"
         )
-    if isinstance(policy, CountWindow):
-        window = series.rolling(policy.size, min_periods=1)
+    if isinstance(frame, CountWindow):
+        window = series.rolling(frame.size, min_periods=1)
     else:
-        window = series.rolling(pd.Timedelta(policy.size, unit="us"))
+        window = series.rolling(pd.Timedelta(frame.size, unit="us"))
     function = {"stddev": "std"}.get(aggregation.function, aggregation.function)
     if function not in ("max", "min", "mean", "sum", "count", "std"):
         raise InvalidRequest(f"the demo cannot check {aggregation.function} with pandas")

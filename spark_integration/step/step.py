@@ -203,10 +203,10 @@ def _of_peers(plan: Plan, found: Found, times: Ints) -> Found:
     """Return results in which, for windows with ties, all peers have the last peer's result."""
     ends = np.flatnonzero(np.append((np.diff(found.of) != 0) | (np.diff(times) != 0), True))
     last = np.repeat(ends, np.diff(ends, prepend=-1))
-    policies, outputs = plan.options.windows.values(), plan.monoid.outputs
+    frames, outputs = plan.options.windows.values(), plan.monoid.outputs
     results = [
-        outputs.take(rows, last) if policy.ties == "peers" else rows
-        for policy, rows in zip(policies, found.outputs, strict=True)
+        outputs.take(rows, last) if frame.ties == "peers" else rows
+        for frame, rows in zip(frames, found.outputs, strict=True)
     ]
     return replace(found, outputs=results)
 

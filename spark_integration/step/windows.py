@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from mta.errors import InvalidValue
-from mta.frames.base import AbstractPolicy, by_rows
+from mta.frames.base import Frame, by_rows
 from mta.keyed.bucket import Advance
 from mta.keyed.table import Table, is_vectorized
 from mta.keyed.windows import KeyedWindows
@@ -187,12 +187,12 @@ class Windows:
         return None if earliest is None else int(self._end_of(earliest)) + options.patience
 
 
-def _rowwise(plan: Plan) -> AbstractPolicy | dict[str, AbstractPolicy]:
+def _rowwise(plan: Plan) -> Frame | dict[str, Frame]:
     """Return the windows without ties; ``step.step`` then repeats the last peer's result."""
     options = plan.options
-    if isinstance(options.window, AbstractPolicy):
+    if isinstance(options.window, Frame):
         return by_rows(options.window)
-    return {name: by_rows(policy) for name, policy in options.windows.items()}
+    return {name: by_rows(frame) for name, frame in options.windows.items()}
 
 
 def require_valid(plan: Plan, invalid: int, count: int) -> None:

@@ -34,8 +34,8 @@ VALUES, TIMES = [1.0, 2.0, None, 8.0], [100, 200, 300, 300]
 KINDS = (Window, SharedWindows, KeyedWindows)
 
 
-def of(kind: type, policy: Any) -> Any:
-    return {"w": policy} if kind is SharedWindows else policy
+def of(kind: type, frame: Any) -> Any:
+    return {"w": frame} if kind is SharedWindows else frame
 
 
 def fed(windows: Any, values: Any, times: Any) -> Any:

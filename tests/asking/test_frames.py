@@ -18,12 +18,12 @@ import pytest
 
 import mta
 from mta import (
-    AbstractPolicy,
     CalendarWindow,
     Count,
     CountWindow,
     EveryPeriod,
     FiBA,
+    Frame,
     KeyedWindows,
     LogMTA,
     Max,
@@ -42,8 +42,8 @@ from mta import (
     Window,
 )
 from mta.evaluators import ends
-from mta.frames.known import policy_of
-from mta.laws import check_policy
+from mta.frames.known import frame_of
+from mta.laws import check_frame
 from mta.publishing.known import CLASSES
 from mta.recipes import rebuilt, recipe_of
 from spark_integration.step.step import step
@@ -74,9 +74,7 @@ AGGREGATIONS = {
 }
 
 
-def in_frame(
-    frame: AbstractPolicy, times: list[int], row: int, last: int | None = None
-) -> list[int]:
+def in_frame(frame: Frame, times: list[int], row: int, last: int | None = None) -> list[int]:
     """The events of the frame of a row: by its definition, of those up to ``last``."""
     last = row if last is None else last
     here, text = times[row], repr(frame)
@@ -107,7 +105,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == (other if isinstance(other, str) else pytest.approx(other, nan_ok=True)))
 
 
-def at_moment(frame: AbstractPolicy, times: list[int], moment: int) -> list[int]:
+def at_moment(frame: Frame, times: list[int], moment: int) -> list[int]:
     """The events of the frame of a moment at which there may be no event."""
     known = [time for time in times if time <= moment]
     if "CountWindow" in repr(frame):
@@ -136,7 +134,7 @@ def drawn_times(rng: random.Random, count: int) -> list[int]:
 
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
 @pytest.mark.proves("asking", "`closed=`, `delay=`, `exclude_current=`", "KeyedWindows")
-def test_keyed_windows_fold_what_is_in_the_frame(frame: AbstractPolicy) -> None:
+def test_keyed_windows_fold_what_is_in_the_frame(frame: Frame) -> None:
     """Of several keys, in batches of any size, after a restore as well."""
     rng = random.Random(repr(frame))
     keys = [rng.choice("abc") for _ in range(120)]
@@ -173,7 +171,7 @@ TEXTS: Monoid[str, str, str] = Monoid("", lambda a, b: a + b, name="texts")
 @pytest.mark.parametrize("values_are", ["numbers", "texts"])
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
 @pytest.mark.proves("asking", "`closed=`, `delay=`, `exclude_current=`", "Window", "SharedWindows")
-def test_a_window_folds_what_is_in_the_frame(frame: AbstractPolicy, values_are: str) -> None:
+def test_a_window_folds_what_is_in_the_frame(frame: Frame, values_are: str) -> None:
     """By single events, batches of any size and after a restore; a window of its own and shared."""
     rng = random.Random(f"{frame!r} {values_are}")
     times = drawn_times(rng, 150)
@@ -219,7 +217,7 @@ def test_a_window_folds_what_is_in_the_frame(frame: AbstractPolicy, values_are: 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
 def test_frames_far_from_each_other_are_folded_in_halves(
-    frame: AbstractPolicy, monkeypatch: pytest.MonkeyPatch
+    frame: Frame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = [at // 30 for at in range(300)] + [10, 11, 13, 16, 40, 41]
     rng = random.Random(repr(frame))
@@ -256,7 +254,7 @@ def test_a_batch_that_cannot_be_folded_leaves_every_frame_where_it_was(closed: A
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
-def test_late_events_are_in_the_frames_that_have_their_times(frame: AbstractPolicy) -> None:
+def test_late_events_are_in_the_frames_that_have_their_times(frame: Frame) -> None:
     """The result of each event is that of its own frame, with all that is known by then."""
     rng = random.Random(repr(frame))
     times = [time + rng.choice([0, 0, -6, -3]) for time in drawn_times(rng, 120)]
@@ -306,7 +304,7 @@ CHANGES = [
 @pytest.mark.parametrize("promote_at", [2, 1000], ids=["standalone", "vectorized"])
 @pytest.mark.parametrize(("old", "new"), CHANGES, ids=map(repr, CHANGES))
 def test_coverage_says_from_when_on_another_frame_is_whole(
-    old: AbstractPolicy, new: AbstractPolicy, promote_at: int
+    old: Frame, new: Frame, promote_at: int
 ) -> None:
     for seed in range(10):
         rng = random.Random(f"{old!r} {new!r} {seed}")
@@ -347,7 +345,7 @@ def drawn_table(seed: str, count: int = 300) -> pd.DataFrame:
     return pd.DataFrame({"k": keys, "t": times, "x": [float(rng.randint(-9, 9)) for _ in keys]})
 
 
-def aggregated(table: pd.DataFrame, frame: AbstractPolicy) -> pd.DataFrame:
+def aggregated(table: pd.DataFrame, frame: Frame) -> pd.DataFrame:
     aggregations = {"n": Count(), "total": ("x", Sum()), "most": ("x", Max())}
     return mta.rolling(table, by="k", on="t", window=frame, aggregations=aggregations)
 
@@ -416,7 +414,7 @@ SQL = [
 
 @pytest.mark.parametrize(("frame", "sql"), SQL, ids=[sql for _, sql in SQL])
 @pytest.mark.proves("asking", "`closed=`, `delay=`, `exclude_current=`", "rolling")
-def test_frames_are_those_of_sql(frame: AbstractPolicy, sql: str) -> None:
+def test_frames_are_those_of_sql(frame: Frame, sql: str) -> None:
     table = drawn_table(sql)
     table["nr"] = range(len(table))
     over = f"over (partition by k order by {'nr' if 'rows' in sql else 't'} {sql})"
@@ -448,7 +446,7 @@ def test_peers_are_the_same_out_of_core() -> None:
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
 @pytest.mark.proves("asking", "`closed=`, `delay=`, `exclude_current=`", "periodic")
 @pytest.mark.parametrize("ends_at_1970", [False, True])
-def test_results_at_boundaries_are_as_of_them(frame: AbstractPolicy, ends_at_1970: bool) -> None:
+def test_results_at_boundaries_are_as_of_them(frame: Frame, ends_at_1970: bool) -> None:
     """Also where no event comes: one that is delayed enters the frame after it came."""
     rng = random.Random(repr(frame))
     times = drawn_times(rng, 80)
@@ -474,7 +472,7 @@ def test_results_at_boundaries_are_as_of_them(frame: AbstractPolicy, ends_at_197
 @pytest.mark.sparse(1)
 @pytest.mark.parametrize("kind", ["vectorized", "standalone", "shared"])
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
-def test_a_step_of_spark_has_results_at_boundaries(frame: AbstractPolicy, kind: str) -> None:
+def test_a_step_of_spark_has_results_at_boundaries(frame: Frame, kind: str) -> None:
     """As of each boundary, until time has emptied the window."""
     rng = random.Random(f"{frame!r} {kind}")
     times = sorted(set(drawn_times(rng, 80)))
@@ -502,7 +500,7 @@ def test_a_step_of_spark_has_results_at_boundaries(frame: AbstractPolicy, kind: 
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
-def test_a_step_of_spark_has_the_same_results(frame: AbstractPolicy) -> None:
+def test_a_step_of_spark_has_the_same_results(frame: Frame) -> None:
     """In one micro-batch, in many, and as a batch query; those of no event are null."""
     rng = random.Random(repr(frame))
     times = sorted(set(drawn_times(rng, 150)))
@@ -541,7 +539,7 @@ def test_peers_in_a_batch_query() -> None:
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
-def test_questions_about_any_moment(frame: AbstractPolicy) -> None:
+def test_questions_about_any_moment(frame: Frame) -> None:
     """The frame as of a moment at which there may be no event, with what was known by then."""
     rng = random.Random(repr(frame))
     times = drawn_times(rng, 60)
@@ -571,10 +569,10 @@ def test_questions_about_any_moment(frame: AbstractPolicy) -> None:
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
-def test_the_laws_of_policies_hold(frame: AbstractPolicy) -> None:
+def test_the_laws_of_frames_hold(frame: Frame) -> None:
     times = drawn_times(random.Random(1), 20)
     moments = np.array(times, "M8[us]") if frame.needs_times else None
-    check_policy(frame, [float(time % 7) for time in times], times=moments, on=Sum())
+    check_frame(frame, [float(time % 7) for time in times], times=moments, on=Sum())
 
 
 # --- what is refused --------------------------------------------------------------------------
@@ -604,9 +602,9 @@ def test_what_cannot_be_is_refused_by_name(call: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
-def test_frames_survive_their_descriptions_and_recipes(frame: AbstractPolicy) -> None:
+def test_frames_survive_their_descriptions_and_recipes(frame: Frame) -> None:
     """Snapshots and published records say where a frame ends, so that it can be made again."""
-    assert repr(policy_of(frame.describe(), frame.fingerprint)) == repr(frame)
+    assert repr(frame_of(frame.describe(), frame.fingerprint)) == repr(frame)
     assert frame.fingerprint not in {CountWindow(4).fingerprint, TimeWindow("5us").fingerprint}
     if not hasattr(frame, "one"):
         assert rebuilt(recipe_of(frame, CLASSES), CLASSES).fingerprint == frame.fingerprint
@@ -616,7 +614,7 @@ def test_frames_survive_their_descriptions_and_recipes(frame: AbstractPolicy) ->
 @pytest.mark.parametrize("vectorized", [True, False])
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
 def test_a_late_event_corrects_the_rows_whose_frames_have_it(
-    frame: AbstractPolicy, vectorized: bool
+    frame: Frame, vectorized: bool
 ) -> None:
     """As a stream with updates emits them: in the end each row has the result of its own frame."""
     rng = random.Random(f"{frame!r} {vectorized}")

@@ -21,10 +21,10 @@ from mta import (
     Window,
 )  # fmt: skip
 from mta.errors import EventsGone, InvalidTime, UnsupportedOperation
-from mta.frames.base import AbstractPolicy, Both
+from mta.frames.base import Both, Frame
 from stores import MemoryStore
 
-WINDOWS: dict[str, AbstractPolicy] = {
+WINDOWS: dict[str, Frame] = {
     "time": TimeWindow(10),
     "count": CountWindow(3),
     "either": TimeWindow(10) | CountWindow(3),
@@ -34,26 +34,26 @@ WINDOWS: dict[str, AbstractPolicy] = {
 }
 
 
-def held(policy: AbstractPolicy, times: list[int], moment: int) -> list[int]:
+def held(frame: Frame, times: list[int], moment: int) -> list[int]:
     """The places of the events, in order of time, that a window holds at a moment."""
     until = [place for place, time in enumerate(times) if time <= moment]
-    if isinstance(policy, Both):
-        one, other = (set(held(p, times, moment)) for p in (policy.one, policy.other))
-        return sorted(one & other if policy.any_of else one | other)
-    if isinstance(policy, CountWindow):
-        return until[-policy.size :]
-    assert isinstance(policy, TimeWindow)
-    if policy is WINDOWS["left"]:
+    if isinstance(frame, Both):
+        one, other = (set(held(p, times, moment)) for p in (frame.one, frame.other))
+        return sorted(one & other if frame.any_of else one | other)
+    if isinstance(frame, CountWindow):
+        return until[-frame.size :]
+    assert isinstance(frame, TimeWindow)
+    if frame is WINDOWS["left"]:
         return [place for place in until if moment - 10 <= times[place] < moment]
-    end = moment - 3 if policy is WINDOWS["delayed"] else moment
-    size = policy.size // 1_000_000
+    end = moment - 3 if frame is WINDOWS["delayed"] else moment
+    size = frame.size // 1_000_000
     return [place for place in until if end - size < times[place] <= end]
 
 
-def summed(policy: AbstractPolicy, events: list[tuple[int, int]], moment: int) -> int:
+def summed(frame: Frame, events: list[tuple[int, int]], moment: int) -> int:
     """The sum of the values of a window at a moment; ``events`` as they came."""
     events = sorted(events, key=lambda event: event[0])
-    return sum(events[p][1] for p in held(policy, [time for time, _ in events], moment))
+    return sum(events[p][1] for p in held(frame, [time for time, _ in events], moment))
 
 
 def arrivals(
@@ -77,12 +77,12 @@ def of_key(events: list[tuple[Any, ...]], key: Any) -> list[tuple[int, int]]:
 def test_keys_are_answered_at_any_moment_that_is_retained_for(
     name: str, lateness: int, promote_at: int
 ) -> None:
-    policy, store, events = WINDOWS[name], MemoryStore(), arrivals(1, lateness=lateness)
+    frame, store, events = WINDOWS[name], MemoryStore(), arrivals(1, lateness=lateness)
     given: dict[str, Any] = {
         "store": store, "retain_for": 60, "allowed_lateness": lateness or None,
         "promote_at": promote_at, "on_late": "drop",
     }  # fmt: skip
-    windows = KeyedWindows(Sum("i8"), policy, name="moments", **given)
+    windows = KeyedWindows(Sum("i8"), frame, name="moments", **given)
     random, known = np.random.default_rng(2), list[tuple[Any, ...]]()
     for start in range(0, len(events), 50):
         part = events[start : start + 50]
@@ -92,11 +92,11 @@ def test_keys_are_answered_at_any_moment_that_is_retained_for(
         known += part if accepted is None else [e for e, a in zip(part, accepted, strict=True) if a]
         if start == 200:
             del given["store"]
-            windows = KeyedWindows.restore(windows.checkpoint(), Sum("i8"), policy, store, **given)
+            windows = KeyedWindows.restore(windows.checkpoint(), Sum("i8"), frame, store, **given)
         newest = {k: max((t for t, _ in of_key(known, k)), default=0) for k in range(8)}
         asked = [(k, newest[k] - int(random.integers(-20, 61))) for k in range(8) for _ in range(9)]
         found = windows.query([k for k, _ in asked], at=[m for _, m in asked]).tolist()
-        assert found == [summed(policy, of_key(known, k), m) for k, m in asked]
+        assert found == [summed(frame, of_key(known, k), m) for k, m in asked]
         moments = [m for k, m in asked if k == 3]
         of_one = windows.query(3, at=moments).tolist()
         assert of_one == [f for (k, _), f in zip(asked, found, strict=True) if k == 3]
@@ -193,11 +193,11 @@ def test_windows_that_keep_no_times_have_none_to_be_asked_for() -> None:
 @pytest.mark.parametrize("lateness", [0, 5])
 @pytest.mark.proves("asking", "as of any moment (`at=`)", "Window", "SharedWindows")
 def test_a_window_is_answered_at_any_moment_that_is_retained_for(name: str, lateness: int) -> None:
-    policy, store = WINDOWS[name], MemoryStore()
+    frame, store = WINDOWS[name], MemoryStore()
     events = [(time, value) for _, time, value in arrivals(3, lateness=lateness)]
     given: dict[str, Any] = {"retain_for": 60, "allowed_lateness": lateness, "on_late": "drop"}
-    one = Window(Sum("i8"), policy, store, "one", arity=4, **given)
-    shared = SharedWindows(Sum("i8"), {"w": policy}, store, "shared", arity=4, **given)
+    one = Window(Sum("i8"), frame, store, "one", arity=4, **given)
+    shared = SharedWindows(Sum("i8"), {"w": frame}, store, "shared", arity=4, **given)
     known = list[tuple[int, int]]()
     for start in range(0, len(events), 40):
         times, values = zip(*events[start : start + 40], strict=True)
@@ -207,13 +207,13 @@ def test_a_window_is_answered_at_any_moment_that_is_retained_for(name: str, late
         marks = [True] * len(times) if accepted is None else accepted.tolist()
         known += [e for e, a in zip(events[start : start + 40], marks, strict=True) if a]
         if start == 200:
-            one = Window.restore(one.checkpoint(), Sum("i8"), policy, store, **given)
+            one = Window.restore(one.checkpoint(), Sum("i8"), frame, store, **given)
             shared = SharedWindows.restore(
-                shared.checkpoint(), Sum("i8"), {"w": policy}, store, **given
+                shared.checkpoint(), Sum("i8"), {"w": frame}, store, **given
             )
         newest = max(time for time, _ in known)
         moments = list(range(newest - 60, newest + 20, 7))
-        expected = [summed(policy, known, moment) for moment in moments]
+        expected = [summed(frame, known, moment) for moment in moments]
         assert one.query(at=moments).tolist() == expected
         assert shared.query("w", at=moments).tolist() == expected
         assert shared.query(at=moments[0]) == {"w": expected[0]}

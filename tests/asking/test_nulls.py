@@ -235,11 +235,11 @@ def test_keyed_windows_are_as_sql_for_any_cut_and_restored(
 
 @pytest.mark.sparse(1)
 @pytest.mark.parametrize("kind", ["one by one", "batches", "shared", "late"])
-@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("name", FRAMES)
 @pytest.mark.proves("asking", "filters", "Window", "SharedWindows")
 @pytest.mark.proves("asking", '`nulls="skip"`', "Window", "SharedWindows")
-def test_a_window_is_as_sql(frame: str, kind: str) -> None:
-    seed, policy = 4, FRAMES[frame][0]
+def test_a_window_is_as_sql(name: str, kind: str) -> None:
+    seed, frame = 4, FRAMES[name][0]
     found: dict[str, list[Any]] = {alias: [None] * ROWS for alias in OWN}
     for key in range(3):
         places = [at for at, k in enumerate(table(seed).column("k").to_pylist()) if k == key]
@@ -247,12 +247,12 @@ def test_a_window_is_as_sql(frame: str, kind: str) -> None:
         times, columns = rows.column("ts").to_numpy(), columns_of(rows)
         results: dict[str, list[Any]] = {alias: [] for alias in OWN}
         if kind == "shared":
-            shared = SharedWindows(Product(OWN), {"w": policy, "two": CountWindow(2)}, **settings)
+            shared = SharedWindows(Product(OWN), {"w": frame, "two": CountWindow(2)}, **settings)
             done = shared.extend(columns, times)
             results = {alias: done[f"{alias}_w"].tolist() for alias in OWN}
         else:
             late = {"allowed_lateness": 0} if kind == "late" else {}
-            window = Window(Product(OWN), policy, **settings, **late)
+            window = Window(Product(OWN), frame, **settings, **late)
             if kind == "one by one":
                 for row, time in zip(rows.select("fitdmb").to_pylist(), times, strict=True):
                     window.insert(row, time)
@@ -269,7 +269,7 @@ def test_a_window_is_as_sql(frame: str, kind: str) -> None:
         for alias, values in results.items():
             for place, value in zip(places, values, strict=True):
                 found[alias][place] = value
-    assert_same(found, seed, frame)
+    assert_same(found, seed, name)
 
 
 #: Lags within windows that hold every row, and what SQL calls them: its lags know no frame.

@@ -34,9 +34,9 @@ def crowded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def begin(store: MemoryStore, lateness: int | None, retain: int = 2) -> SharedWindows:
     """Windows by count, and one by time where events may come late."""
-    policies = {name: CountWindow(size) for name, size in SIZES.items()}
+    frames = {name: CountWindow(size) for name, size in SIZES.items()}
     return SharedWindows(
-        joined(), policies, store, "w", arity=3, leaf_arity=4, timed=True,
+        joined(), frames, store, "w", arity=3, leaf_arity=4, timed=True,
         allowed_lateness=lateness, retain=retain,
     )  # fmt: skip
 
@@ -73,7 +73,7 @@ def test_what_each_window_holds(lateness: int | None) -> None:
     go_on(windows, N)
     summary = describe_snapshot(snapshot := windows.checkpoint())
     assert (summary.window, summary.snapshot_bytes, summary.back) == ("w", len(snapshot), N)
-    assert summary.policy == "few=CountWindow(5), more=CountWindow(60), most=CountWindow(200)"
+    assert summary.frame == "few=CountWindow(5), more=CountWindow(60), most=CountWindow(200)"
     assert [(w.name, w.events, w.front) for w in summary.windows] == [
         (name, size, N - size) for name, size in sorted(SIZES.items())
     ]

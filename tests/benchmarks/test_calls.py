@@ -15,6 +15,6 @@ from tests.support.sampling import some
 @pytest.mark.parametrize("name", CALLED)
 @pytest.mark.parametrize("one", some(operations(), by_default=3), ids=lambda one: one.name)
 def test_calls_of_an_update_are_about_what_is_reported(one: Operation, name: str) -> None:
-    """In a smaller window: a tree has fewer levels there, and policies evict more often."""
+    """In a smaller window: a tree has fewer levels there, and frames evict more often."""
     reported = CALLS[one.name][CALLED.index(name)]
     assert 0.7 * reported <= calls_of(one, name, 5000) <= 2.5 * reported

@@ -118,7 +118,7 @@ def test_every_plot_of_a_paper_has_a_caption_of_its_own(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", measurable())
-def test_every_algorithm_obeys_the_paper_s_policy(name: str) -> None:
+def test_every_algorithm_obeys_the_paper_s_frame(name: str) -> None:
     with opened(name, listing_2(), listing_3()) as sliding:
         counts = [sliding.slide((1, most))[0] for most in (3, 3, 3, 3, 3, 9, 9, 9, 2, 2, 4, 4, 4)]
     assert counts == [1, 2, 3, 3, 3, 4, 5, 6, 2, 2, 3, 4, 4]

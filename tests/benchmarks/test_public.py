@@ -82,7 +82,7 @@ def test_peaks_are_those_of_plain_lists() -> None:
 
 
 def test_windows_are_spread_from_1_to_20_seconds() -> None:
-    lengths = [policy.size for policy in concurrent(20).values()]
+    lengths = [frame.size for frame in concurrent(20).values()]
     assert lengths == [n * SECOND for n in range(1, 21)]
-    assert [policy.size for policy in concurrent(1).values()] == [20 * SECOND]
+    assert [frame.size for frame in concurrent(1).values()] == [20 * SECOND]
     assert len(concurrent(1000)) == 1000 and LENGTH == 10 * SECOND

@@ -132,8 +132,8 @@ def saved(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     address = f"file://{tmp_path / 'pages'}?map_size=64MiB"
     values = np.arange(2000.0)
     with open_store(address) as store:
-        policies = {"hour": TimeWindow("1 hour"), "day": TimeWindow("1 day")}
-        several = SharedWindows(Max(), policies, store, "several", arity=8, leaf_arity=64)
+        frames = {"hour": TimeWindow("1 hour"), "day": TimeWindow("1 day")}
+        several = SharedWindows(Max(), frames, store, "several", arity=8, leaf_arity=64)
         several.extend(values, np.arange(2000) * 10)
         (tmp_path / "several").write_bytes(several.checkpoint())
         keyed = KeyedWindows(Max(), CountWindow(100), store, "keyed")

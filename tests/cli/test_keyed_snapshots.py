@@ -18,7 +18,7 @@ from stores import open_store
 
 KEYS, BATCHES, ROWS = 300, 20, 700
 HOUR, FEW = TimeWindow("1 hour"), CountWindow(5) | TimeWindow(100)
-POLICIES = {"hour": HOUR, "few": FEW}
+FRAMES = {"hour": HOUR, "few": FEW}
 SIZES = {"page_bytes": 256, "promote_at": 50, "arity": 4, "leaf_arity": 8}
 
 
@@ -36,10 +36,10 @@ def batch(number, names=lambda key: f"m{key}"):
 class Saved:
     """Windows of many keys in a store, and their snapshot in a file."""
 
-    def __init__(self, folder, policy=None, names=lambda key: f"m{key}"):
-        self.folder, self.policy, self.names = folder, policy or POLICIES, names
+    def __init__(self, folder, frame=None, names=lambda key: f"m{key}"):
+        self.folder, self.frame, self.names = folder, frame or FRAMES, names
         with open_store(self.address) as store:
-            windows = KeyedWindows(Max(), self.policy, store, "meters", **SIZES)
+            windows = KeyedWindows(Max(), self.frame, store, "meters", **SIZES)
             self.save("saved.snapshot", windows, range(BATCHES))
 
     @property
@@ -70,7 +70,7 @@ class Saved:
         """A newer snapshot, by a writer who goes on from a snapshot."""
         with open_store(self.address) as store:
             of = snapshot.read_bytes()
-            windows = KeyedWindows.restore(of, Max(), self.policy, store, **SIZES)
+            windows = KeyedWindows.restore(of, Max(), self.frame, store, **SIZES)
             return self.save(name, windows, numbers)
 
     def pages(self, start=""):
@@ -139,7 +139,7 @@ def test_every_window_is_counted_as_it_is(saved, capsys):
     kept = found[of_large][1]
     assert large[0][1] <= kept < large[0][1] + 8
     assert f"windows   {KEYS + 1} keys, {total - large[0][1] + kept:,} events\n" in printed
-    assert "policy    few=(CountWindow(5) | TimeWindow(100 seconds)), hour=TimeWindow(1 hour)" in (
+    assert "frame    few=(CountWindow(5) | TimeWindow(100 seconds)), hour=TimeWindow(1 hour)" in (
         printed
     )
 
@@ -185,7 +185,7 @@ def test_events_are_said_to_be_kept_where_no_window_is_known(saved, capsys):
     kept = int(re.search(r"windows +1 key, (\d+) events kept$", printed, re.MULTILINE)[1])
     count, hour, _ = events_by_key()["m7"]
     assert hour <= kept <= count
-    assert "policy    Median(5)" in printed
+    assert "frame    Median(5)" in printed
 
 
 def test_dropped_events_are_counted(tmp_path, capsys):
@@ -269,8 +269,8 @@ def test_what_a_dead_writer_left_goes_once_a_snapshot_has_passed_it(saved, capsy
     assert mta("check", newer, "--store", saved.address) == 0
     again = saved.grown("again.snapshot", newer, [BATCHES + 4])
     with open_store(saved.address) as store:
-        windows = KeyedWindows.restore(again.read_bytes(), Max(), POLICIES, store, **SIZES)
-        alone = KeyedWindows(Max(), POLICIES, None, **SIZES)
+        windows = KeyedWindows.restore(again.read_bytes(), Max(), FRAMES, store, **SIZES)
+        alone = KeyedWindows(Max(), FRAMES, None, **SIZES)
         for number in range(BATCHES + 5):
             alone.extend(*batch(number))
         keys = sorted(alone.keys())
@@ -316,7 +316,7 @@ def test_indexes_and_lists_that_a_writer_may_make_again_are_left(saved):
 
 
 def test_standalone_windows(tmp_path, capsys):
-    saved = Saved(tmp_path, policy=CountWindow(2000))
+    saved = Saved(tmp_path, frame=CountWindow(2000))
     window = saved.pages("meters:")[0].partition("/")[0]
     with open_store(saved.address) as store:
         ((_, window_snapshot),) = OpaqueKeys(saved.snapshot.read_bytes(), store).snapshots()

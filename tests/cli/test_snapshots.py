@@ -29,8 +29,8 @@ def saved(tmp_path):
     address = f"file://{tmp_path / 'pages'}?map_size=64MiB"
     values = np.random.default_rng(1).normal(size=EVENTS)
     with open_store(address) as store:
-        policies = {"hour": TimeWindow("1 hour"), "day": TimeWindow("1 day")}
-        several = SharedWindows(Max(), policies, store, "several", arity=8, leaf_arity=64)
+        frames = {"hour": TimeWindow("1 hour"), "day": TimeWindow("1 day")}
+        several = SharedWindows(Max(), frames, store, "several", arity=8, leaf_arity=64)
         several.extend(values, np.arange(EVENTS) * 10)
         (tmp_path / "several.snapshot").write_bytes(several.checkpoint())
         one = Window(Max(), CountWindow(1000), store, "one", arity=8, leaf_arity=64)
@@ -55,18 +55,18 @@ def test_what_each_window_holds(saved, capsys):
     assert (day[:3], hour[:3]) == (("day", "8,640", "11,360"), ("hour", "360", "19,640"))
     assert int(hour[3]) < int(day[3]) <= pages
     assert "monoid    Max, by Level log" in printed
-    assert "policy    day=TimeWindow(1 day), hour=TimeWindow(1 hour)" in printed
+    assert "frame    day=TimeWindow(1 day), hour=TimeWindow(1 hour)" in printed
     assert re.search(rf"store +file://.*: {len(keys_of(address))} pages", printed)
     assert mta("inspect", several, "--json") == 0
     assert (
-        json.loads(capsys.readouterr().out)["policy"]
+        json.loads(capsys.readouterr().out)["frame"]
         == "day=TimeWindow(1 day), hour=TimeWindow(1 hour)"
     )
     assert mta("inspect", one) == 0
     printed = capsys.readouterr().out
     assert re.search(r"^one +1,000 +- +- +19,000 +20,000 ", printed, re.MULTILINE)
     assert "store" not in printed
-    assert "policy    CountWindow(1000)" in printed
+    assert "frame    CountWindow(1000)" in printed
 
 
 def test_damage_is_reported_by_page_and_by_window(saved, capsys):
@@ -117,8 +117,8 @@ def test_garbage_goes_and_nothing_that_is_needed(saved, capsys):
 def test_the_newer_of_two_snapshots_does_not_make_the_older_ones_pages_garbage(saved, tmp_path):
     address, several, _ = saved
     with open_store(address) as store:
-        policies = {"hour": TimeWindow("1 hour"), "day": TimeWindow("1 day")}
-        windows = SharedWindows.restore(several.read_bytes(), Max(), policies, store, retain=9)
+        frames = {"hour": TimeWindow("1 hour"), "day": TimeWindow("1 day")}
+        windows = SharedWindows.restore(several.read_bytes(), Max(), frames, store, retain=9)
         windows.extend(np.zeros(9_000), np.arange(EVENTS, EVENTS + 9_000) * 10)
         newer = tmp_path / "newer.snapshot"
         newer.write_bytes(windows.checkpoint())

@@ -131,8 +131,8 @@ def saved(tmp_path: Path) -> tuple[str, Path]:
     """A store, and the snapshot of two windows in it."""
     address = f"file://{tmp_path / 'pages'}?map_size=16MiB"
     with open_store(address) as store:
-        policies = {"few": CountWindow(64), "hour": TimeWindow("90 minutes")}
-        windows = SharedWindows(Max(), policies, store, "w", arity=4, leaf_arity=8)
+        frames = {"few": CountWindow(64), "hour": TimeWindow("90 minutes")}
+        windows = SharedWindows(Max(), frames, store, "w", arity=4, leaf_arity=8)
         windows.extend(EVENTS, [60 * at for at in range(len(EVENTS))])
         snapshot = tmp_path / "saved.snapshot"
         snapshot.write_bytes(windows.checkpoint())
@@ -171,7 +171,7 @@ def test_the_commands_on_a_saved_snapshot(entry: str, saved: tuple[str, Path]) -
     every = commands(entry, ["inspect", *given], ["check", *given], ["gc", *given, "--delete"])
     assert [(done.returncode, done.stderr) for done in every] == 3 * [(0, "")]
     inspected, checked, _ = every
-    assert "policy    few=CountWindow(64), hour=TimeWindow(90 minutes)\n" in inspected.stdout
+    assert "frame    few=CountWindow(64), hour=TimeWindow(90 minutes)\n" in inspected.stdout
     assert "damaged   none" in checked.stdout
     with open_store(address) as store:
         assert sorted(store.keys()) == before

@@ -126,7 +126,7 @@ def test_public_names() -> None:
 
 #: Names of results and bases, which the pages describe by what they hold; the reference has them.
 INNER = {
-    "AbstractMonoid", "AbstractPolicy", "Due", "SnapshotSummary", "KeyedStats", "Latest",
+    "AbstractMonoid", "Frame", "Due", "SnapshotSummary", "KeyedStats", "Latest",
     "SharedStats", "Stats", "SubWindow", "Trigger",
 }  # fmt: skip
 

@@ -149,7 +149,7 @@ def test_a_cursor_is_a_slice(
 ) -> None:
     """Runs of events that are stored later, single ones that are stored already, and none of it."""
     rule, stored, window = make(n), ListedEvents(size), list[Event]()
-    cursor = Cursor(joined(), rule.policy(), stored)
+    cursor = Cursor(joined(), rule.frame(), stored)
     for drawn, how in batches:
         events = timed(drawn, stored.events[-1][1] if stored.events else 0)
         expected = results_of(rule, events, window)
@@ -170,17 +170,17 @@ def test_a_cursor_is_a_slice(
 
 @settings(max_examples=50, deadline=None)
 @given(drawn=EVENTS, size=SIZES, n=LENGTHS, make=st.sampled_from(SEARCHED), checked=st.booleans())
-def test_a_policy_on_the_aggregate_steps(
+def test_a_frame_on_the_aggregate_steps(
     drawn: list[tuple[str, int]], size: int, n: int, make: Callable[..., Rule], checked: bool
 ) -> None:
-    """Here the policy looks at letters, which are what the cursor's own monoid counts."""
+    """Here the frame looks at letters, which are what the cursor's own monoid counts."""
     rule, stored, window = make(n, checked=checked), ListedEvents(size), list[Event]()
     stored.fold = (
         lambda start, stop: sum(  # type: ignore[assignment,method-assign]
             len(value) for value, _ in stored.events[start:stop]
         )
     )
-    cursor = Cursor(letters(), rule.policy(), stored)
+    cursor = Cursor(letters(), rule.frame(), stored)
     assert cursor.results(stored.chunk(0, timed(drawn))) is None
     for value, time in timed(drawn):
         window.append((value, time))
@@ -203,7 +203,7 @@ def test_events_are_read_again_and_come_late(
     """Runs that begin before the back, and after events have changed their positions."""
     rule = make(n)
     stored = ListedEvents(size, timed(drawn))
-    cursor = Cursor(joined(), rule.policy(), stored)
+    cursor = Cursor(joined(), rule.frame(), stored)
     for _ in range(3):
         start = data.draw(st.integers(0, stored.back - 1))
         expected = results_of(rule, stored.events, [])[start:]
@@ -217,7 +217,7 @@ def test_events_are_read_again_and_come_late(
 def test_a_window_reaches_no_further_than_what_is_kept() -> None:
     stored = ListedEvents(3, [(str(i), i) for i in range(8)])
     stored.kept_from = 4
-    cursor = Cursor(joined(), count_rule(6).policy(), stored)
+    cursor = Cursor(joined(), count_rule(6).frame(), stored)
     cursor.settle(7)
     assert cursor.query() == "4567"
     chunk = stored.chunk(8, [("8", 8), ("9", 9), ("x", 10), ("y", 11)])
@@ -230,7 +230,7 @@ def test_fronts_pass_over_leaves(size: int) -> None:
     stored = ListedEvents(size, [(str(i % 10), i * SECOND // 10) for i in range(100)])
     rule, window = time_rule(8 * SECOND), list[Event]()
     results_of(rule, stored.events, window)
-    cursor = Cursor(joined(), rule.policy(), stored)
+    cursor = Cursor(joined(), rule.frame(), stored)
     cursor.settle(stored.events[-1][1])
     chunk = [(letter, (100 + 15 * i) * SECOND // 10) for i, letter in enumerate("abcdefgh")]
     assert cursor.results(stored.chunk(100, chunk)) == results_of(rule, chunk, window)
@@ -245,7 +245,7 @@ def test_a_lookup_is_a_list(store: str | None, leaf_arity: int, arity: int) -> N
     """Every range, every time and every leaf, while the oldest events leave and are deleted."""
     events = timed([(str(i % 10), [0, 1, 1, 3][i % 4]) for i in range(90)])
     shared = SharedWindows(
-        joined(), {"all": time_rule(SECOND).policy()}, store, leaf_arity=leaf_arity, arity=arity
+        joined(), {"all": time_rule(SECOND).frame()}, store, leaf_arity=leaf_arity, arity=arity
     )
     tree = shared.engine.structure()
     assert isinstance(tree, LevelLog)
@@ -275,7 +275,7 @@ def test_a_window_answers_ranges_of_its_events(aggregator: type[Aggregator]) -> 
     events = timed([(str(i % 10), [0, 1, 1, 3][i % 4]) for i in range(90)])
     values, times = zip(*events, strict=True)
     window = Window(
-        joined(), time_rule(40 * SECOND).policy(), arity=4, leaf_arity=4, aggregator=aggregator
+        joined(), time_rule(40 * SECOND).frame(), arity=4, leaf_arity=4, aggregator=aggregator
     )
     window.extend(list(values), np.array(times, "M8[us]"), emit="last")
     for start in range(0, 91, 3):

@@ -15,15 +15,15 @@ from mta import (
     BoundWindow,
     Collect,
     CountWindow,
+    CustomFrame,
     LogMTA,
     Max,
     Monoid,
-    Policy,
     Product,
     Sum,
     Window,
 )
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.logs.levels.queues import Levels
 from mta.pages import Group
 
@@ -41,10 +41,10 @@ def latest() -> Monoid:
 def window_of(
     values: list[int],
     monoid: Monoid | None = None,
-    policy: AbstractPolicy | None = None,
+    frame: Frame | None = None,
     aggregator: type = AmortizedMTA,
 ) -> Window:
-    window = Window(monoid or total(), policy or CountWindow(1000), arity=2, aggregator=aggregator)
+    window = Window(monoid or total(), frame or CountWindow(1000), arity=2, aggregator=aggregator)
     for value in values:
         window.insert(value)
     return window
@@ -133,7 +133,7 @@ def test_figure_2_bulk_eviction(aggregator: type) -> None:
         asked.append(old)
         return newest - old >= 4
 
-    window = window_of([1, 2, 3, 4], latest(), Policy(too_old), aggregator)
+    window = window_of([1, 2, 3, 4], latest(), CustomFrame(too_old), aggregator)
     assert drawn(window) == [[(1, 2), (3, 4)], [(2, None)]]
     asked.clear()
     window.insert(8)
@@ -145,7 +145,9 @@ def test_figure_2_bulk_eviction(aggregator: type) -> None:
 
 @BOTH
 def test_figure_2_prunes_in_the_middle(aggregator: type) -> None:
-    window = window_of([1, 2, 3, 4], latest(), Policy(lambda old, new: new - old >= 4), aggregator)
+    window = window_of(
+        [1, 2, 3, 4], latest(), CustomFrame(lambda old, new: new - old >= 4), aggregator
+    )
     window.insert(6)
     assert drawn(window) == [[(3, 4), (6, None)], [(None, 4)]]
     assert window.query() == 6 and len(window) == 3
@@ -213,9 +215,9 @@ def test_figure_5_single_evictions() -> None:
 @BOTH
 def test_running_example_sum_at_most_ten(aggregator: type) -> None:
     """Section 3.2: [2, 2, 3, 3] and then 4 makes [3, 3, 4], maximum 4."""
-    policy = BoundWindow(("value", Sum()), at_most=10)
+    frame = BoundWindow(("value", Sum()), at_most=10)
     both = Product({"max": ("value", Max()), "all": ("value", Collect())})
-    window = Window(both, policy, arity=2, aggregator=aggregator)
+    window = Window(both, frame, arity=2, aggregator=aggregator)
     for value in (2, 2, 3, 3):
         window.insert({"value": value})
     assert window.query() == {"max": 3, "all": [2, 2, 3, 3]}

@@ -26,7 +26,7 @@ from mta.windows.shared import SharedWindows
 
 #: Sums of these overflow, in whatever order they are added.
 HOSTILE = [1e308, 1e308, 1.5e308, np.inf, 1.0, 5e-324, 0.0, -0.0, 1e308, 1e308] * 9
-POLICIES = [
+FRAMES = [
     TimeWindow(2),
     TimeWindow(40),
     TimeWindow(9) | CountWindow(5),
@@ -58,13 +58,13 @@ def results_of(window: Any, aggregator: type[Aggregator] | None) -> list[Any]:
 def test_a_window_is_quiet(aggregator: type[Aggregator], arity: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for policy in POLICIES:
+        for frame in FRAMES:
             for kind in (Sum(), Mean(), Max()):
-                results_of(Window(kind, policy, arity=arity, aggregator=aggregator), aggregator)
+                results_of(Window(kind, frame, arity=arity, aggregator=aggregator), aggregator)
 
 
 def test_several_windows_are_quiet() -> None:
-    windows = {f"w{i}": policy for i, policy in enumerate(POLICIES)}
+    windows = {f"w{i}": frame for i, frame in enumerate(FRAMES)}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for kind in (Sum(), Mean(), Max()):

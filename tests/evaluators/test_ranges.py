@@ -42,9 +42,9 @@ def test_ranges_that_begin_before_the_window(
     """None fails; one is refused exactly if events of it have left."""
     times = [BEGIN + int(gap) for gap in np.cumsum(gaps)]
     values = [str(i % 10) for i in range(len(times))]
-    policy = TimeWindow(np.timedelta64(size, "us").item())
+    frame = TimeWindow(np.timedelta64(size, "us").item())
     window = Window(
-        joined(), policy, arity=arity, leaf_arity=leaf_arity, aggregator=aggregator, name="w"
+        joined(), frame, arity=arity, leaf_arity=leaf_arity, aggregator=aggregator, name="w"
     )
     for start in range(0, len(times), batch):
         stop = start + batch
@@ -52,7 +52,7 @@ def test_ranges_that_begin_before_the_window(
         if restored:
             window.store.flush()  # type: ignore[union-attr]
             window = Window.restore(
-                window.checkpoint(), joined(), policy, window.store, aggregator=aggregator
+                window.checkpoint(), joined(), frame, window.store, aggregator=aggregator
             )
     structure = window.structure()
     front, newest = structure.front, times[-1]
@@ -98,8 +98,8 @@ def test_what_a_time_window_holds_is_the_range_of_its_size(aggregator: type[Aggr
 
 @pytest.mark.parametrize("aggregator", IN_ORDER)
 def test_a_count_window_knows_when_the_last_event_left(aggregator: type[Aggregator]) -> None:
-    policy = CountWindow(3) | TimeWindow("1 hour")
-    window = Window(joined(), policy, arity=2, leaf_arity=2, aggregator=aggregator)
+    frame = CountWindow(3) | TimeWindow("1 hour")
+    window = Window(joined(), frame, arity=2, leaf_arity=2, aggregator=aggregator)
     times = [float(i) for i in range(50)]
     for _, time in pairwise([0.0, *times]):
         window.insert("v", time)

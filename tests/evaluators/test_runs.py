@@ -21,7 +21,7 @@ from mta import (
 )
 from mta.evaluators import amortized_mta as chunks
 from mta.evaluators import cursor
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.kernels import native
 from mta.monoids.base import AbstractMonoid
 from stores import MemoryStore
@@ -56,10 +56,10 @@ def test_a_bulk_into_a_level_whose_beginning_was_swept() -> None:
         window.check()
 
 
-def counting(policy: AbstractPolicy, monoid: AbstractMonoid | None = None) -> tuple[Window, Any]:
+def counting(frame: Frame, monoid: AbstractMonoid | None = None) -> tuple[Window, Any]:
     store = CountingStore(MemoryStore())
     options = {"leaf_arity": LEAF, "arity": ARITY}
-    return Window(monoid or Max(), policy, store=store, name="w", **options), store
+    return Window(monoid or Max(), frame, store=store, name="w", **options), store
 
 
 @pytest.mark.parametrize("seed", some(range(20), by_default=6))
@@ -67,9 +67,9 @@ def test_bulks_leave_a_whole_window_behind(seed: int, bulks: None) -> None:
     rng = random.Random(seed)
     size, now = rng.choice([3, 40, 300, 900]), 0
     plain: list[tuple[float, int]] = []
-    policy = rng.choice([CountWindow, TimeWindow])(size)
+    frame = rng.choice([CountWindow, TimeWindow])(size)
     leaf_arity, arity = rng.choice([2, 3, 16, 100]), rng.choice([2, 3, 16])
-    window = Window(Max(), policy, name="w", leaf_arity=leaf_arity, arity=arity)
+    window = Window(Max(), frame, name="w", leaf_arity=leaf_arity, arity=arity)
     for _ in range(4):
         count = rng.choice([1, 30, 500, 1200])
         values = [float(rng.randrange(1000)) for _ in range(count)]
@@ -80,8 +80,8 @@ def test_bulks_leave_a_whole_window_behind(seed: int, bulks: None) -> None:
         found = window.extend(values, times)
         for value, time, result in zip(values, times, found, strict=True):
             plain.append((value, time))
-            leave = len(plain) - size if isinstance(policy, CountWindow) else 0
-            while leave < len(plain) and isinstance(policy, TimeWindow):
+            leave = len(plain) - size if isinstance(frame, CountWindow) else 0
+            while leave < len(plain) and isinstance(frame, TimeWindow):
                 if plain[leave][1] > time - size:
                     break
                 leave += 1
@@ -90,17 +90,17 @@ def test_bulks_leave_a_whole_window_behind(seed: int, bulks: None) -> None:
         assert len(window) == len(plain)
         window.check()
         if rng.random() < 0.5:
-            window = Window.restore(window.checkpoint(), Max(), policy, window.store)
+            window = Window.restore(window.checkpoint(), Max(), frame, window.store)
     assert window.query() == max(v for v, _ in plain)
 
 
-@pytest.mark.parametrize("policy", [CountWindow(3), CountWindow(90), TimeWindow(4), TimeWindow(90)])
+@pytest.mark.parametrize("frame", [CountWindow(3), CountWindow(90), TimeWindow(4), TimeWindow(90)])
 @pytest.mark.parametrize(
     "monoid", [Mean(), SampleStdDev(), Product({"a": ("x", Mean()), "b": ("x", Max())})]
 )
 @pytest.mark.parametrize("far", [1.0, 1e160, np.inf])
 def test_results_do_not_depend_on_pieces(
-    policy: AbstractPolicy, monoid: AbstractMonoid, far: float, monkeypatch: pytest.MonkeyPatch
+    frame: Frame, monoid: AbstractMonoid, far: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where squares overflow, which no kernel takes."""
     rng = np.random.default_rng(1)
@@ -109,7 +109,7 @@ def test_results_do_not_depend_on_pieces(
     found = []
     for piece in (7, 1000):
         monkeypatch.setattr(cursor, "_PIECE", piece)
-        window = Window(monoid, policy, store=None, leaf_arity=LEAF)
+        window = Window(monoid, frame, store=None, leaf_arity=LEAF)
         for rows in (slice(50), slice(50, None)):
             given = {"x": values[rows]} if isinstance(monoid, Product) else values[rows]
             part = window.extend(given, times[rows])
@@ -126,13 +126,13 @@ def test_a_bulk_is_written_at_once() -> None:
     assert store.counts.put.pages == 7
 
 
-@pytest.mark.parametrize("policy", [CountWindow(5 * LEAF), TimeWindow(5 * LEAF)])
+@pytest.mark.parametrize("frame", [CountWindow(5 * LEAF), TimeWindow(5 * LEAF)])
 def test_what_comes_and_leaves_in_one_bulk_is_written_only_where_a_snapshot_was_taken(
-    policy: AbstractPolicy,
+    frame: Frame,
 ) -> None:
     counts = []
     for taken in (False, True):
-        window, store = counting(policy)
+        window, store = counting(frame)
         window.extend(np.zeros(10 * LEAF), np.arange(10 * LEAF))
         if taken:
             window.checkpoint()
@@ -257,9 +257,9 @@ def test_what_comes_and_leaves_before_the_last_result_is_not_written(
 
 
 @pytest.mark.parametrize("monoid", [Sum(), Max(), SampleStdDev()])
-@pytest.mark.parametrize("policy", [CountWindow(900), TimeWindow(900.0)])
+@pytest.mark.parametrize("frame", [CountWindow(900), TimeWindow(900.0)])
 def test_a_batch_longer_than_the_window_has_the_same_results_without_kernels(
-    monoid: AbstractMonoid, policy: AbstractPolicy, monkeypatch: pytest.MonkeyPatch
+    monoid: AbstractMonoid, frame: Frame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if native.compiled is None:
         pytest.skip("the compiled kernels are not in use")
@@ -269,7 +269,7 @@ def test_a_batch_longer_than_the_window_has_the_same_results_without_kernels(
     values, times = random.normal(100, 10, 9000), np.sort(random.random(9000)) * 8000
     found = []
     for alone in (False, True):
-        window, _ = counting(policy, monoid)
+        window, _ = counting(frame, monoid)
         if alone:
             with numpy_alone():
                 found.append(window.extend(values, times))
@@ -278,11 +278,11 @@ def test_a_batch_longer_than_the_window_has_the_same_results_without_kernels(
     np.testing.assert_allclose(found[0], found[1], rtol=1e-9)
 
 
-@pytest.mark.parametrize("policy", [CountWindow(50 * LEAF), TimeWindow(50 * LEAF)])
+@pytest.mark.parametrize("frame", [CountWindow(50 * LEAF), TimeWindow(50 * LEAF)])
 @pytest.mark.parametrize("taken", [False, True])
 @pytest.mark.parametrize("groups", [10, 100])
-def test_a_bulk_reads_a_page_about_once(policy: AbstractPolicy, taken: bool, groups: int) -> None:
-    window, store = counting(policy)
+def test_a_bulk_reads_a_page_about_once(frame: Frame, taken: bool, groups: int) -> None:
+    window, store = counting(frame)
     times = np.arange(600 * LEAF)
     window.extend(np.zeros(100 * LEAF), times[: 100 * LEAF])
     if taken:
@@ -333,15 +333,15 @@ def test_leaves_that_a_pause_skips_are_not_read() -> None:
 
 
 @pytest.mark.sparse(1)
-@pytest.mark.parametrize("policy", [CountWindow(900), TimeWindow(900), CountWindow(9000)])
+@pytest.mark.parametrize("frame", [CountWindow(900), TimeWindow(900), CountWindow(9000)])
 @pytest.mark.parametrize("call", ["view_many", "put_many"])
-def test_a_store_that_fails_in_a_bulk(policy: AbstractPolicy, call: str, bulks: None) -> None:
+def test_a_store_that_fails_in_a_bulk(frame: Frame, call: str, bulks: None) -> None:
     """As many events are in as the error says, and the window goes on from there."""
     rng = np.random.default_rng(1)
     values, times = rng.normal(size=13_000), np.arange(13_000)
-    good = Window(Sum(), policy, store=None, name="w", leaf_arity=LEAF, arity=ARITY)
+    good = Window(Sum(), frame, store=None, name="w", leaf_arity=LEAF, arity=ARITY)
     expected = good.extend(values, times)
-    window, store = counting(policy, Sum())
+    window, store = counting(frame, Sum())
     usual, left = getattr(store, call), [0]
 
     def failing(*args: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import AmortizedMTA, CountWindow, Monoid, Policy, SteadyMTA, TimeWindow, Window
+from mta import AmortizedMTA, CountWindow, CustomFrame, Monoid, SteadyMTA, TimeWindow, Window
 from stores import StoreUnavailable
 from stores.memory import MemoryStore
 from tests.support.oracle import joined
@@ -17,7 +17,7 @@ from tests.support.oracle import joined
 class Counted:
     """A maximum that counts its combines, in a window of an aggregator."""
 
-    def __init__(self, aggregator: Any, policy: Any, **arities: int) -> None:
+    def __init__(self, aggregator: Any, frame: Any, **arities: int) -> None:
         self.combines = 0
 
         def larger(a: float, b: float) -> float:
@@ -25,7 +25,7 @@ class Counted:
             return a if a >= b else b
 
         monoid = Monoid(-math.inf, larger, name="larger")
-        self.window = Window(monoid, policy, None, "w", aggregator=aggregator, **arities)
+        self.window = Window(monoid, frame, None, "w", aggregator=aggregator, **arities)
 
     def cost(self, value: float, time: float) -> int:
         """Of an event and its query."""
@@ -49,9 +49,9 @@ SIZES: list[dict[str, int]] = [
 
 @pytest.mark.sparse(1)
 @pytest.mark.parametrize("arities", SIZES, ids=str)
-@pytest.mark.parametrize("policy", [CountWindow(3000), TimeWindow(3000)], ids=str)
-def test_the_worst_event_takes_what_the_module_says(policy: Any, arities: dict[str, int]) -> None:
-    steady, usual = (Counted(kind, policy, **arities) for kind in (SteadyMTA, AmortizedMTA))
+@pytest.mark.parametrize("frame", [CountWindow(3000), TimeWindow(3000)], ids=str)
+def test_the_worst_event_takes_what_the_module_says(frame: Any, arities: dict[str, int]) -> None:
+    steady, usual = (Counted(kind, frame, **arities) for kind in (SteadyMTA, AmortizedMTA))
     values = np.random.default_rng(5).random(9000)
     for side in (steady, usual):
         side.window.extend(values[:4000], np.arange(4000.0), emit="last")
@@ -105,9 +105,9 @@ def test_each_goes_on_from_the_others_snapshot() -> None:
 def test_single_events_batches_and_bulk_evictions_in_turn() -> None:
     rng = np.random.default_rng(21)
     for arity, leaf_arity in ((2, 2), (3, 5), (8, 4)):
-        policy = CountWindow(150) | Policy(lambda prefix, total: len(total) - len(prefix) > 400)
+        frame = CountWindow(150) | CustomFrame(lambda prefix, total: len(total) - len(prefix) > 400)
         window = Window(
-            joined(), policy, "memory://", "w",
+            joined(), frame, "memory://", "w",
             arity=arity, leaf_arity=leaf_arity, aggregator=SteadyMTA,
         )  # fmt: skip
         held: list[str] = []

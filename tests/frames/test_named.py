@@ -13,12 +13,12 @@ import pytest
 
 from mta import (
     ADWIN,
-    AbstractPolicy,
     Collect,
     Count,
     CountWindow,
     DeltaWindow,
     FiBA,
+    Frame,
     KeyedWindows,
     Max,
     Product,
@@ -30,7 +30,7 @@ from mta import (
     Window,
 )
 from mta.errors import InvalidTime, InvalidValue, SnapshotMismatch
-from mta.laws import check_policy
+from mta.laws import check_frame
 from stores import MemoryStore
 from stores.testing import FaultyStore
 from tests.support.naive import AGGREGATORS, CrowdedFiBA
@@ -44,7 +44,7 @@ Event = tuple[int, float, bool, float]
 Cut = Callable[[list[Event], int, int], int]
 
 
-def delta(size: float) -> tuple[AbstractPolicy, Cut]:
+def delta(size: float) -> tuple[Frame, Cut]:
     def cut(events: list[Event], front: int, now: int) -> int:
         largest = max(event[1] for event in events[front:])
         return next(at for at in range(front, len(events)) if largest - events[at][1] < size)
@@ -52,7 +52,7 @@ def delta(size: float) -> tuple[AbstractPolicy, Cut]:
     return DeltaWindow(size, "at"), cut
 
 
-def punctuation(last: int, ends: bool) -> tuple[AbstractPolicy, Cut]:
+def punctuation(last: int, ends: bool) -> tuple[Frame, Cut]:
     def cut(events: list[Event], front: int, now: int) -> int:
         held = events[front:]
         begins = [
@@ -63,7 +63,7 @@ def punctuation(last: int, ends: bool) -> tuple[AbstractPolicy, Cut]:
     return PunctuationWindow("mark", last, ends), cut
 
 
-def session(gap: int) -> tuple[AbstractPolicy, Cut]:
+def session(gap: int) -> tuple[Frame, Cut]:
     def cut(events: list[Event], front: int, now: int) -> int:
         at = len(events) - 1
         while at > front and events[at][0] - events[at - 1][0] < gap:
@@ -73,7 +73,7 @@ def session(gap: int) -> tuple[AbstractPolicy, Cut]:
     return SessionWindow(gap), cut
 
 
-def adwin(clock: int) -> tuple[AbstractPolicy, Cut]:
+def adwin(clock: int) -> tuple[Frame, Cut]:
     """As the paper says, by lists: parts the window, newer parts of 8, 12, 16, 24, ... events."""
     sizes = sorted([8 << k for k in range(12)] + [12 << k for k in range(12)], reverse=True)
 
@@ -97,27 +97,25 @@ def adwin(clock: int) -> tuple[AbstractPolicy, Cut]:
     return ADWIN(0.01, "reading", clock=clock), cut
 
 
-def joined(
-    one: tuple[AbstractPolicy, Cut], other: tuple[AbstractPolicy, Cut], any_of: bool
-) -> tuple[AbstractPolicy, Cut]:
+def joined(one: tuple[Frame, Cut], other: tuple[Frame, Cut], any_of: bool) -> tuple[Frame, Cut]:
     choose = max if any_of else min
-    policy = one[0] | other[0] if any_of else one[0] & other[0]
-    return policy, lambda events, front, now: choose(
+    frame = one[0] | other[0] if any_of else one[0] & other[0]
+    return frame, lambda events, front, now: choose(
         one[1](events, front, now), other[1](events, front, now)
     )
 
 
-def count(size: int) -> tuple[AbstractPolicy, Cut]:
+def count(size: int) -> tuple[Frame, Cut]:
     return CountWindow(size), lambda events, front, now: len(events) - size
 
 
-def span(seconds: int) -> tuple[AbstractPolicy, Cut]:
+def span(seconds: int) -> tuple[Frame, Cut]:
     return TimeWindow(seconds), lambda events, front, now: sum(
         e[0] <= now - seconds for e in events
     )
 
 
-RULES: dict[str, Callable[[], tuple[AbstractPolicy, Cut]]] = {
+RULES: dict[str, Callable[[], tuple[Frame, Cut]]] = {
     "delta": lambda: delta(10),
     "delta of a fraction": lambda: delta(0.5),
     "punctuation": lambda: punctuation(1, False),
@@ -194,12 +192,12 @@ def life(rule: str) -> tuple[list[Event], list[list[int]]]:
 )
 def test_events_in_order(rule: str, aggregator: type) -> None:
     """One by one and in batches, with restores of the latest snapshot between any two steps."""
-    random, policy = Random(f"{rule} {aggregator.__name__}"), RULES[rule]()[0]
+    random, frame = Random(f"{rule} {aggregator.__name__}"), RULES[rule]()[0]
     events, wanted = life(rule)
     store = MemoryStore()
     settings: dict[str, Any] = {"arity": random.choice([2, 3, 8]), "aggregator": aggregator}
-    window = Window(monoid(), policy, store, "w", **settings)
-    done, timed = 0, policy.needs_times or aggregator.by_time
+    window = Window(monoid(), frame, store, "w", **settings)
+    done, timed = 0, frame.needs_times or aggregator.by_time
     while done < len(events):
         some = events[done : done + random.choice([1, 1, 2, 5, 30])]
         times = [event[0] for event in some] if timed else None
@@ -223,27 +221,25 @@ def test_events_in_order(rule: str, aggregator: type) -> None:
 def test_windows_that_share_events(rule: str) -> None:
     random, store = Random(rule), MemoryStore()
     made = {"one": RULES[rule](), "five": count(5), "gap": session(3)}
-    policies = {name: policy for name, (policy, _) in made.items()}
+    frames = {name: frame for name, (frame, _) in made.items()}
     events = draw(random, 120)
     wanted = {name: expected(cut, events) for name, (_, cut) in made.items()}
-    windows, done = SharedWindows(monoid(), policies, store, arity=2), 0
+    windows, done = SharedWindows(monoid(), frames, store, arity=2), 0
     while done < len(events):
         some = events[done : done + random.choice([1, 3, 20])]
         found = windows.extend(columns(some, done), [event[0] for event in some])
-        for name in policies:
+        for name in frames:
             assert list(found[f"all_{name}"]) == wanted[name][done : done + len(some)]
         done += len(some)
         if random.random() < 0.5:
-            policies = {
-                name: RULES[rule]()[0] if name == "one" else p for name, p in policies.items()
-            }
-            windows = SharedWindows.restore(windows.checkpoint(), monoid(), policies, store)
+            frames = {name: RULES[rule]()[0] if name == "one" else p for name, p in frames.items()}
+            windows = SharedWindows.restore(windows.checkpoint(), monoid(), frames, store)
 
 
 @rules
 def test_windows_of_many_keys(rule: str) -> None:
-    random, store, policy = Random(rule), MemoryStore(), RULES[rule]()[0]
-    windows = KeyedWindows(monoid(), policy, store, name="k", timed=True, promote_at=8)
+    random, store, frame = Random(rule), MemoryStore(), RULES[rule]()[0]
+    windows = KeyedWindows(monoid(), frame, store, name="k", timed=True, promote_at=8)
     streams = {key: draw(random, 60) for key in "abc"}
     wanted = {key: expected(RULES[rule]()[1], events) for key, events in streams.items()}
     done = dict.fromkeys(streams, 0)
@@ -328,10 +324,10 @@ def test_adwin_drops_what_was_before_a_change() -> None:
 def test_they_keep_the_laws(rule: str) -> None:
     events = draw(Random(rule), 32)
     rows = [row(event, number) for number, event in enumerate(events)]
-    policy = RULES[rule]()[0]
+    frame = RULES[rule]()[0]
     times = [event[0] for event in events]
     main = Product({"n": Count(), "first": ("n", Max())})
-    check_policy(policy, rows, times=times, on=main, starts=2)
+    check_frame(frame, rows, times=times, on=main, starts=2)
 
 
 def test_bad_parameters() -> None:
@@ -367,9 +363,9 @@ def test_bad_events_are_refused_and_change_nothing() -> None:
         sessions.extend([1, 2])
 
 
-def test_a_snapshot_is_of_its_policy() -> None:
+def test_a_snapshot_is_of_its_frame() -> None:
     store = MemoryStore()
-    pairs: list[tuple[AbstractPolicy, AbstractPolicy]] = [
+    pairs: list[tuple[Frame, Frame]] = [
         (DeltaWindow(3, "at"), DeltaWindow(4, "at")),
         (DeltaWindow(3, "at"), DeltaWindow(3, "at", dtype="int64")),
         (PunctuationWindow("mark"), PunctuationWindow("mark", ends=True)),
@@ -403,7 +399,7 @@ def test_the_cut_of_a_session_needs_no_search() -> None:
     assert calls == {"prefix": 0, "suffix": 0} and len(window) == 1
 
 
-MERGING: dict[str, Callable[[], AbstractPolicy]] = {
+MERGING: dict[str, Callable[[], Frame]] = {
     "session": lambda: SessionWindow(5),
     "session | count": lambda: SessionWindow(5) | CountWindow(6),
     "session & count": lambda: SessionWindow(5) & CountWindow(6),
@@ -423,10 +419,10 @@ def late_stream(random: Random, count: int) -> list[int]:
     return times
 
 
-def of_a_batch(policy: Callable[[], AbstractPolicy], times: list[int]) -> list[int]:
+def of_a_batch(frame: Callable[[], Frame], times: list[int]) -> list[int]:
     """Which events are in the window after all of them, in order: what a batch says."""
     order = np.argsort(times, kind="stable")
-    window = Window(Collect(), policy(), store=None)
+    window = Window(Collect(), frame(), store=None)
     return list(window.extend(order.tolist(), np.array(times)[order])[-1])
 
 
@@ -438,20 +434,20 @@ def test_late_events_merge_sessions_as_a_batch_has_them(
     rule: str, seed: int, aggregator: type
 ) -> None:
     """One by one and in batches, in all kinds of windows, with restores in between."""
-    random, policy = Random(f"{rule} {seed}"), MERGING[rule]
+    random, frame = Random(f"{rule} {seed}"), MERGING[rule]
     times = late_stream(random, 60)
     settings: dict[str, Any] = {"aggregator": aggregator, "allowed_lateness": LATENESS}
     store, done = MemoryStore(), 0
-    one = Window(Collect(), policy(), store, "one", arity=2, **settings)
+    one = Window(Collect(), frame(), store, "one", arity=2, **settings)
     several = SharedWindows(
         Collect(),
-        {"s": policy(), "n": CountWindow(3)},
+        {"s": frame(), "n": CountWindow(3)},
         store,
         "several",
         allowed_lateness=LATENESS,
         arity=2,
     )
-    keys = KeyedWindows(Collect(), policy(), store, "keys", allowed_lateness=LATENESS, arity=2)
+    keys = KeyedWindows(Collect(), frame(), store, "keys", allowed_lateness=LATENESS, arity=2)
     while done < len(times):
         stop = done + random.choice([1, 1, 2, 7])
         numbers, some = list(range(done, stop))[: len(times) - done], times[done:stop]
@@ -466,20 +462,20 @@ def test_late_events_merge_sessions_as_a_batch_has_them(
             several.extend(numbers, some, emit=random.choice(["all", "last"]))
         keys.extend(["k"] * len(some), numbers, some)
         done = stop
-        wanted = of_a_batch(policy, times[:done])
+        wanted = of_a_batch(frame, times[:done])
         assert one.query() == wanted
         assert several.query("s") == wanted
         assert keys.query("k") == wanted
         if random.random() < 0.3:
             for window in (one, several, keys):
                 window.check()
-            one = Window.restore(one.checkpoint(), Collect(), policy(), store, **settings)
+            one = Window.restore(one.checkpoint(), Collect(), frame(), store, **settings)
             several = SharedWindows.restore(
-                several.checkpoint(), Collect(), {"s": policy(), "n": CountWindow(3)}, store,
+                several.checkpoint(), Collect(), {"s": frame(), "n": CountWindow(3)}, store,
                 allowed_lateness=LATENESS,
             )  # fmt: skip
             keys = KeyedWindows.restore(
-                keys.checkpoint(), Collect(), policy(), store, allowed_lateness=LATENESS
+                keys.checkpoint(), Collect(), frame(), store, allowed_lateness=LATENESS
             )
 
 
@@ -507,11 +503,11 @@ def test_an_insertion_that_fails_after_a_merge_is_taken_back() -> None:
     window.extend([1] * 60, [4 * n for n in range(60)])
     window.insert(1, 300)
     assert len(window) == 1
-    policy, cut = window.policy, window.policy.cut
-    policy.cut = lambda view, time: 1 / 0  # type: ignore[method-assign,assignment]
+    frame, cut = window.frame, window.frame.cut
+    frame.cut = lambda view, time: 1 / 0  # type: ignore[method-assign,assignment]
     with pytest.raises(ZeroDivisionError):
         window.insert(1, 298)
-    policy.cut = cut  # type: ignore[method-assign]
+    frame.cut = cut  # type: ignore[method-assign]
     assert len(window) == window.query() == 1
     window.check()
     window.insert(1, 298)
@@ -522,15 +518,15 @@ def test_an_insertion_that_fails_after_a_merge_is_taken_back() -> None:
 @pytest.mark.parametrize("rule", MERGING)
 def test_each_result_covers_the_window_that_ends_with_its_event(rule: str, kind: str) -> None:
     """However late the event is, and however events are cut into batches."""
-    random, policy, store = Random(f"{rule} {kind}"), MERGING[rule], MemoryStore()
+    random, frame, store = Random(f"{rule} {kind}"), MERGING[rule], MemoryStore()
     times = late_stream(random, 80)
     settings: dict[str, Any] = {"allowed_lateness": LATENESS, "arity": 2}
     sums = Product({"s": ("v", Sum("int64")), "n": Count()})
     windows: dict[str, Callable[[], Any]] = {
-        "window": lambda: Window(sums, policy(), store, **settings),
-        "shared": lambda: SharedWindows(sums, {"s": policy()}, store, **settings),
-        "keyed": lambda: KeyedWindows(sums, policy(), store, **settings),
-        "promoted": lambda: KeyedWindows(sums, policy(), store, promote_at=2, **settings),
+        "window": lambda: Window(sums, frame(), store, **settings),
+        "shared": lambda: SharedWindows(sums, {"s": frame()}, store, **settings),
+        "keyed": lambda: KeyedWindows(sums, frame(), store, **settings),
+        "promoted": lambda: KeyedWindows(sums, frame(), store, promote_at=2, **settings),
     }
     ours, done = windows[kind](), 0
     while done < len(times):
@@ -542,7 +538,7 @@ def test_each_result_covers_the_window_that_ends_with_its_event(rule: str, kind:
         for number, *result in zip(numbers, found["s" + end], found["n" + end], strict=True):
             # The events of the batch are all there, as are those of earlier batches.
             until = [n for n in range(stop) if (times[n], n) <= (times[number], number)]
-            wanted = of_a_batch(policy, [times[n] for n in until])
+            wanted = of_a_batch(frame, [times[n] for n in until])
             assert result == [sum(until[n] for n in wanted), len(wanted)], (number, times)
         done = stop
         if random.random() < 0.3:
@@ -551,9 +547,9 @@ def test_each_result_covers_the_window_that_ends_with_its_event(rule: str, kind:
 
 @pytest.mark.parametrize("rule", MERGING)
 def test_revise_returns_the_results_that_a_late_event_changes(rule: str) -> None:
-    random, policy = Random(rule), MERGING[rule]
+    random, frame = Random(rule), MERGING[rule]
     times = late_stream(random, 60)
-    window = Window(Collect(), policy(), MemoryStore(), allowed_lateness=LATENESS, arity=2)
+    window = Window(Collect(), frame(), MemoryStore(), allowed_lateness=LATENESS, arity=2)
     known: dict[int, list[int]] = {}
     done = 0
     while done < len(times):
@@ -563,7 +559,7 @@ def test_revise_returns_the_results_that_a_late_event_changes(rule: str) -> None
         done = stop
         for number in range(done):
             until = [n for n in range(done) if (times[n], n) <= (times[number], number)]
-            wanted = of_a_batch(policy, [times[n] for n in until])
+            wanted = of_a_batch(frame, [times[n] for n in until])
             assert known[number] == [until[n] for n in wanted]
 
 
@@ -572,12 +568,12 @@ def test_coverage_of_a_session_lists_nothing_unless_its_events_were_evicted(
     late: dict[str, Any],
 ) -> None:
     store = MemoryStore()
-    for policy in (SessionWindow(5), SessionWindow(5) | CountWindow(2), DeltaWindow(3)):
-        window = Window(Sum(), policy, store, name="w", **late)
+    for frame in (SessionWindow(5), SessionWindow(5) | CountWindow(2), DeltaWindow(3)):
+        window = Window(Sum(), frame, store, name="w", **late)
         window.extend([1.0, 2.0, 4.0, 9.0, 9.5, 20.0], [0, 1, 100, 101, 102, 103])
-        assert window.coverage().complete, policy
-        window = Window.restore(window.checkpoint(), Sum(), policy, store, **late)
-        assert window.coverage().complete, policy
+        assert window.coverage().complete, frame
+        window = Window.restore(window.checkpoint(), Sum(), frame, store, **late)
+        assert window.coverage().complete, frame
     window = Window(Sum(), SessionWindow(5), store, name="e", **late)
     window.extend([1.0, 2.0, 4.0], [0, 1, 2])
     assert window.coverage().complete

@@ -59,7 +59,7 @@ VALUES: list[Callable[[random.Random], Any]] = [
 ]
 
 
-def policy_of(rng: random.Random) -> Any:
+def frame_of(rng: random.Random) -> Any:
     size = rng.choice([1, 2, 7, 60, 400])
     if rng.random() < 0.5:
         return rng.choice([CountWindow, TimeWindow])(size)
@@ -120,7 +120,7 @@ def outcome(call: Callable[[], Any], shown: Callable[[Any], Any] = bits) -> Any:
 def live(seed: int) -> tuple[list[Any], bool]:
     """All that a life shows, and whether a block was in use in it."""
     rng = random.Random(seed)
-    monoid, policy = rng.choice([*MONOIDS, *PRODUCTS])(), policy_of(rng)
+    monoid, frame = rng.choice([*MONOIDS, *PRODUCTS])(), frame_of(rng)
     kind = rng.choice(KEPT_BY)
     settings: dict[str, Any] = {"leaf_arity": rng.choice([4, 64, 2000]), "arity": 4}
     if kind is FiBA and rng.random() < 0.5:
@@ -128,7 +128,7 @@ def live(seed: int) -> tuple[list[Any], bool]:
     if rng.random() < 0.3:
         settings["nulls"] = rng.choice(["drop_row", "accept"])
     settings |= {"aggregator": kind}
-    window, used = Window(monoid, policy, name="w", **settings), False
+    window, used = Window(monoid, frame, name="w", **settings), False
     timed, seen = window.engine.timed, []
     for what, args in doings(rng, monoid, timed):
         if what == "insert":
@@ -145,7 +145,7 @@ def live(seed: int) -> tuple[list[Any], bool]:
             snapshot = window.checkpoint()
             seen.append(snapshot)
             if what == "restore":
-                window = Window.restore(snapshot, monoid, policy, window.store, **settings)
+                window = Window.restore(snapshot, monoid, frame, window.store, **settings)
         single = window.engine.single
         used |= single.is_native and single.is_waiting
     window.check()
@@ -180,7 +180,7 @@ def test_long_scenarios() -> None:
 @pytest.mark.sparse
 @pytest.mark.parametrize("kind", KEPT_BY[1:])
 @pytest.mark.parametrize(
-    "policy",
+    "frame",
     [
         CountWindow(500),
         TimeWindow(500),
@@ -191,8 +191,8 @@ def test_long_scenarios() -> None:
     ids=str,
 )
 @pytest.mark.parametrize("make", [*MONOIDS, PRODUCTS[1]])
-def test_nearly_all_go_in_a_block(make: Any, policy: Any, kind: Any) -> None:
-    window = Window(make(), policy, name="w", aggregator=kind)
+def test_nearly_all_go_in_a_block(make: Any, frame: Any, kind: Any) -> None:
+    window = Window(make(), frame, name="w", aggregator=kind)
     batch = given(window.monoid, [1.0] * 2000, [2.0] * 2000)
     window.extend(batch, range(2000) if window.engine.timed else None)
     single, slow = window.engine.single, 0
@@ -242,9 +242,9 @@ def test_what_somebody_evicts_leaves_a_block() -> None:
 # --- what goes wrong ------------------------------------------------------------------------------
 
 
-def with_block(policy: Any, **settings: Any) -> Window[Any]:
+def with_block(frame: Any, **settings: Any) -> Window[Any]:
     """A window whose block has an event."""
-    window = Window(Sum(), policy, name="w", **settings)
+    window = Window(Sum(), frame, name="w", **settings)
     window.extend([1.0] * 50, range(50) if window.engine.timed else None)
     for at in range(20):
         window.insert(1.0, 50.0 + at)
@@ -274,9 +274,9 @@ def test_what_cannot_be_is_refused_and_loses_nothing(event: Any, error: Any) -> 
     assert window.query() == 31.0 and window.stats().inserted == 71
 
 
-@pytest.mark.parametrize("policy", [CountWindow(30), TimeWindow(30)], ids=str)
-def test_a_window_in_the_middle_of_a_call_takes_no_event(policy: Any) -> None:
-    window = with_block(policy)
+@pytest.mark.parametrize("frame", [CountWindow(30), TimeWindow(30)], ids=str)
+def test_a_window_in_the_middle_of_a_call_takes_no_event(frame: Any) -> None:
+    window = with_block(frame)
     window.engine.busy = True
     with pytest.raises(WindowBusy):
         window.insert(1.0, 70.0)

@@ -34,7 +34,7 @@ from mta import (
     Window,
 )
 from mta.errors import LateEvent
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.kernels import native
 from mta.logs.finger_tree import node_cache
 from mta.monoids.base import AbstractMonoid
@@ -61,7 +61,7 @@ MONOIDS: list[Callable[[], AbstractMonoid]] = [
 ]  # fmt: skip
 
 
-def policy_of(rng: random.Random) -> AbstractPolicy:
+def frame_of(rng: random.Random) -> Frame:
     few, many = rng.randint(1, 40), rng.randint(1, 900)
     count, time = CountWindow(rng.choice([few, many])), TimeWindow(rng.choice([few, many]))
     return rng.choice([count, count, time, time, count | time, count & time])
@@ -95,17 +95,17 @@ def batches(rng: random.Random, sizes: list[int]) -> list[tuple[np.ndarray, np.n
 
 def one_life(seed: int) -> None:
     rng = random.Random(seed)
-    make, policy = rng.choice(MONOIDS), policy_of(rng)
+    make, frame = rng.choice(MONOIDS), frame_of(rng)
     sizes = {"leaf_arity": rng.choice([2, 3, 8, 64, 300, 1000]), "arity": rng.choice([2, 3, 16])}
     came, kind = batches(rng, [1, 2, 5, 50, 700, 1500]), rng.choice(["window", "window", "shared"])
 
     def live() -> list[Any]:
         monoid = make()
         if kind == "shared":
-            policies = {"one": policy, "other": CountWindow(20)}
-            window: Any = SharedWindows(monoid, policies, name="w", **sizes)
+            frames = {"one": frame, "other": CountWindow(20)}
+            window: Any = SharedWindows(monoid, frames, name="w", **sizes)
         else:
-            window = Window(monoid, policy, name="w", **sizes)
+            window = Window(monoid, frame, name="w", **sizes)
         seen = []
         for values, times in came:
             seen.append(Near(window.extend(given(monoid, values), times), values))
@@ -124,14 +124,14 @@ def one_life(seed: int) -> None:
 def one_life_by_time(seed: int) -> None:
     """Of FiBA, in order or with late events: results, and the snapshot, which names pages."""
     rng = random.Random(seed)
-    make, policy = rng.choice(MONOIDS), policy_of(rng)
+    make, frame = rng.choice(MONOIDS), frame_of(rng)
     sizes = {"leaf_arity": rng.choice([4, 64, 300, 2000]), "arity": rng.choice([4, 16])}
     lateness = rng.choice([0, 0, 20])
     came = batches(rng, [1, 2, 5, 50, 700, 1500])
 
     def live() -> list[Any]:
         window = Window(
-            make(), policy, name="w", aggregator=FiBA, allowed_lateness=lateness, **sizes
+            make(), frame, name="w", aggregator=FiBA, allowed_lateness=lateness, **sizes
         )
         seen, random_moves = [], np.random.default_rng(seed)
         for values, times in came:
@@ -181,13 +181,13 @@ def test_windows_for_long(life: Callable[[int], None]) -> None:
 @pytest.mark.parametrize("seed", some(range(28), by_default=10))
 def test_keyed_windows(seed: int) -> None:
     rng = random.Random(seed)
-    make, policy, lateness = rng.choice(MONOIDS), policy_of(rng), rng.choice([None, 5.0])
+    make, frame, lateness = rng.choice(MONOIDS), frame_of(rng), rng.choice([None, 5.0])
     came = [(v, t, [rng.randrange(9) for _ in v]) for v, t in batches(rng, [1, 20, 300])]
 
     def live() -> list[Any]:
         monoid = make()
         settings: Any = {} if lateness is None else {"allowed_lateness": lateness}
-        windows = KeyedWindows(monoid, policy, name="k", timed=True, promote_at=200, **settings)
+        windows = KeyedWindows(monoid, frame, name="k", timed=True, promote_at=200, **settings)
         return [Near(windows.extend(keys, given(monoid, v), t), v) for v, t, keys in came]
 
     found = live()
@@ -199,7 +199,7 @@ def test_keyed_windows(seed: int) -> None:
 def test_a_snapshot_goes_on_with_either(seed: int) -> None:
     """What one has begun the other one continues, with the same pages."""
     rng = random.Random(seed)
-    policy = rng.choice([CountWindow(900), TimeWindow(700), CountWindow(60)])
+    frame = rng.choice([CountWindow(900), TimeWindow(700), CountWindow(60)])
     came = [batch for _ in range(3) for batch in batches(random.Random(seed), [300, 700])]
     steps = np.concatenate([times for _, times in came]).argsort(kind="stable")
     values = np.concatenate([values for values, _ in came])[steps]
@@ -207,13 +207,13 @@ def test_a_snapshot_goes_on_with_either(seed: int) -> None:
 
     def live(ways: list[bool]) -> list[Any]:
         monoid, seen = Mean(), []
-        window = Window(monoid, policy, name="w", leaf_arity=500, arity=4)
+        window = Window(monoid, frame, name="w", leaf_arity=500, arity=4)
         for at, compiled in zip(range(0, len(values), 400), cycle(ways)):
             with nullcontext() if compiled else numpy_alone():
                 batch = values[at : at + 400], times[at : at + 400]
                 seen.append(Near(window.extend(*batch), values))
                 snapshot = window.checkpoint()
-                window = Window.restore(snapshot, monoid, policy, window.store)
+                window = Window.restore(snapshot, monoid, frame, window.store)
         assert window.store is not None
         return [*seen, set(window.store.keys())]
 

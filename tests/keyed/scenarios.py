@@ -35,8 +35,8 @@ from mta.errors import InvalidValue, LateEvent
 from mta.monoids.product import result_columns
 from stores import MemoryStore
 
-#: Policies, and after each event which of a key's sorted events its window holds.
-POLICIES: list[Callable[[], Any]] = [
+#: Frames, and after each event which of a key's sorted events its window holds.
+FRAMES: list[Callable[[], Any]] = [
     lambda: CountWindow(1),
     lambda: CountWindow(3),
     lambda: CountWindow(7),
@@ -95,12 +95,12 @@ class Plan:
     def __post_init__(self) -> None:
         self.rng = rng = random.Random(self.seed)
         self.lateness: int | None = rng.choice([None, None, 0, 5, 50])
-        self.policy: Any = rng.choice(POLICIES)()
+        self.frame: Any = rng.choice(FRAMES)()
         self.monoid: Any = rng.choice(MONOIDS)()
         self.kind: str = rng.choice(list(KINDS))
         self.keys: int = rng.choice([1, 3, 20])
-        policies = self.policy.values() if isinstance(self.policy, dict) else [self.policy]
-        self.timed = self.lateness is not None or any(p.needs_times for p in policies)
+        frames = self.frame.values() if isinstance(self.frame, dict) else [self.frame]
+        self.timed = self.lateness is not None or any(p.needs_times for p in frames)
         self.invalid: str = rng.choice(["raise", "drop_row", "drop_row", "skip"])
         self.late: str = rng.choice(["drop", "drop", "raise"])
         self.settings: dict[str, Any] = {
@@ -119,25 +119,23 @@ class Plan:
 
     def begin(self) -> KeyedWindows:
         """The windows under test."""
-        return KeyedWindows(
-            self.monoid, self.policy, self.store, "w", **self.settings, **self.sizes
-        )
+        return KeyedWindows(self.monoid, self.frame, self.store, "w", **self.settings, **self.sizes)
 
     def restore(self, snapshot: bytes) -> KeyedWindows:
         """The windows of a snapshot."""
         assert self.store is not None
         settings = {**self.settings, **self.sizes}
-        return KeyedWindows.restore(snapshot, self.monoid, self.policy, self.store, **settings)
+        return KeyedWindows.restore(snapshot, self.monoid, self.frame, self.store, **settings)
 
     def single(self) -> Any:
         """A window for one key."""
-        if isinstance(self.policy, dict):
+        if isinstance(self.frame, dict):
             late = {} if self.lateness is None else {"allowed_lateness": self.lateness}
-            return SharedWindows(self.monoid, self.policy, None, "x", **self.settings, **late)
+            return SharedWindows(self.monoid, self.frame, None, "x", **self.settings, **late)
         settings = dict(self.settings)
         if self.lateness is not None:
             settings["allowed_lateness"] = self.lateness
-        return Window(self.monoid, self.policy, None, "x", **settings)
+        return Window(self.monoid, self.frame, None, "x", **settings)
 
     def values(self, values: list[float], rows: list[int] | None = None) -> Any:
         """Values as this life's monoid takes them, of some rows of a batch."""
@@ -300,9 +298,9 @@ class Life:
             good = [row for row, ok in zip(rows, mask, strict=True) if ok]
             if good:
                 window = self.single[key]
-                named = isinstance(plan.policy, dict)
+                named = isinstance(plan.frame, dict)
                 ends[names[rows[0]]] = (
-                    result_columns({name: window.query(name) for name in plan.policy})
+                    result_columns({name: window.query(name) for name in plan.frame})
                     if named
                     else window.query()
                 )
@@ -354,10 +352,10 @@ class Life:
             assert flat(found) == flat(at(many, 1)), plan
             return
         window = self.single[key]
-        named = isinstance(plan.policy, dict)
-        own = {name: window.query(name) for name in plan.policy} if named else window.query()
+        named = isinstance(plan.frame, dict)
+        own = {name: window.query(name) for name in plan.frame} if named else window.query()
         assert same(found, own), (plan, key)
         assert name in self.windows
         alone = self.windows.window(name)
-        of_it = {name: alone.query(name) for name in plan.policy} if named else alone.query()
+        of_it = {name: alone.query(name) for name in plan.frame} if named else alone.query()
         assert same(of_it, own), (plan, key)

@@ -17,20 +17,20 @@ from mta import (
     TriggeredWindow,
     Window,
 )
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.keyed.work import Boundaries, Found
 from stores.memory import MemoryStore
 from stores.testing import CountingStore
 
 SIZES = {"arity": 4, "leaf_arity": 4}
-POLICIES: dict[str, AbstractPolicy] = {
+FRAMES: dict[str, Frame] = {
     "short": TimeWindow(9),
     "long": TimeWindow(40),
     "few": CountWindow(6),
     "bound": BoundWindow(Sum(), at_most=90.0),
     "either": TimeWindow(25) | CountWindow(6),
 }
-SETS = [tuple(POLICIES), ("long",), ("few",), ("bound",), ("either",)]
+SETS = [tuple(FRAMES), ("long",), ("few",), ("bound",), ("either",)]
 
 
 def events(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -56,13 +56,13 @@ def test_each_window_of_a_key_is_as_it_is_alone(
     values, times = events(300, batches)
     keys = np.random.default_rng(batches).integers(0, 3, 300)
     trigger, store = EveryPeriod(period), MemoryStore()
-    policies = {name: POLICIES[name] for name in names}
-    window = policies if len(names) > 1 else policies[names[0]]
+    frames = {name: FRAMES[name] for name in names}
+    window = frames if len(names) > 1 else frames[names[0]]
     windows = KeyedWindows(Collect(), window, store, "many", timed=True, **SIZES)
     alone = {
-        (key, name): TriggeredWindow(Window(Collect(), policy, None, **SIZES), trigger)
+        (key, name): TriggeredWindow(Window(Collect(), frame, None, **SIZES), trigger)
         for key in range(3)
-        for name, policy in policies.items()
+        for name, frame in frames.items()
     }
     parts = np.array_split(np.arange(300), batches)
     for part in parts:
@@ -91,16 +91,16 @@ def test_each_window_of_a_key_is_as_it_is_alone(
 def test_between_boundaries_events_are_only_inserted() -> None:
     """Windows longer than what is in memory: reads come with boundaries, not with events."""
     total: Monoid = Monoid(0.0, lambda a, b: a + b, name="total")
-    policies = {"a": TimeWindow(500), "b": TimeWindow(2000)}
+    frames = {"a": TimeWindow(500), "b": TimeWindow(2000)}
     times, reads = np.arange(8192), []
     for period in (64, 1024):
         store = CountingStore(MemoryStore())
-        windows = KeyedWindows(total, policies, store, "reads", **SIZES)
+        windows = KeyedWindows(total, frames, store, "reads", **SIZES)
         keys, trigger = np.zeros(8192, "i8"), EveryPeriod(period)
         found = found_at(windows, keys, times * 1.0, times, Boundaries(trigger))
         sums = [sum(range(max(0, at - 1999), at + 1)) for at in range(0, 8192 - 1, period)]
         assert list(found.outputs[1]) == sums
         reads.append(store.counts.get.pages)
         levels = windows.window(0).stats().levels
-        assert reads[-1] <= len(sums) * len(policies) * 6 * levels
+        assert reads[-1] <= len(sums) * len(frames) * 6 * levels
     assert reads[1] < reads[0] / 2 < 8192 / 8

@@ -49,7 +49,7 @@ def test_what_reads_stored_columns_goes_on_from_what_is_kept() -> None:
     short = KeyedWindows.restore(found.checkpoint(), other, TimeWindow("10 minutes"), store)
     assert short.query("many")["n"] == 30 and short.coverage().complete
     assert short.stats().standalone == 2 and KeyedWindows.restore(
-        snapshot, made.monoid, made.policy, store
+        snapshot, made.monoid, made.frame, store
     ).query("few") == {"peak": 5.0, "last": 0.0}
 
 
@@ -102,7 +102,7 @@ def test_a_store_that_fails_leaves_the_snapshot_as_it_was() -> None:
             continue
         break
     assert nth > 5
-    before = KeyedWindows.restore(snapshot, made.monoid, made.policy, store)
+    before = KeyedWindows.restore(snapshot, made.monoid, made.frame, store)
     assert before.query("many") == made.query("many")
     one, two = (KeyedWindows.restore(snapshot, *wanted, store, promote_at=50) for _ in range(2))
     assert one.checkpoint() == two.checkpoint()

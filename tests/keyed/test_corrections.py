@@ -44,9 +44,9 @@ pytestmark = pytest.mark.usefixtures("tiny")
 
 @dataclass
 class Shape:
-    """A policy, and what it holds of a list of times that ends with the window's newest event."""
+    """A frame, and what it holds of a list of times that ends with the window's newest event."""
 
-    policy: Callable[[], Any]
+    frame: Callable[[], Any]
     size: int
     by_count: bool
     behind: float = 0
@@ -150,10 +150,8 @@ class Life:
             self.monoid = rolling_hash()
         self.store: MemoryStore | None = random.choice([None, MemoryStore(), MemoryStore()])
         single = len(shapes) == 1
-        self.policy: Any = (
-            SHAPES[shapes[0]].policy()
-            if single
-            else {n: s.policy() for n, s in self.shapes.items()}
+        self.frame: Any = (
+            SHAPES[shapes[0]].frame() if single else {n: s.frame() for n, s in self.shapes.items()}
         )
         self.settings: dict[str, Any] = {
             "allowed_lateness": self.lateness, "on_duplicate": existing, "on_late": "drop",
@@ -161,7 +159,7 @@ class Life:
             "page_bytes": random.choice([1, 16384]), "cache_bytes": 1, "arity": 2,
             "leaf_arity": random.choice([2, 4]),
         }  # fmt: skip
-        self.windows = KeyedWindows(self.monoid, self.policy, self.store, "w", **self.settings)
+        self.windows = KeyedWindows(self.monoid, self.frame, self.store, "w", **self.settings)
         self.lists: dict[int, Listed] = {}
         self.saved: list[tuple[bytes, dict[int, Listed]]] = []
         self.now, self.letters = 1000.0, 0
@@ -333,7 +331,7 @@ class Life:
             del self.saved[len(self.saved) - back + 1 :]
             self.lists = {key: listed.copy() for key, listed in lists.items()}
             self.windows = KeyedWindows.restore(
-                snapshot, self.monoid, self.policy, self.store, **self.settings
+                snapshot, self.monoid, self.frame, self.store, **self.settings
             )
 
     def run(self, steps: int) -> None:

@@ -301,12 +301,12 @@ def test_a_window_that_begins_with_many_events_has_larger_groups(
 ) -> None:
     """So a batch of it writes and reads few pages, and few events make a small snapshot."""
     late: dict[str, Any] = {} if lateness is None else {"allowed_lateness": lateness}
-    policy: Any = {"a": TimeWindow(30_000), "b": TimeWindow(500)} if several else TimeWindow(30_000)
+    frame: Any = {"a": TimeWindow(30_000), "b": TimeWindow(500)} if several else TimeWindow(30_000)
     least = 240 if lateness is None else 120
     for events in (1_100, 24 * least, 40_000):
         leaf = max(least, min(events // 8, 16 * least))
         store = Tally()
-        windows = KeyedWindows(Max(), policy, store, **late)
+        windows = KeyedWindows(Max(), frame, store, **late)
         rng, kept = np.random.default_rng(3), np.zeros(0)
         for batch in range(2):
             values, times = rng.random(events), batch * events + np.arange(events)
@@ -314,7 +314,7 @@ def test_a_window_that_begins_with_many_events_has_larger_groups(
             store.reset_counts()
             found = windows.extend(np.zeros(events, int), values, times)
             snapshot = windows.checkpoint()
-            windows = KeyedWindows.restore(snapshot, Max(), policy, store, **late)
+            windows = KeyedWindows.restore(snapshot, Max(), frame, store, **late)
             if events == 40_000:
                 pages = sum(map(len, store.puts)) + sum(map(len, store.gets))
                 assert pages < 2.5 * events / leaf + 30
@@ -325,7 +325,7 @@ def test_a_window_that_begins_with_many_events_has_larger_groups(
         structure = windows.window(0).engine.structure()
         assert structure.setting.leaf_arity == leaf
     for given in ({"leaf_arity": 64}, {"arity": 16}, {"leaf_arity": 64, "arity": 16}):
-        windows = KeyedWindows(Max(), policy, Tally(), **late, **given)
+        windows = KeyedWindows(Max(), frame, Tally(), **late, **given)
         windows.extend(np.zeros(40_000, int), np.ones(40_000), np.arange(40_000))
         setting = windows.window(0).engine.structure().setting
         assert given.items() <= {"leaf_arity": setting.leaf_arity, "arity": setting.arity}.items()

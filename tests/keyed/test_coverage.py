@@ -37,7 +37,7 @@ from mta import (
 )
 from mta.errors import LateEvent
 from mta.evaluators.coverage import Incomplete
-from mta.frames.base import AbstractPolicy, Both
+from mta.frames.base import Both, Frame
 from mta.keyed.repartitioning import repartition
 from stores import MemoryStore
 from tests.keyed.scenarios import at
@@ -59,7 +59,7 @@ AGGREGATIONS: dict[str, tuple[Any, Callable[[], Any], Callable[[list[Any]], Any]
     "where": (("a", "c"), ArgMax, lambda v: max(v, key=lambda pair: pair[0])[1]),
     "spread": ("c", SampleStdDev, lambda v: float(np.std(v, ddof=1)) if len(v) > 1 else np.nan),
 }
-POLICIES: list[Callable[[], AbstractPolicy]] = [
+FRAMES: list[Callable[[], Frame]] = [
     lambda: CountWindow(1),
     lambda: CountWindow(3),
     lambda: CountWindow(9),
@@ -84,32 +84,32 @@ def same(one: Any, other: Any) -> bool:
     return identical(one, other) or (numbers and math.isclose(one, other, rel_tol=1e-9))
 
 
-def parts(policy: AbstractPolicy) -> list[AbstractPolicy]:
-    """The counts and times that a policy is made of."""
-    return [*parts(policy.one), *parts(policy.other)] if isinstance(policy, Both) else [policy]
+def parts(frame: Frame) -> list[Frame]:
+    """The counts and times that a frame is made of."""
+    return [*parts(frame.one), *parts(frame.other)] if isinstance(frame, Both) else [frame]
 
 
-def by_count(policy: AbstractPolicy) -> bool:
-    return any(isinstance(part, CountWindow) for part in parts(policy))
+def by_count(frame: Frame) -> bool:
+    return any(isinstance(part, CountWindow) for part in parts(frame))
 
 
-def front(policy: AbstractPolicy, times: list[int], place: int, time: int) -> int:
+def front(frame: Frame, times: list[int], place: int, time: int) -> int:
     """Where the window begins that ends at a place of sorted events, and at a time."""
-    if isinstance(policy, Both):
-        fronts = [front(side, times, place, time) for side in (policy.one, policy.other)]
-        return max(fronts) if policy.any_of else min(fronts)
-    if isinstance(policy, CountWindow):
-        return max(0, place + 1 - policy.size)
-    if isinstance(policy, SessionWindow):
-        gap = policy.gap // SECOND
+    if isinstance(frame, Both):
+        fronts = [front(side, times, place, time) for side in (frame.one, frame.other)]
+        return max(fronts) if frame.any_of else min(fronts)
+    if isinstance(frame, CountWindow):
+        return max(0, place + 1 - frame.size)
+    if isinstance(frame, SessionWindow):
+        gap = frame.gap // SECOND
         place = min(place, bisect_right(times, time) - 1)
         if place < 0 or time - times[place] >= gap:
             return place + 1
         while place and times[place] - times[place - 1] < gap:
             place -= 1
         return place
-    assert isinstance(policy, TimeWindow)
-    return bisect_right(times, time - policy.size // SECOND)
+    assert isinstance(frame, TimeWindow)
+    return bisect_right(times, time - frame.size // SECOND)
 
 
 @dataclass
@@ -173,7 +173,7 @@ class Life:
         self.windows = self.started("w", self.store)
 
     def started(self, name: str, store: MemoryStore) -> KeyedWindows:
-        return KeyedWindows(self.product, self.policies, store, name, **self.settings)
+        return KeyedWindows(self.product, self.frames, store, name, **self.settings)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -202,8 +202,8 @@ class Life:
         pairs = {alias: AGGREGATIONS[name][:2] for alias, name in self.chosen.items()}
         self.product = Product({a: (columns, make()) for a, (columns, make) in pairs.items()})
         names = [""] if rng.random() < 0.5 else rng.sample(["x", "y", "z"], rng.choice([1, 2]))
-        self.named = {name: rng.choice(POLICIES)() for name in names}
-        self.policies: Any = self.named[""] if names == [""] else self.named
+        self.named = {name: rng.choice(FRAMES)() for name in names}
+        self.frames: Any = self.named[""] if names == [""] else self.named
 
     # --- what is held -----------------------------------------------------------------------------
 
@@ -226,8 +226,8 @@ class Life:
         if line.clock is None or not events:
             return len(events)
         times = [event.time for event in events]
-        policies, last = self.named.values(), len(events) - 1
-        starts = [front(policy, times, last, line.clock) for policy in policies]
+        frames, last = self.named.values(), len(events) - 1
+        starts = [front(frame, times, last, line.clock) for frame in frames]
         if self.lateness:
             cutoff = line.clock - self.lateness
             for lateness, until in self.less:
@@ -235,7 +235,7 @@ class Life:
             if self.until_now is not None:
                 cutoff = max(cutoff, line.clock - self.until_now)
             place = bisect_right(times, cutoff)
-            starts += [front(policy, times, place, cutoff) for policy in policies]
+            starts += [front(frame, times, place, cutoff) for frame in frames]
         return min(starts)
 
     def change(self) -> None:
@@ -283,7 +283,7 @@ class Life:
             self.windows.take_over(snapshot, store)
         else:
             self.windows = KeyedWindows.restore(
-                snapshot, self.product, self.policies, self.store, **self.settings
+                snapshot, self.product, self.frames, self.store, **self.settings
             )
         assert len(self.windows) == sum(line.clock is not None for line in self.lines.values())
 
@@ -325,7 +325,7 @@ class Life:
         found = [line.clock - late]
         return max(found + [min(line.clock, until) - less for less, until in self.less])
 
-    def check_claims(self, old: dict[str, AbstractPolicy], before: set[str], known: int) -> None:
+    def check_claims(self, old: dict[str, Frame], before: set[str], known: int) -> None:
         """No more is claimed to be incomplete than what has left can make so."""
         lost = [line for line in self.lines.values() if line.clock is not None and line.lost]
         moments = [min([line.clock or 0, *(e.time for e in line.kept[:1])]) for line in lost]
@@ -333,30 +333,30 @@ class Life:
         # Windows by count are short of what was retracted: a list tells at most what they held.
         unsure = any(line.unsure for line in self.lines.values())
         for each in self.windows.coverage().incomplete:
-            policy, reads = self.named[each.window], AGGREGATIONS[self.chosen[each.aggregation]][0]
+            frame, reads = self.named[each.window], AGGREGATIONS[self.chosen[each.aggregation]][0]
             names = {reads} if isinstance(reads, str) else set(reads or ())
             if names & self.partial:
                 continue  # of a column that came later
             assert moments, (self.seed, each)
-            if type(policy) is TimeWindow:
+            if type(frame) is TimeWindow:
                 wider = [n for n, p in old.items() if type(p) is TimeWindow
-                         and p.size >= policy.size and n not in before]  # fmt: skip
+                         and p.size >= frame.size and n not in before]  # fmt: skip
                 assert not wider, (self.seed, each)
                 assert each.complete_from is not None
-                last = max(moments) + policy.size // SECOND
+                last = max(moments) + frame.size // SECOND
                 assert unsure or each.complete_from <= np.datetime64(last, "s"), (
                     self.seed,
                     each,
                     last,
                 )
-            elif type(policy) is CountWindow:
+            elif type(frame) is CountWindow:
                 assert each.complete_after_events is not None
-                assert unsure or each.complete_after_events <= policy.size - known, (
+                assert unsure or each.complete_after_events <= frame.size - known, (
                     self.seed,
                     each,
                     known,
                 )
-            elif not any(isinstance(part, SessionWindow) for part in parts(policy)):
+            elif not any(isinstance(part, SessionWindow) for part in parts(frame)):
                 assert (
                     each.complete_from is not None
                     or each.complete_after_events is not None
@@ -478,9 +478,9 @@ class Life:
         place = len(events) - 1 if event is None else events.index(event)
         time = line.clock if event is None else event.time
         assert time is not None
-        times, policy = [each.time for each in events], self.named[window]
-        first = front(policy, times, place, time)
-        short = line.retracted if by_count(policy) or line.unsure else 0
+        times, frame = [each.time for each in events], self.named[window]
+        first = front(frame, times, place, time)
+        short = line.retracted if by_count(frame) or line.unsure else 0
         short = min(short, max(0, place + 1 - first))
         columns, make, plain = AGGREGATIONS[self.chosen[alias]]
         names = [columns] if isinstance(columns, str) else list(columns or ())
@@ -537,7 +537,7 @@ class Life:
 
     def expire(self) -> None:
         """Forget the keys that time has emptied."""
-        lifetimes = [policy.lifetime for policy in self.named.values()]
+        lifetimes = [frame.lifetime for frame in self.named.values()]
         if None in lifetimes:
             return
         lifetime = max(life for life in lifetimes if life is not None) // SECOND
@@ -563,7 +563,7 @@ class Life:
         snapshot, copy = self.windows.checkpoint(), MemoryStore()
         copy.put_many(pages_of(self.store))
         windows = KeyedWindows.restore(
-            snapshot, self.product, self.policies, copy, **{**self.settings, "on_late": "raise"}
+            snapshot, self.product, self.frames, copy, **{**self.settings, "on_late": "raise"}
         )
         with pytest.raises(LateEvent):
             windows.extend([key], values, [cutoff - 1])
@@ -601,11 +601,11 @@ def test_scenarios_have_incomplete_results() -> None:
 # --- one case of each kind ------------------------------------------------------------------------
 
 
-def sums(policy: Any, store: MemoryStore, snapshot: bytes | None = None, **settings: Any) -> Any:
+def sums(frame: Any, store: MemoryStore, snapshot: bytes | None = None, **settings: Any) -> Any:
     monoid = Product({"n": ("v", Sum())})
     if snapshot is None:
-        return KeyedWindows(monoid, policy, store, **settings)
-    return KeyedWindows.restore(snapshot, monoid, policy, store, **settings)
+        return KeyedWindows(monoid, frame, store, **settings)
+    return KeyedWindows.restore(snapshot, monoid, frame, store, **settings)
 
 
 def ones(count: int) -> dict[str, list[float]]:
@@ -731,13 +731,13 @@ def test_a_key_whose_newest_event_was_retracted_keeps_its_cutoff(promote_at: int
 
 
 @pytest.mark.parametrize("standalone", [False, True])
-@pytest.mark.parametrize("policy", [TimeWindow(1), CountWindow(1), TimeWindow(1) | CountWindow(9)])
+@pytest.mark.parametrize("frame", [TimeWindow(1), CountWindow(1), TimeWindow(1) | CountWindow(9)])
 def test_what_has_left_is_not_retracted_however_a_key_is_stored(
-    policy: Any, standalone: bool
+    frame: Any, standalone: bool
 ) -> None:
     """23 is older than any event to come, which is at 31 at least, and in no window of one."""
     windows = KeyedWindows(
-        Sum(), policy, None, allowed_lateness=5, on_missing="drop", arity=4, leaf_arity=4
+        Sum(), frame, None, allowed_lateness=5, on_missing="drop", arity=4, leaf_arity=4
     )  # fmt: skip
     # A retraction of what its own batch brought takes a window of its own.
     times, retracts = [23, 24, 36, 36], [False, False, False, True]

@@ -107,7 +107,7 @@ CONTENTS: dict[str, tuple[TableLayout, int, Any]] = {
 def windows() -> KeyedWindows:
     """The golden snapshot has runs, a memtable, pending deletions and an expiry."""
     found = KeyedWindows(
-        Max(), POLICY, MemoryStore(), "g", leaf_arity=2, arity=2, on_late="drop", **SETTINGS
+        Max(), FRAME, MemoryStore(), "g", leaf_arity=2, arity=2, on_late="drop", **SETTINGS
     )
     for step in range(12):
         keys = [f"key {step * 9 + n % 24}" for n in range(48)] + ["large"] * 2
@@ -121,7 +121,7 @@ def windows() -> KeyedWindows:
 
 
 SETTINGS: dict[str, Any] = {"allowed_lateness": 2, "promote_at": 5, "page_bytes": 200, "retain": 3}
-POLICY = {"t": TimeWindow(60), "c": CountWindow(2) | TimeWindow(30)}
+FRAME = {"t": TimeWindow(60), "c": CountWindow(2) | TimeWindow(30)}
 
 
 def golden(name: str) -> bytes:
@@ -163,7 +163,7 @@ def test_a_snapshot_is_what_is_pinned() -> None:
         and not is_keyed_snapshot(b"")
         and not is_keyed_snapshot(snapshot[1:])
     )
-    found = KeyedWindows.restore(snapshot, Max(), POLICY, made.store, **SETTINGS)
+    found = KeyedWindows.restore(snapshot, Max(), FRAME, made.store, **SETTINGS)
     some = ["key 1", "key 33", "large"]
     for key in some:
         assert repr(found.query(key)) == repr(made.query(key))
@@ -360,9 +360,9 @@ def _set(place: int, value: Any) -> Any:
 
 SNAPSHOTS: dict[str, Any] = {
     "magic": _set(0, "mta-other"), "window": _set(2, "a/b"),
-    "kind": _set(3, "complex"), "monoid": _set(4, ["Max"]), "policies": _set(5, [["t"]]),
-    "no policies": _set(5, []), "policies of one name": _set(5, 2 * [["t", "x", bytes(16)]]),
-    "a nameless policy beside another": _set(5, [["", "x", bytes(16)], ["t", "x", bytes(16)]]),
+    "kind": _set(3, "complex"), "monoid": _set(4, ["Max"]), "frames": _set(5, [["t"]]),
+    "no frames": _set(5, []), "frames of one name": _set(5, 2 * [["t", "x", bytes(16)]]),
+    "a nameless frame beside another": _set(5, [["", "x", bytes(16)], ["t", "x", bytes(16)]]),
     "short fingerprint": _set(5, [["t", "x", b"x"]]), "long name": _set(2, "x" * 61),
     "negative lateness": _set(7, [[-1], [0]]), "lateness of a flag": _set(7, [[True], [0]]),
     "expired far off": _set(10, 1 << 63), "huge number": _set(8, 1 << 63),
@@ -408,7 +408,7 @@ def test_forged_snapshots_are_named(name: str) -> None:
 def test_forged_tables_of_a_snapshot_are_named(change: Any) -> None:
     snapshot = resealed(change)
     with pytest.raises(CorruptSnapshot):
-        KeyedWindows.restore(snapshot, Max(), POLICY, MemoryStore(), **SETTINGS)
+        KeyedWindows.restore(snapshot, Max(), FRAME, MemoryStore(), **SETTINGS)
 
 
 # --- others' snapshots ----------------------------------------------------------------------------
@@ -431,9 +431,9 @@ def test_snapshots_of_other_windows_are_refused() -> None:
         ),
         (Max(), CountWindow(2), {}, r"\* window +TimeWindow.*  CountWindow\(2\)"),
     ]
-    for monoid, policy, settings, message in others:
+    for monoid, frame, settings, message in others:
         with pytest.raises(SnapshotMismatch, match=message):
-            KeyedWindows.restore(snapshot, monoid, policy, store, **settings)
+            KeyedWindows.restore(snapshot, monoid, frame, store, **settings)
     with pytest.raises(SnapshotMismatch, match="monoid"):
         KeyedWindows(Sum("int64"), TimeWindow(60), store, allowed_lateness=2).restore_like(snapshot)
     untimed = KeyedWindows(Max(), CountWindow(2), store)

@@ -22,15 +22,15 @@ SIZE = 20
 
 @pytest.mark.sparse(1)
 @pytest.mark.parametrize("lateness", [None, 6])
-@pytest.mark.parametrize("policy", [TimeWindow(SIZE), {"a": TimeWindow(7), "b": TimeWindow(SIZE)}])
+@pytest.mark.parametrize("frame", [TimeWindow(SIZE), {"a": TimeWindow(7), "b": TimeWindow(SIZE)}])
 @pytest.mark.parametrize("stored", [False, True])
 def test_a_window_goes_and_comes_back_with_its_events(
-    policy: Any, lateness: int | None, stored: bool
+    frame: Any, lateness: int | None, stored: bool
 ) -> None:
     """Bursts of 60 events make it standalone, and 30 s with one event each 9 s vectorized again."""
     store = MemoryStore() if stored else None
     late: dict[str, Any] = {} if lateness is None else {"allowed_lateness": lateness}
-    windows = KeyedWindows(Sum(), policy, store, "w", **late, **SIZES)
+    windows = KeyedWindows(Sum(), frame, store, "w", **late, **SIZES)
     known: list[tuple[float, float]] = []
     standalone, now, rng = [], 0.0, np.random.default_rng(5)
     for _ in range(4):
@@ -46,15 +46,15 @@ def test_a_window_goes_and_comes_back_with_its_events(
                 windows.extend(["other"], [1.0], [now])
                 known += zip(times.tolist(), values.tolist(), strict=True)
                 newest = max(time for time, _ in known)
-                sizes = [7, SIZE] if isinstance(policy, dict) else [SIZE]
+                sizes = [7, SIZE] if isinstance(frame, dict) else [SIZE]
                 found = windows.query("k")
-                found = list(found.values()) if isinstance(policy, dict) else [found]
+                found = list(found.values()) if isinstance(frame, dict) else [found]
                 expected = [sum(v for t, v in known if t > newest - size + 1e-9) for size in sizes]
                 assert found == expected
                 standalone.append(windows.stats().standalone)
                 if store is not None:
                     snapshot = windows.checkpoint()
-                    windows = KeyedWindows.restore(snapshot, Sum(), policy, store, **late, **SIZES)
+                    windows = KeyedWindows.restore(snapshot, Sum(), frame, store, **late, **SIZES)
         windows.check()
     goes = sum(one < other for one, other in pairwise(standalone))
     comes = sum(one > other for one, other in pairwise(standalone))
@@ -73,10 +73,10 @@ def test_a_window_goes_and_comes_back_with_its_events(
 @pytest.mark.parametrize("seed", some(range(8), by_default=3))
 def test_another_lateness_gives_exact_results_or_late_events(seed: int, promote_at: int) -> None:
     """Whatever is taken in has the result of all events; what the snapshot has is taken in."""
-    rng, store, policy = np.random.default_rng(seed), MemoryStore(), TimeWindow(SIZE)
+    rng, store, frame = np.random.default_rng(seed), MemoryStore(), TimeWindow(SIZE)
     sizes = {**SIZES, "promote_at": promote_at, "on_late": "drop"}
     lateness, snapshot = 10, b""
-    windows = KeyedWindows(Sum(), policy, store, "w", allowed_lateness=lateness, **sizes)
+    windows = KeyedWindows(Sum(), frame, store, "w", allowed_lateness=lateness, **sizes)
     known: dict[int, list[tuple[int, float]]] = {}
     floors: dict[int, int] = {}
     now, taken, refused = 1000, 0, 0
@@ -85,7 +85,7 @@ def test_another_lateness_gives_exact_results_or_late_events(seed: int, promote_
             snapshot = windows.checkpoint()
             lateness = int(rng.choice([0, 10, 40, 90]))
             windows = KeyedWindows.restore(
-                snapshot, Sum(), policy, store, allowed_lateness=lateness, **sizes
+                snapshot, Sum(), frame, store, allowed_lateness=lateness, **sizes
             )
         now += int(rng.integers(0, 9))
         count = int(rng.integers(1, 5))
@@ -119,19 +119,19 @@ def test_another_lateness_gives_exact_results_or_late_events(seed: int, promote_
 
 
 def test_what_was_kept_for_more_is_taken_at_once() -> None:
-    store, policy = MemoryStore(), TimeWindow(SIZE)
-    windows = KeyedWindows(Max(), policy, store, "w", allowed_lateness=10)
+    store, frame = MemoryStore(), TimeWindow(SIZE)
+    windows = KeyedWindows(Max(), frame, store, "w", allowed_lateness=10)
     windows.extend(["a", "b"] * 50, np.arange(100.0), np.arange(100))
     snapshot = windows.checkpoint()
     with pytest.raises(SnapshotMismatch, match="lateness"):
-        KeyedWindows.restore(snapshot, Max(), policy, store)
-    windows = KeyedWindows.restore(snapshot, Max(), policy, store, allowed_lateness=50)
+        KeyedWindows.restore(snapshot, Max(), frame, store)
+    windows = KeyedWindows.restore(snapshot, Max(), frame, store, allowed_lateness=50)
     assert windows.checkpoint() == snapshot  # nothing has come
     windows.extend(["a"], [500.0], [88])
     with pytest.raises(LateEvent, match="key 'a'"):
         windows.extend(["a"], [0.0], [87])
     snapshot = windows.checkpoint()
-    windows = KeyedWindows.restore(snapshot, Max(), policy, store, allowed_lateness=50)
+    windows = KeyedWindows.restore(snapshot, Max(), frame, store, allowed_lateness=50)
     windows.extend(["a", "new"], [1.0, 1.0], [200, 200])
     windows.extend(["a", "new"], [2.0, 2.0], [150, 150])
     with pytest.raises(LateEvent, match="key 'b'"):

@@ -28,7 +28,7 @@ from mta import (
     SessionWindow,
     TimeWindow,
 )
-from mta.frames.base import AbstractPolicy, Both
+from mta.frames.base import Both, Frame
 from stores import MemoryStore
 from tests.support.sampling import some
 
@@ -60,7 +60,7 @@ LISTS: dict[str, tuple[Any, Callable[[list[Any]], Any], Any]] = {
     "all": (Collect(), list, []),
     "set": (CollectDistinct(), lambda v: list(dict.fromkeys(v)), []),
 }
-POLICIES: list[Callable[[], AbstractPolicy]] = [
+FRAMES: list[Callable[[], Frame]] = [
     lambda: CountWindow(3),
     lambda: TimeWindow(9),
     lambda: SessionWindow(4),
@@ -76,20 +76,20 @@ VALUES: dict[str, list[Any]] = {
 }
 
 
-def start(policy: AbstractPolicy, times: list[int]) -> int:
+def start(frame: Frame, times: list[int]) -> int:
     """Where the window begins that ends with the last of some events."""
-    if isinstance(policy, Both):
-        sides = start(policy.one, times), start(policy.other, times)
-        return max(sides) if policy.any_of else min(sides)
-    if isinstance(policy, CountWindow):
-        return max(0, len(times) - policy.size)
-    if isinstance(policy, SessionWindow):
+    if isinstance(frame, Both):
+        sides = start(frame.one, times), start(frame.other, times)
+        return max(sides) if frame.any_of else min(sides)
+    if isinstance(frame, CountWindow):
+        return max(0, len(times) - frame.size)
+    if isinstance(frame, SessionWindow):
         at = len(times) - 1
-        while at and times[at] - times[at - 1] < policy.gap // SECOND:
+        while at and times[at] - times[at - 1] < frame.gap // SECOND:
             at -= 1
         return at
-    assert isinstance(policy, TimeWindow)
-    return bisect_right(times, times[-1] - policy.size // SECOND)
+    assert isinstance(frame, TimeWindow)
+    return bisect_right(times, times[-1] - frame.size // SECOND)
 
 
 @pytest.mark.parametrize("kind", VALUES)
@@ -98,7 +98,7 @@ def start(policy: AbstractPolicy, times: list[int]) -> int:
 def test_results_are_those_of_plain_lists(kind: str, seed: int) -> None:
     """In any cut into batches, restored, promoted, late and with nulls."""
     rng, store = random.Random(f"{kind} {seed}"), MemoryStore()
-    policy, lateness = rng.choice(POLICIES)(), rng.choice([None, 30])
+    frame, lateness = rng.choice(FRAMES)(), rng.choice([None, 30])
     skips = rng.random() < 0.5
     lists = rng.random() < 0.2
     chosen = AGGREGATIONS | (LISTS if lists else {})
@@ -107,7 +107,7 @@ def test_results_are_those_of_plain_lists(kind: str, seed: int) -> None:
         "timed": True, "allowed_lateness": lateness, "nulls": "skip" if skips else "raise",
     }  # fmt: skip
     monoid = Product({a: ("v", m) for a, (m, *_) in chosen.items()} | {"lag": ("v", LagText())})
-    windows = KeyedWindows(monoid, policy, store, **settings)
+    windows = KeyedWindows(monoid, frame, store, **settings)
     assert windows.stats().vectorized is not lists
     events: dict[int, list[tuple[int, int, Any]]] = {}
     now = number = 0
@@ -127,15 +127,15 @@ def test_results_are_those_of_plain_lists(kind: str, seed: int) -> None:
             line = sorted(events[key], key=lambda event: event[:2])
             place = [n for _, n, _ in line].index(number - len(batch) + row)
             line = line[: place + 1]
-            window = line[start(policy, [moment for moment, _, _ in line]) :]
+            window = line[start(frame, [moment for moment, _, _ in line]) :]
             held = [value for _, _, value in window if value is not None]
             for alias, (_, plainly, none) in chosen.items():
                 wanted = plainly(held) if held else none
                 got = found[alias][row]
                 got = got.tolist() if hasattr(got, "tolist") else got
-                assert got == wanted, (seed, row, alias, policy)
+                assert got == wanted, (seed, row, alias, frame)
             before = [value for _, _, value in window[:-1] if value is not None]
             assert found["lag"][row] == (before[-1] if before else None), (seed, row)
         if rng.random() < 0.5:
-            windows = KeyedWindows.restore(windows.checkpoint(), monoid, policy, store, **settings)
+            windows = KeyedWindows.restore(windows.checkpoint(), monoid, frame, store, **settings)
             windows.check()

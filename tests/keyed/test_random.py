@@ -15,7 +15,7 @@ from mta import CountWindow, KeyedWindows, SessionWindow, TimeWindow
 from mta.frames.base import Both
 from mta.keyed import keys as hashing
 from stores import MemoryStore
-from tests.keyed.scenarios import EMPTY, KINDS, MONOIDS, PLAIN, POLICIES, Life, at, same
+from tests.keyed.scenarios import EMPTY, FRAMES, KINDS, MONOIDS, PLAIN, Life, at, same
 from tests.support.sampling import some
 
 SEEDS = some(range(25), by_default=8)
@@ -62,26 +62,26 @@ def test_many_scenarios() -> None:
 # --- plain lists ----------------------------------------------------------------------------------
 
 
-def _frame(policy: Any, times: list[int], place: int) -> tuple[int, int]:
+def _frame(frame: Any, times: list[int], place: int) -> tuple[int, int]:
     """Where the window of the event at a place of sorted events starts and stops."""
-    if isinstance(policy, Both):
+    if isinstance(frame, Both):
         starts, stops = zip(
-            *(_frame(side, times, place) for side in (policy.one, policy.other)), strict=True
+            *(_frame(side, times, place) for side in (frame.one, frame.other)), strict=True
         )
         assert len(set(stops)) == 1
-        return (max if policy.any_of else min)(starts), stops[0]
-    if isinstance(policy, CountWindow):
-        stop = max(0, place + 1 - policy.end.rows)
-        return max(0, stop - policy.size), stop
-    if isinstance(policy, SessionWindow):
-        start, gap = place, policy.gap // 1_000_000
+        return (max if frame.any_of else min)(starts), stops[0]
+    if isinstance(frame, CountWindow):
+        stop = max(0, place + 1 - frame.end.rows)
+        return max(0, stop - frame.size), stop
+    if isinstance(frame, SessionWindow):
+        start, gap = place, frame.gap // 1_000_000
         while start and times[start] - times[start - 1] < gap:
             start -= 1
         return start, place + 1
-    end = times[place] - policy.delay // 1_000_000
-    has_end, has_start = policy.closed in ("right", "both"), policy.closed in ("left", "both")
+    end = times[place] - frame.delay // 1_000_000
+    has_end, has_start = frame.closed in ("right", "both"), frame.closed in ("left", "both")
     stop = (bisect_right if has_end else bisect_left)(times, end)
-    start = (bisect_left if has_start else bisect_right)(times, end - policy.size // 1_000_000)
+    start = (bisect_left if has_start else bisect_right)(times, end - frame.size // 1_000_000)
     return start, min(stop, place + 1)
 
 
@@ -94,15 +94,15 @@ def _plainly(name: str, held: list[float]) -> Any:
 @pytest.mark.usefixtures("tiny")
 def test_results_are_those_of_plain_lists(seed: int) -> None:
     rng = random.Random(seed)
-    policy = rng.choice(POLICIES)()
+    frame = rng.choice(FRAMES)()
     monoid = rng.choice([make() for make in MONOIDS if make().name.partition(" ")[0] in PLAIN])
-    named = policy if isinstance(policy, dict) else {"": policy}
+    named = frame if isinstance(frame, dict) else {"": frame}
     key_of = KINDS[rng.choice(list(KINDS))]
     lateness = rng.choice([None, None, 40, 10**6])
     late: dict[str, Any] = {"timed": True} if lateness is None else {"allowed_lateness": lateness}
     store = MemoryStore()
     sizes: dict[str, Any] = rng.choice(SIZES)
-    windows = KeyedWindows(monoid, policy, store, **sizes, **late)
+    windows = KeyedWindows(monoid, frame, store, **sizes, **late)
     events: dict[int, list[tuple[int, int, float]]] = {}
     now = number = 0
     for _ in range(15):
@@ -127,7 +127,7 @@ def test_results_are_those_of_plain_lists(seed: int) -> None:
                 assert same(ours, plain), (seed, row, each, monoid)
         if rng.random() < 0.6:
             snapshot = windows.checkpoint()
-            windows = KeyedWindows.restore(snapshot, monoid, policy, store, **sizes, **late)
+            windows = KeyedWindows.restore(snapshot, monoid, frame, store, **sizes, **late)
             windows.check()
 
 
@@ -139,10 +139,10 @@ def test_results_are_those_of_plain_lists(seed: int) -> None:
 def test_expiring_changes_no_result(seed: int) -> None:  # noqa: C901, PLR0912, PLR0915
     """It takes just the keys whose windows are empty, and events go on as though it had not."""
     rng = random.Random(seed)
-    policy = rng.choice([TimeWindow(10), TimeWindow(40), CountWindow(4) | TimeWindow(20),
+    frame = rng.choice([TimeWindow(10), TimeWindow(40), CountWindow(4) | TimeWindow(20),
                          {"a": TimeWindow(5), "b": CountWindow(3) | TimeWindow(15)}])  # fmt: skip
-    policies = policy.values() if isinstance(policy, dict) else [policy]
-    lifetime = max(int(p.lifetime or 0) for p in policies) // 10**6
+    frames = frame.values() if isinstance(frame, dict) else [frame]
+    lifetime = max(int(p.lifetime or 0) for p in frames) // 10**6
     monoid = rng.choice(MONOIDS[:4] + MONOIDS[-2:-1])()
     sizes: dict[str, Any] = rng.choice(SIZES)
     if rng.random() < 0.3:
@@ -150,7 +150,7 @@ def test_expiring_changes_no_result(seed: int) -> None:  # noqa: C901, PLR0912, 
     if rng.random() < 0.3:
         sizes = sizes | {"retain": 4}
     stores = [rng.choice([None, MemoryStore()]), None]
-    ours, other = (KeyedWindows(monoid, policy, store, **sizes) for store in stores)
+    ours, other = (KeyedWindows(monoid, frame, store, **sizes) for store in stores)
     newest: dict[int, int] = {}
     now, count = 1000, rng.choice([5, 40])
     for step in range(25):
@@ -162,7 +162,7 @@ def test_expiring_changes_no_result(seed: int) -> None:  # noqa: C901, PLR0912, 
             times.append(now)
         values = [rng.randrange(100) for _ in keys]
         found, expected = (w.extend(keys, values, times) for w in (ours, other))
-        names = policy if isinstance(policy, dict) else [None]
+        names = frame if isinstance(frame, dict) else [None]
         for name in names:
             one, two = (f if name is None else f[name] for f in (found, expected))
             assert all(same(at(one, row), at(two, row)) for row in range(len(keys))), (seed, step)
@@ -183,7 +183,7 @@ def test_expiring_changes_no_result(seed: int) -> None:  # noqa: C901, PLR0912, 
         if stores[0] is not None and rng.random() < 0.5:
             snapshot = ours.checkpoint()
             if rng.random() < 0.5:
-                ours = KeyedWindows.restore(snapshot, monoid, policy, stores[0], **sizes)
+                ours = KeyedWindows.restore(snapshot, monoid, frame, stores[0], **sizes)
     # Once nothing comes any more, all are expired, and what it took to know them goes with them.
     assert set(ours.expire(before=now + lifetime).tolist()) == newest.keys()
     assert ours.earliest() is None

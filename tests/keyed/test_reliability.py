@@ -22,7 +22,7 @@ from tests.support.sampling import REST
 
 pytestmark = pytest.mark.usefixtures("tiny")
 PLAIN = Monoid("", lambda a, b: a + b, lift=lambda v: f"{v:g};", name="plain text")
-#: Monoids and policies, and sizes that force promotion, merges and small pages.
+#: Monoids and frames, and sizes that force promotion, merges and small pages.
 SHAPES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "vectorized": (Max(), TimeWindow(30), {"promote_at": 1000, "page_bytes": 200}),
     "promoted": (Max(), TimeWindow(30), {"promote_at": 3, "page_bytes": 300}),
@@ -61,14 +61,14 @@ class Program:
     """What a user does: batches, sometimes expiry, snapshots; and when a call fails, again."""
 
     def __init__(self, shape: str, store: PageStore, **settings: Any) -> None:
-        self.monoid, self.policy, sizes = SHAPES[shape]
+        self.monoid, self.frame, sizes = SHAPES[shape]
         self.store, self.settings = store, {"arity": 2, "leaf_arity": 2, **sizes, **settings}
-        self.windows = KeyedWindows(self.monoid, self.policy, store, "w", **self.settings)
+        self.windows = KeyedWindows(self.monoid, self.frame, store, "w", **self.settings)
         self.snapshots = [self.windows.checkpoint()]
 
     def restore(self, snapshot: bytes | None = None) -> None:
         self.windows = KeyedWindows.restore(
-            snapshot or self.snapshots[-1], self.monoid, self.policy, self.store, **self.settings
+            snapshot or self.snapshots[-1], self.monoid, self.frame, self.store, **self.settings
         )
 
     def step(self, number: int, batch: Batch) -> Any:
@@ -396,7 +396,7 @@ def test_writes_behind_a_buffer_are_there_before_a_snapshot_is() -> None:
     for number, batch in enumerate(batches(STEPS)):
         program.step(number, batch)
         direct = KeyedWindows.restore(
-            program.snapshots[-1], program.monoid, program.policy, memory, **program.settings
+            program.snapshots[-1], program.monoid, program.frame, memory, **program.settings
         )
         direct.check()
     buffer.close()

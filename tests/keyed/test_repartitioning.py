@@ -15,9 +15,9 @@ from mta.keyed.snapshot import UnreadSnapshot
 from stores import MemoryStore, PageStore
 from stores.testing.counting import CountingStore
 
-#: By name: what is computed, the policy, and settings; of keys with many events and with few.
+#: By name: what is computed, the frame, and settings; of keys with many events and with few.
 KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
-    "one policy": (Max(), TimeWindow(40), {"timed": True}),
+    "one frame": (Max(), TimeWindow(40), {"timed": True}),
     "several": (
         Product({"sum": ("v", Sum()), "first": ("v", First()), "n": (None, Count())}),
         {"few": CountWindow(3), "long": TimeWindow(60)},
@@ -51,9 +51,9 @@ def fed(windows: KeyedWindows, seed: int, first: int, count: int) -> None:
 
 
 def made(kind: str, of: int, store: PageStore) -> list[KeyedWindows]:
-    monoid, policy, settings = KINDS[kind]
+    monoid, frame, settings = KINDS[kind]
     found = [
-        KeyedWindows(monoid, policy, store, f"w{at}of{of}", **SMALL, **settings) for at in range(of)
+        KeyedWindows(monoid, frame, store, f"w{at}of{of}", **SMALL, **settings) for at in range(of)
     ]
     for windows in found:
         for part in range(4):
@@ -87,8 +87,8 @@ def repartitioned(
 
 
 def restored(kind: str, snapshot: bytes, at: int, of: int, store: PageStore) -> KeyedWindows:
-    monoid, policy, settings = KINDS[kind]
-    windows = KeyedWindows.restore(snapshot, monoid, policy, store, **SMALL, **settings)
+    monoid, frame, settings = KINDS[kind]
+    windows = KeyedWindows.restore(snapshot, monoid, frame, store, **SMALL, **settings)
     windows.name = f"w{at}of{of}"  # of the test's own: by which events are fed
     return windows
 
@@ -134,7 +134,7 @@ def test_every_key_goes_on_where_it_is_repartitioned_to(
 
 def test_tables_are_read_once_and_written_once(tiny: None) -> None:
     store, target = CountingStore(MemoryStore()), CountingStore(MemoryStore())
-    snapshots = {at: each.checkpoint() for at, each in enumerate(made("one policy", 2, store))}
+    snapshots = {at: each.checkpoint() for at, each in enumerate(made("one frame", 2, store))}
     there = len([*store.keys()])
     before = store.counts.get.pages
     repartition(

@@ -75,12 +75,12 @@ def test_bad_settings_are_named(name: str) -> None:
 def test_bad_arguments_are_named() -> None:
     with pytest.raises(TypeError, match="a monoid is one of mta's"):
         KeyedWindows(max, DAY)  # type: ignore[arg-type]
-    for policy in ("1 day", None, {"a": 5}):
-        with pytest.raises(TypeError, match="a policy is one of mta's"):
-            KeyedWindows(Max(), policy)  # type: ignore[arg-type]
-    for policies in ({}, {"": DAY}):
+    for frame in ("1 day", None, {"a": 5}):
+        with pytest.raises(TypeError, match="a frame is one of mta's"):
+            KeyedWindows(Max(), frame)  # type: ignore[arg-type]
+    for frames in ({}, {"": DAY}):
         with pytest.raises(ValueError, match="window= needs a frame, or a mapping"):
-            KeyedWindows(Max(), policies)
+            KeyedWindows(Max(), frames)
     for name in ("", "a/b", "x" * 61, "ä"):
         with pytest.raises(ValueError, match="a name is 1 to 60 of"):
             KeyedWindows(Max(), DAY, name=name)
@@ -231,7 +231,7 @@ def test_a_few_new_events_of_long_windows(new: int) -> None:
     assert found["sum"].tolist() == [frame.sum() for frame in frames]
 
 
-def test_products_and_several_policies() -> None:
+def test_products_and_several_frames() -> None:
     monoid = Product({"top": ("v", Max()), "n": Count()})
     windows = KeyedWindows(monoid, {"two": CountWindow(2), "all": CountWindow(99)})
     found = windows.extend(["a", "a", "b"], {"v": [3.0, 1.0, 2.0]})
@@ -252,8 +252,8 @@ def test_products_and_several_policies() -> None:
 def test_a_window_alone_is_a_copy(
     store: str | None, monoid: Any, promote_at: int, named: bool
 ) -> None:
-    policy: Any = {"w": TimeWindow(50)} if named else TimeWindow(50)
-    windows = KeyedWindows(monoid, policy, store, promote_at=promote_at, leaf_arity=2, arity=2)
+    frame: Any = {"w": TimeWindow(50)} if named else TimeWindow(50)
+    windows = KeyedWindows(monoid, frame, store, promote_at=promote_at, leaf_arity=2, arity=2)
     windows.extend(["a"] * 9 + ["b"], np.arange(10.0), np.arange(10))
     for checkpointed in (False, True):
         if checkpointed and store:
@@ -373,8 +373,8 @@ def test_more_standalone_windows_than_stay_open(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_expiring_needs_windows_that_time_empties() -> None:
-    for policy in (CountWindow(3), CountWindow(3) & DAY, {"a": DAY, "b": CountWindow(2)}):
-        windows = KeyedWindows(Max(), policy)
+    for frame in (CountWindow(3), CountWindow(3) & DAY, {"a": DAY, "b": CountWindow(2)}):
+        windows = KeyedWindows(Max(), frame)
         with pytest.raises(ValueError, match="time alone never empties the windows of"):
             windows.expire(before=5)
     windows = KeyedWindows(Max(), TimeWindow(10))
@@ -426,7 +426,7 @@ def test_what_windows_tell_of_themselves() -> None:
 
 
 def test_what_is_vectorized_and_what_is_not() -> None:
-    for monoid, policy, vectorized in (
+    for monoid, frame, vectorized in (
         (Max(), CountWindow(2), True),
         (Max(), DAY & CountWindow(2), True),
         (Product({"n": Count(), "m": ("v", Max())}), DAY, True),
@@ -437,4 +437,4 @@ def test_what_is_vectorized_and_what_is_not() -> None:
         (Monoid("", lambda a, b: a + b, name="joined"), DAY, False),
         (Max(), BoundWindow(Sum(), at_most=9.0), False),
     ):
-        assert KeyedWindows(monoid, policy).stats().vectorized is vectorized
+        assert KeyedWindows(monoid, frame).stats().vectorized is vectorized

@@ -1,4 +1,4 @@
-"""The law checker: ready-made monoids and policies pass, broken ones are caught by name."""
+"""The law checker: ready-made monoids and frames pass, broken ones are caught by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pytest
 
 from mta import (
     AbstractMonoid,
-    AbstractPolicy,
     ArgMax,
     ArgMin,
     BloomFilter,
@@ -25,9 +24,11 @@ from mta import (
     Count,
     CountMin,
     CountWindow,
+    CustomFrame,
     DistinctCount,
     First,
     FirstText,
+    Frame,
     FrequentItems,
     GeometricMean,
     Increase,
@@ -50,7 +51,6 @@ from mta import (
     Monoid,
     Multiply,
     NthValue,
-    Policy,
     PopulationKurtosis,
     PopulationStdDev,
     Product,
@@ -69,7 +69,7 @@ from mta import (
 )
 from mta.columns.schemas import Decimals, Objects
 from mta.errors import WindowStoreError
-from mta.laws import Law, LawBroken, check_monoid, check_policy, monoid_laws, policy_laws
+from mta.laws import Law, LawBroken, check_frame, check_monoid, frame_laws, monoid_laws
 from tests.support.aggregations import CASES, TIMED
 from tests.support.sampling import some
 
@@ -457,12 +457,12 @@ def test_examples_that_say_nothing() -> None:
     with pytest.raises(LawBroken, match="does not take the example"):
         check_monoid(GeometricMean(), [1.0, -1.0])
     with pytest.raises(ValueError, match="two examples"):
-        check_policy(CountWindow(2), [])
+        check_frame(CountWindow(2), [])
     with pytest.raises(ValueError, match="times="):
-        check_policy(TimeWindow(5), [1.0, 2.0])
+        check_frame(TimeWindow(5), [1.0, 2.0])
 
 
-# --- policies -----------------------------------------------------------------------------------
+# --- frames -----------------------------------------------------------------------------------
 
 RISING = [float(value) for value in (1, 3, 2, 4, 4, 0, 9, 1, 2, 3, 5, 1, 1, 8, 2)]
 SECONDS = [0, 1, 1, 4, 5, 9, 9, 9, 10, 15, 16, 30, 31, 60, 61]
@@ -471,7 +471,7 @@ PAIRED = list(zip(RISING, map(float, SECONDS), strict=True))
 
 
 @pytest.mark.parametrize(
-    ("policy", "examples", "options"),
+    ("frame", "examples", "options"),
     [
         (CountWindow(4), RISING, {}),
         (TimeWindow(5), RISING, {"times": SECONDS}),
@@ -479,8 +479,8 @@ PAIRED = list(zip(RISING, map(float, SECONDS), strict=True))
         (CountWindow(3) & TimeWindow(8), RISING, {"times": SECONDS}),
         (BoundWindow(Sum(), at_most=10), RISING, {}),
         (BoundWindow(("x", Sum()), at_most=10) | CountWindow(3), ROWS, {}),
-        (Policy(lambda old, new: new - old >= 4, on=("t", Max()), name="4 s"), ROWS, {}),
-        (Policy(lambda p, t: t - p >= 6, name="six"), RISING, {"on": Sum()}),
+        (CustomFrame(lambda old, new: new - old >= 4, on=("t", Max()), name="4 s"), ROWS, {}),
+        (CustomFrame(lambda p, t: t - p >= 6, name="six"), RISING, {"on": Sum()}),
         (SinceMax(), RISING, {}),
         (SinceMax("x") | CountWindow(4), ROWS, {}),
         (SinceMax(own=True), RISING, {"on": Max()}),
@@ -488,15 +488,15 @@ PAIRED = list(zip(RISING, map(float, SECONDS), strict=True))
         (SinceLongestRun() | CountWindow(5), PAIRED, {"on": LongestIncreasingRun()}),
         (SinceLongestRun(("x", "t")), ROWS, {}),
     ],
-    ids=lambda given: repr(given) if isinstance(given, AbstractPolicy) else "",
+    ids=lambda given: repr(given) if isinstance(given, Frame) else "",
 )
-def test_every_ready_made_policy_keeps_the_laws(
-    policy: AbstractPolicy, examples: list[Any], options: dict[str, Any]
+def test_every_ready_made_frame_keeps_the_laws(
+    frame: Frame, examples: list[Any], options: dict[str, Any]
 ) -> None:
-    check_policy(policy, examples, **options)
+    check_frame(frame, examples, **options)
 
 
-class Counting(AbstractPolicy):
+class Counting(Frame):
     """Keeps three events, but every tenth time that it is asked it keeps one."""
 
     def __init__(self) -> None:
@@ -532,16 +532,16 @@ class Greedy(CountWindow):
         return int(view.back) + 1
 
 
-def remembering() -> Policy:
+def remembering() -> CustomFrame:
     """Evicts at every other question."""
     turns = itertools.cycle([True, False, False])
-    return Policy(lambda prefix, total: next(turns), on=Count(), name="turns")
+    return CustomFrame(lambda prefix, total: next(turns), on=Count(), name="turns")
 
 
-BROKEN_POLICIES: dict[str, tuple[str, Callable[[], AbstractPolicy]]] = {
+BROKEN_FRAMES: dict[str, tuple[str, Callable[[], Frame]]] = {
     "odd prefixes leave": (
         "monotony",
-        lambda: Policy(lambda prefix, total: prefix % 2 == 0, on=Count(), name="even"),
+        lambda: CustomFrame(lambda prefix, total: prefix % 2 == 0, on=Count(), name="even"),
     ),
     "a bound on a sum that falls": (
         "monotony",
@@ -550,26 +550,26 @@ BROKEN_POLICIES: dict[str, tuple[str, Callable[[], AbstractPolicy]]] = {
     ),
     "one half of two is not monotone": (
         "monotony",
-        lambda: CountWindow(9) | Policy(lambda p, t: p % 2 == 0, on=Count(), name="even"),
+        lambda: CountWindow(9) | CustomFrame(lambda p, t: p % 2 == 0, on=Count(), name="even"),
     ),
     "batches cut otherwise": ("one by one", lambda: Hasty(3)),
-    "a policy that counts its questions": ("one by one", Counting),
-    "a policy that takes turns": ("monotony", remembering),
+    "a frame that counts its questions": ("one by one", Counting),
+    "a frame that takes turns": ("monotony", remembering),
     "a description with an address": ("fingerprint", lambda: Nameless(3)),
     "a cut beyond the window": ("one by one", lambda: Greedy(3)),
     "a rule that raises": (
         "monotony",
-        lambda: Policy(lambda prefix, total: prefix["x"] > 1, on=Count(), name="wrong"),
+        lambda: CustomFrame(lambda prefix, total: prefix["x"] > 1, on=Count(), name="wrong"),
     ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BROKEN_POLICIES)
-def test_a_broken_policy_is_caught(name: str) -> None:
-    law, make = BROKEN_POLICIES[name]
-    broken = {str(each): each for each in policy_laws(make(), RISING)}
+@pytest.mark.parametrize("name", BROKEN_FRAMES)
+def test_a_broken_frame_is_caught(name: str) -> None:
+    law, make = BROKEN_FRAMES[name]
+    broken = {str(each): each for each in frame_laws(make(), RISING)}
     with pytest.raises(LawBroken, match=f"law of {law}") as raised:
         broken[law]()
     assert raised.value.law == law
     with pytest.raises(LawBroken):
-        check_policy(make(), RISING)
+        check_frame(make(), RISING)

@@ -11,10 +11,10 @@ import pytest
 
 from mta import (
     AbstractMonoid,
-    AbstractPolicy,
     ColumnarMonoid,
     CountWindow,
     FiBA,
+    Frame,
     GeometricMean,
     LogMTA,
     Mean,
@@ -147,7 +147,7 @@ def test_sound_windows_in_memory_are_sound(make: Callable[[], Any], series: str)
 
 @pytest.mark.parametrize("series", SERIES)
 def test_sound_shared_windows_are_sound(series: str) -> None:
-    sizes: dict[str, AbstractPolicy] = {"short": CountWindow(4), "long": CountWindow(30)}
+    sizes: dict[str, Frame] = {"short": CountWindow(4), "long": CountWindow(30)}
     for monoid in (Sum(), SampleStdDev()):
         windows = SharedWindows(monoid, sizes, arity=2, name="w")
         for value in SERIES[series](Random(series), 40):

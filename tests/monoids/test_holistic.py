@@ -30,7 +30,7 @@ from mta import (
 )
 from mta.columns import codec
 from mta.errors import CorruptPage, InvalidValue
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.monoids import holistic
 from mta.monoids.holistic import SortedRuns
 from mta.windows.engine import WindowEngine
@@ -45,7 +45,7 @@ def values(count: int, seed: int = 1) -> np.ndarray:
     return np.where(rng.random(count) < 0.3, rng.integers(0, 9, count), rng.normal(4, 3, count))
 
 
-def frames(size: int) -> list[tuple[AbstractPolicy, int]]:
+def frames(size: int) -> list[tuple[Frame, int]]:
     """Frames of so many events, one a second, and how many before the newest one they end."""
     return [
         (CountWindow(size), 0),
@@ -60,7 +60,7 @@ def frames(size: int) -> list[tuple[AbstractPolicy, int]]:
 @pytest.mark.parametrize(("frame", "lag"), frames(LONG), ids=repr)
 @pytest.mark.parametrize("lateness", [None, 5])
 def test_quantiles_of_a_long_window_however_its_events_come(
-    batch: int, frame: AbstractPolicy, lag: int, lateness: int | None
+    batch: int, frame: Frame, lag: int, lateness: int | None
 ) -> None:
     stream, times = values(5 * LONG), np.arange(5 * LONG)
     late: Any = {} if lateness is None else {"allowed_lateness": lateness}
@@ -199,20 +199,18 @@ class CountedMedian(Median):
         return super()._combine(left, right)
 
 
-def long_window(
-    median: Median, frame: AbstractPolicy | None = None
-) -> tuple[Window[float], np.ndarray]:
+def long_window(median: Median, frame: Frame | None = None) -> tuple[Window[float], np.ndarray]:
     """A window of 20,000 events, by its frame one a second, and 12,000 values to come."""
     stream = np.random.default_rng(1).normal(size=42_000)
     window = Window(median, frame or CountWindow(20_000))
-    timed = window.policy.needs_times
+    timed = window.frame.needs_times
     window.extend(stream[:30_000], np.arange(30_000) if timed else None, emit="last")
     return window, stream[30_000:]
 
 
 @pytest.mark.parametrize("frame", [frame for frame, _ in frames(20_000)], ids=repr)
 def test_single_values_are_taken_without_a_call_of_the_structure(
-    frame: AbstractPolicy, monkeypatch: pytest.MonkeyPatch
+    frame: Frame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     median = CountedMedian()
     window, stream = long_window(median, frame)
@@ -226,7 +224,7 @@ def test_single_values_are_taken_without_a_call_of_the_structure(
 
 @pytest.mark.parametrize("frame", [frame for frame, _ in frames(20_000)], ids=repr)
 def test_a_small_batch_does_not_sort_the_window(
-    frame: AbstractPolicy, monkeypatch: pytest.MonkeyPatch
+    frame: Frame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its results look into the runs that there are: few values of the window are merged again."""
     window, stream = long_window(Median(), frame)

@@ -1,4 +1,4 @@
-"""The longest increasing run, and the policies of Experiment 3 on runs and maxima."""
+"""The longest increasing run, and the frames of Experiment 3 on runs and maxima."""
 
 from __future__ import annotations
 
@@ -67,17 +67,17 @@ def test_runs_with_timestamps() -> None:
 @pytest.mark.parametrize("own", [False, True])
 def test_since_the_maximum(aggregator: Any, size: int, own: bool, tmp_path: Path) -> None:
     """The window begins at the oldest maximum; results are those of the count window alone."""
-    policy, store = CountWindow(size) | SinceMax(own=own), f"file://{tmp_path}"
-    window = Window(Max(), policy, store, arity=3, aggregator=aggregator)
+    frame, store = CountWindow(size) | SinceMax(own=own), f"file://{tmp_path}"
+    window = Window(Max(), frame, store, arity=3, aggregator=aggregator)
     kept: list[float] = []
     plain = Window(Max(), CountWindow(size)).extend(NUMBERS)
     for value, expected in zip(NUMBERS, plain, strict=True):
         window.insert(value)
         kept = [*kept, value]
-        # Both policies are asked of the window before either has evicted anything.
+        # Both frames are asked of the window before either has evicted anything.
         kept = kept[max(len(kept) - size, kept.index(max(kept))) :]
         assert (len(window), window.query()) == (len(kept), expected)
-        window = Window.restore(window.checkpoint(), Max(), policy, store, aggregator=aggregator)
+        window = Window.restore(window.checkpoint(), Max(), frame, store, aggregator=aggregator)
     window.check()
 
 

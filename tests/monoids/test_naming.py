@@ -18,9 +18,9 @@ import pytest
 from mta import (
     BoundWindow,
     CountWindow,
+    CustomFrame,
     Max,
     Monoid,
-    Policy,
     Product,
     SharedWindows,
     Sum,
@@ -166,14 +166,16 @@ def test_a_snapshot_of_another_lambda_is_refused() -> None:
     assert len(Window.restore(snapshot, named, CountWindow(3), window.store)) == 3
 
 
-def test_a_snapshot_of_another_policy_is_refused() -> None:
-    window = Window(Sum(), Policy(at_least(4)))
+def test_a_snapshot_of_another_frame_is_refused() -> None:
+    window = Window(Sum(), CustomFrame(at_least(4)))
     window.extend([1.0, 2.0, 3.0])
     snapshot = window.checkpoint()
     assert window.store is not None
-    assert len(Window.restore(snapshot, Sum(), Policy(at_least(4)), window.store)) == len(window)
-    with pytest.raises(SnapshotMismatch, match="policy"):
-        Window.restore(snapshot, Sum(), Policy(at_least(5)), window.store)
+    assert len(Window.restore(snapshot, Sum(), CustomFrame(at_least(4)), window.store)) == len(
+        window
+    )
+    with pytest.raises(SnapshotMismatch, match="frame"):
+        Window.restore(snapshot, Sum(), CustomFrame(at_least(5)), window.store)
 
 
 def test_a_snapshot_of_another_part_is_refused() -> None:

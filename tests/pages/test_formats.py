@@ -64,7 +64,7 @@ def timed(store: MemoryStore) -> Window:
 
 
 def several(store: MemoryStore) -> Window:
-    """A product of columns with a policy on one of them."""
+    """A product of columns with a frame on one of them."""
     spread = Monoid(
         identity=(),
         combine=lambda a, b: (a + b)[-2:],
@@ -72,8 +72,8 @@ def several(store: MemoryStore) -> Window:
         name="last two",
     )
     product = Product({"mean": ("x", Mean()), "sum": ("n", Sum("int64")), "pair": ("t", spread)})
-    policy = BoundWindow(("n", Sum("int64")), at_most=30)
-    window = Window(product, policy, store=store, name="several", arity=2)
+    frame = BoundWindow(("n", Sum("int64")), at_most=30)
+    window = Window(product, frame, store=store, name="several", arity=2)
     batch = {"x": [0.5 * i for i in range(11)], "n": [*range(10), -1], "t": list("abcdefghijk")}
     window.extend(batch)
     return window
@@ -139,8 +139,8 @@ def golden_snapshot(name: str) -> bytes:
     return (GOLDEN / name / "snapshot").read_bytes()
 
 
-def monoid_and_policy(window: Window) -> tuple[Any, Any, Any]:
-    return window.monoid, window.policy, type(window.structure())
+def monoid_and_frame(window: Window) -> tuple[Any, Any, Any]:
+    return window.monoid, window.frame, type(window.structure())
 
 
 @EACH
@@ -157,9 +157,9 @@ def test_what_was_written_can_be_read(name: str) -> None:
     store, other = MemoryStore(), MemoryStore()
     other.put_many(golden_pages(name))
     written = WINDOWS[name](store)
-    monoid, policy, aggregator = monoid_and_policy(written)
+    monoid, frame, aggregator = monoid_and_frame(written)
     window = Window.restore(
-        golden_snapshot(name), monoid, policy, store=other, aggregator=aggregator
+        golden_snapshot(name), monoid, frame, store=other, aggregator=aggregator
     )
     window.check()
     assert repr(window.query()) == repr(written.query())
@@ -184,7 +184,7 @@ def test_the_golden_results() -> None:
 
 def test_the_golden_snapshots_describe_themselves() -> None:
     summary = describe_snapshot(golden_snapshot("timed"))
-    assert (summary.window, summary.monoid, summary.policy, summary.algorithm) == (
+    assert (summary.window, summary.monoid, summary.frame, summary.algorithm) == (
         "timed",
         "joined",
         "TimeWindow(10000000 us)",

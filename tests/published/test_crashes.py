@@ -69,11 +69,11 @@ class Single:
 
     def __init__(self, store: PageStore, snapshot: bytes | None) -> None:
         kind: Any = SharedWindows if self.shared else Window
-        policy: Any = {"a": CountWindow(SIZE * KEYS)} if self.shared else CountWindow(SIZE * KEYS)
+        frame: Any = {"a": CountWindow(SIZE * KEYS)} if self.shared else CountWindow(SIZE * KEYS)
         if snapshot is None:
-            self.windows = kind(Sum("int64"), policy, store, "w", arity=4, leaf_arity=16)
+            self.windows = kind(Sum("int64"), frame, store, "w", arity=4, leaf_arity=16)
         else:
-            self.windows = kind.restore(snapshot, Sum("int64"), policy, store)
+            self.windows = kind.restore(snapshot, Sum("int64"), frame, store)
         self.windows.publish("p")
 
     def step(self, step: int) -> None:
@@ -267,12 +267,12 @@ class Query:
         part = Part("q", 2, self.source, batch, bucket)
         store = part.guarded(self.store)
         settings: dict[str, Any] = {"page_bytes": 64}
-        monoid, policy = Sum("int64"), CountWindow(SIZE)
+        monoid, frame = Sum("int64"), CountWindow(SIZE)
         state = self.states.get(bucket)
         if state is None:
-            windows = KeyedWindows(monoid, policy, store, f"{self.source}.{bucket}", **settings)
+            windows = KeyedWindows(monoid, frame, store, f"{self.source}.{bucket}", **settings)
         else:
-            windows = KeyedWindows.restore(state, monoid, policy, store, **settings)
+            windows = KeyedWindows.restore(state, monoid, frame, store, **settings)
         windows.extend([*rows], list(rows.values()), emit="last")
         snapshot = windows.checkpoint()
         part.write(store, snapshot)

@@ -47,7 +47,7 @@ from mta import (
     open_published,
 )
 from mta.errors import CorruptSnapshot, SnapshotMismatch
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.keyed import leaves as keyed_pages
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.nulls import SkipNulls
@@ -71,7 +71,7 @@ MONOIDS: list[AbstractMonoid] = [
     Product({"a": ("x", First(skip_nulls=False), "b"), "n": Count("x")}),
     Product({"a": ("x", Max()), "b": (["x", "y"], ArgMax()), "n": Count()}),
 ]  # fmt: skip
-POLICIES: list[AbstractPolicy] = [
+FRAMES: list[Frame] = [
     CountWindow(3), TimeWindow("1 hour"), TimeWindow(5), TimeWindow(datetime.timedelta(1)),
     TimeWindow(np.timedelta64(3, "h")) | CountWindow(4), SessionWindow("10 minutes"),
     DeltaWindow(10, "km"), PunctuationWindow("mark", last=2), ADWIN(), SinceMax(),
@@ -92,10 +92,10 @@ def test_an_aggregation_is_rebuilt_from_its_description(monoid: AbstractMonoid) 
     assert type(again) is type(monoid) and again.fingerprint == monoid.fingerprint
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=repr)
-def test_a_window_is_rebuilt_from_its_description(policy: AbstractPolicy) -> None:
-    again = known.policy_again(travelled(policy))
-    assert repr(again) == repr(policy) and again.fingerprint == policy.fingerprint
+@pytest.mark.parametrize("frame", FRAMES, ids=repr)
+def test_a_window_is_rebuilt_from_its_description(frame: Frame) -> None:
+    again = known.frame_again(travelled(frame))
+    assert repr(again) == repr(frame) and again.fingerprint == frame.fingerprint
 
 
 def test_what_functions_make_has_a_description_without_a_recipe() -> None:

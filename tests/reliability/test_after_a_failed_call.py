@@ -29,7 +29,7 @@ from mta import (
 from mta.errors import StoreUnavailable
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.logs.base import Aggregator
 from stores import MemoryStore, PageStore
 from stores.testing import FaultyStore
@@ -52,7 +52,7 @@ IN_ORDER: list[type[Aggregator]] = [
 ]  # fmt: skip
 #: Each structure, and by how many seconds its events may be late.
 WINDOWS = [*((tree, 0) for tree in IN_ORDER), (oracle.CrowdedFiBA, 0), (oracle.CrowdedFiBA, 7)]
-POLICIES = [CountWindow(20), TimeWindow(20), CountWindow(20) | TimeWindow(15)]
+FRAMES = [CountWindow(20), TimeWindow(20), CountWindow(20) | TimeWindow(15)]
 FAULTS: dict[str, dict[str, bool]] = {
     "once": {}, "for ever": {"forever": True}, "answer lost": {"applied": True},
 }  # fmt: skip
@@ -87,14 +87,14 @@ LATE: dict[str, Call] = {
 class Kept:
     """A window in its snapshot, with all its pages, and its list."""
 
-    def __init__(self, tree: type[Aggregator], lateness: int, policy: AbstractPolicy) -> None:
-        self.policy = policy
+    def __init__(self, tree: type[Aggregator], lateness: int, frame: Frame) -> None:
+        self.frame = frame
         self.options: dict[str, Any] = {"aggregator": tree}
         if lateness:
             self.options["allowed_lateness"] = lateness
-        store, self.listed = MemoryStore(), Listed(policy)
+        store, self.listed = MemoryStore(), Listed(frame)
         sizes: dict[str, Any] = {"arity": 2, "leaf_arity": 5}
-        window = Window(oracle.joined(), policy, store, "w", **sizes, **self.options)
+        window = Window(oracle.joined(), frame, store, "w", **sizes, **self.options)
         for some in (1, 13, 5, 13, 1, 13, 13, 13):
             try_out(extend(some), window, self.listed)
             self.snapshot = window.checkpoint()
@@ -108,7 +108,7 @@ class Kept:
         return self.restore(self.snapshot, store), store, self.listed.copy()
 
     def restore(self, snapshot: bytes, store: PageStore) -> Window:
-        return Window.restore(snapshot, oracle.joined(), self.policy, store, **self.options)
+        return Window.restore(snapshot, oracle.joined(), self.frame, store, **self.options)
 
     def assert_is(self, window: Window, store: PageStore, listed: Listed, first: int) -> None:
         """Whoever looks first, and all who come after, see the list."""
@@ -155,20 +155,20 @@ def _same(found: Any, expected: Any) -> None:
 
 @pytest.mark.sparse(1)
 @pytest.mark.parametrize("part", range(5))
-@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+@pytest.mark.parametrize("frame", FRAMES, ids=repr)
 @pytest.mark.parametrize(("tree", "lateness"), WINDOWS)
 def test_a_window_is_its_list_whichever_call_failed(
     tree: type[Aggregator],
     lateness: int,
-    policy: AbstractPolicy,
+    frame: Frame,
     part: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pages, "PART_BYTES", 24)  # parts of an event or two
-    kept, made = Kept(tree, lateness, policy), 0
+    kept, made = Kept(tree, lateness, frame), 0
     calls = CALLS | (BY_TIME if tree.by_time else {})
     if lateness:
-        calls |= LATE if isinstance(policy, CountWindow | TimeWindow) else {}
+        calls |= LATE if isinstance(frame, CountWindow | TimeWindow) else {}
     for name, call in calls.items():
         for fault, how in FAULTS.items():
             for nth in count(1 + part, 5):
@@ -196,13 +196,13 @@ def test_a_restored_window_whose_open_leaf_cannot_be_read_stays_as_it_was(
 ) -> None:
     """Its parts are read when they are first needed, as where the front comes to another tree."""
     monkeypatch.setattr(pages, "PART_BYTES", 160)
-    policy, memory, listed = CountWindow(680), MemoryStore(), Listed(CountWindow(680))
-    window = Window(oracle.joined(), policy, memory, "w", arity=2, leaf_arity=100, aggregator=tree)
+    frame, memory, listed = CountWindow(680), MemoryStore(), Listed(CountWindow(680))
+    window = Window(oracle.joined(), frame, memory, "w", arity=2, leaf_arity=100, aggregator=tree)
     try_out(extend(690), window, listed)
     snapshot = window.checkpoint()
     for nth in count(1):
         store, copy = FaultyStore(memory), listed.copy()
-        window = Window.restore(snapshot, oracle.joined(), policy, store, aggregator=tree)
+        window = Window.restore(snapshot, oracle.joined(), frame, store, aggregator=tree)
         store.fail(nth, operations=["get"])
         try_out(call, window, copy)
         fired = store.fired
@@ -241,12 +241,12 @@ SHARED: dict[str, Call] = {
 
 @pytest.mark.parametrize("lateness", [None, 0, 7])
 def test_several_windows_are_their_lists_whichever_call_failed(lateness: int | None) -> None:
-    policies: dict[str, AbstractPolicy] = {"long": CountWindow(20), "short": TimeWindow(9)}
+    frames: dict[str, Frame] = {"long": CountWindow(20), "short": TimeWindow(9)}
     if lateness is not None:  # where one is taken out, an older event may come back by count
-        policies["long"] = TimeWindow(20)
+        frames["long"] = TimeWindow(20)
     options: dict[str, Any] = {"allowed_lateness": lateness}
-    store, lists = MemoryStore(), [Listed(policy) for policy in policies.values()]
-    windows = SharedWindows(oracle.joined(), policies, store, "w", arity=2, leaf_arity=5, **options)
+    store, lists = MemoryStore(), [Listed(frame) for frame in frames.values()]
+    windows = SharedWindows(oracle.joined(), frames, store, "w", arity=2, leaf_arity=5, **options)
     for some in (1, 13, 5, 13, 13, 13):
         _try_on_all(extend(some), windows, lists)
         snapshot = windows.checkpoint()
@@ -255,7 +255,7 @@ def test_several_windows_are_their_lists_whichever_call_failed(lateness: int | N
     calls.pop("revise", None)
 
     def restored(snapshot: bytes, store: PageStore) -> SharedWindows:
-        return SharedWindows.restore(snapshot, oracle.joined(), policies, store, **options)
+        return SharedWindows.restore(snapshot, oracle.joined(), frames, store, **options)
 
     for (name, call), (fault, how) in product(calls.items(), FAULTS.items()):
         for nth in count(1):
@@ -272,21 +272,19 @@ def test_several_windows_are_their_lists_whichever_call_failed(lateness: int | N
             try:
                 if nth % 3:
                     again = restored(windows.checkpoint(), memory)
-                    assert again.query() == _texts(policies, copies)
-                _go_on_as(windows, policies, copies)
+                    assert again.query() == _texts(frames, copies)
+                _go_on_as(windows, frames, copies)
             except Exception as error:
                 raise AssertionError(f"{name}, store call {nth}, {fault}: {error!r}") from error
             if not fired:
                 break
 
 
-def _go_on_as(
-    windows: SharedWindows, policies: dict[str, AbstractPolicy], lists: list[Listed]
-) -> None:
+def _go_on_as(windows: SharedWindows, frames: dict[str, Frame], lists: list[Listed]) -> None:
     """The windows are their lists, now and after one more event."""
-    assert windows.query() == _texts(policies, lists)
+    assert windows.query() == _texts(frames, lists)
     _try_on_all(insert(), windows, lists)
-    assert windows.query() == _texts(policies, lists)
+    assert windows.query() == _texts(frames, lists)
     windows.check()
 
 
@@ -309,8 +307,8 @@ def _try_on_all(call: Call, windows: SharedWindows, lists: list[Listed]) -> None
         try_out(lambda _w, _l, a=add, m=many: (run, a, m), windows, listed)
 
 
-def _texts(policies: dict[str, AbstractPolicy], lists: list[Listed]) -> dict[str, str]:
-    return {name: listed.text for name, listed in zip(policies, lists, strict=True)}
+def _texts(frames: dict[str, Frame], lists: list[Listed]) -> dict[str, str]:
+    return {name: listed.text for name, listed in zip(frames, lists, strict=True)}
 
 
 @pytest.mark.sparse(1)
@@ -321,7 +319,7 @@ def test_results_that_are_due_come_whichever_call_failed(
     tree: type[Aggregator], fault: str, part: int
 ) -> None:
     """What a failed call did not take in is given again; no result is lost, none comes twice."""
-    every, batch, last, policy = 7, 17, 102, TimeWindow(20)
+    every, batch, last, frame = 7, 17, 102, TimeWindow(20)
 
     def text(at: int) -> str:
         return "".join(map(tag, range(max(0, at - 20), at)))
@@ -329,7 +327,7 @@ def test_results_that_are_due_come_whichever_call_failed(
     expected = [(at, text(at)) for at in [*range(every, last, every), last]]
     for nth in count(1 + part, 6):
         store = FaultyStore(MemoryStore())
-        window = Window(oracle.joined(), policy, store, "w", arity=2, leaf_arity=2, aggregator=tree)
+        window = Window(oracle.joined(), frame, store, "w", arity=2, leaf_arity=2, aggregator=tree)
         due, found = TriggeredWindow(window, EveryCount(every)), list[tuple[int, str]]()
         store.fail(nth, **FAULTS[fault])
         at = 0
@@ -342,7 +340,7 @@ def test_results_that_are_due_come_whichever_call_failed(
                 at += next(int(n.split()[0]) for n in error.__notes__ if "were accepted" in n)
                 assert due.query() == text(at)
                 due = TriggeredWindow.restore(
-                    due.checkpoint(), oracle.joined(), policy, due.trigger, store, aggregator=tree
+                    due.checkpoint(), oracle.joined(), frame, due.trigger, store, aggregator=tree
                 )
                 continue
             found += zip(moments.tolist(), results, strict=True)

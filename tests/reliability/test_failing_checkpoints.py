@@ -84,13 +84,13 @@ class Late(Single):
 class Shared(Kind):
     def __init__(self, lateness: float | None) -> None:
         self.late: dict[str, Any] = {"allowed_lateness": lateness}
-        self.policies = {"long": CountWindow(SIZE), "short": CountWindow(3)}
+        self.frames = {"long": CountWindow(SIZE), "short": CountWindow(3)}
 
     def begin(self, store: PageStore) -> Any:
-        return SharedWindows(oracle.joined(), self.policies, store, "w", **self.late, **SETTINGS)
+        return SharedWindows(oracle.joined(), self.frames, store, "w", **self.late, **SETTINGS)
 
     def again(self, snapshot: bytes, store: PageStore) -> Any:
-        return SharedWindows.restore(snapshot, oracle.joined(), self.policies, store, **self.late)
+        return SharedWindows.restore(snapshot, oracle.joined(), self.frames, store, **self.late)
 
     def take(self, window: Any, start: int, stop: int) -> None:
         times = None if self.late["allowed_lateness"] is None else range(start, stop)
@@ -107,8 +107,8 @@ class Triggered(Kind):
         return TriggeredWindow(oracle.begin(store, SIZE, 2, 2), EveryCount(7))
 
     def again(self, snapshot: bytes, store: PageStore) -> Any:
-        monoid, policy = oracle.joined(), CountWindow(SIZE)
-        return TriggeredWindow.restore(snapshot, monoid, policy, EveryCount(7), store)
+        monoid, frame = oracle.joined(), CountWindow(SIZE)
+        return TriggeredWindow.restore(snapshot, monoid, frame, EveryCount(7), store)
 
 
 class Sliced(Kind):

@@ -88,16 +88,16 @@ def read(window: Any) -> None:
     window.check()
 
 
-def single(monoid: Any, policy: Any, **settings: Any) -> Made:
+def single(monoid: Any, frame: Any, **settings: Any) -> Made:
     store, settings = MemoryStore(), {**SMALL, **settings}
-    snapshot = fed(Window(monoid, policy, store, "w", **settings), store)
+    snapshot = fed(Window(monoid, frame, store, "w", **settings), store)
 
     def use(snapshot: bytes, store: MemoryStore) -> None:
         opaque = restore_opaque(snapshot, store)
         audit(opaque)
         if settings["aggregator"] not in (PagedFlatFAT, PagedReactiveAggregator):
             list(opaque.events())
-        read(Window.restore(snapshot, monoid, policy, store, **settings))
+        read(Window.restore(snapshot, monoid, frame, store, **settings))
 
     return snapshot, store, use
 
@@ -157,7 +157,7 @@ def fed_keys(windows: KeyedWindows, names: list[Any], column: str | None) -> byt
 
 def keyed(
     monoid: Any,
-    policy: Any,
+    frame: Any,
     other: Any,
     kind: str,
     allowed_lateness: int | None = None,
@@ -167,11 +167,11 @@ def keyed(
     settings["allowed_lateness"] = allowed_lateness
     names = KEYS[kind]
     column = "v" if isinstance(monoid, Product) else None
-    windows = KeyedWindows(monoid, policy, store, "k", **settings)
+    windows = KeyedWindows(monoid, frame, store, "k", **settings)
     fed_keys(windows, names, column)
-    if isinstance(policy, TimeWindow):
+    if isinstance(frame, TimeWindow):
         windows = KeyedWindows.restore(windows.checkpoint(), monoid, other, store, **settings)
-        windows = KeyedWindows.restore(windows.checkpoint(), monoid, policy, store, **settings)
+        windows = KeyedWindows.restore(windows.checkpoint(), monoid, frame, store, **settings)
     snapshot = windows.checkpoint()
 
     def use(snapshot: bytes, store: MemoryStore) -> None:
@@ -180,7 +180,7 @@ def keyed(
         opaque.find(names[0])
         opaque.audit_tables()
         set(opaque.live_keys())
-        for wanted in (policy, other):
+        for wanted in (frame, other):
             store = copied(store)
             found = KeyedWindows.restore(snapshot, monoid, wanted, store, **settings)
             found.coverage()

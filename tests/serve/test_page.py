@@ -115,7 +115,7 @@ def opened(chromium: Any, service: Served) -> Iterator[Any]:
 
 
 def _is_error(message: Any) -> bool:
-    """Also what the Content-Security-Policy has refused; not an answer that is a problem."""
+    """Also what the Content-Security-CustomFrame has refused; not an answer that is a problem."""
     return message.type == "error" and "status of 4" not in message.text
 
 

@@ -48,14 +48,14 @@ def run(df: DataFrame, store: str, **changes: Any) -> DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("keys", "policy", "expired"),
+    ("keys", "frame", "expired"),
     [(1, CountWindow(20), last_n(20)), (1500, TimeWindow("5 minutes"), last_seconds(300))],
 )
 def test_equals_the_oracle(
-    spark: SparkSession, store: str, keys: int, policy: Any, expired: Any
+    spark: SparkSession, store: str, keys: int, frame: Any, expired: Any
 ) -> None:
     events = make_events(3000, keys)
-    done = run(spark.createDataFrame(events), store, window=policy, arity=4, leaf_arity=4)
+    done = run(spark.createDataFrame(events), store, window=frame, arity=4, leaf_arity=4)
     assert in_form(done.collect(), "peak", "sum", "n") == oracle(events, expired, FOLDS)
     with open_store(store) as pages:
         assert list(pages.keys()) == []

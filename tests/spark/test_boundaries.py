@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from mta import Collect, Count, CountWindow, EveryPeriod, TimeWindow
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from spark_integration import sliding_aggregate
 from spark_integration.plan import Plan
 from spark_integration.step.step import step
@@ -32,7 +32,7 @@ from tests.support.spark.events import SECOND, START
 from tests.support.spark.idle_cases import SCHEMA, Stream, rows_of
 from tests.support.spark.plans import changed
 
-WINDOWS: dict[str, tuple[AbstractPolicy, Any, int | None]] = {
+WINDOWS: dict[str, tuple[Frame, Any, int | None]] = {
     "short": (TimeWindow(9), within(9), 9 * SECOND),
     "long": (TimeWindow(30), within(30), 30 * SECOND),
     "few": (CountWindow(5), last(5), None),
@@ -44,8 +44,8 @@ SETS = [("short", "long"), ("few", "pair"), ("pair", "short"), ("long",)]
 def several(names: tuple[str, ...], every: EveryPeriod, **changes: Any) -> Plan:
     results = {f"all_{name}": pa.list_(pa.float64()) for name in names}
     results |= {f"n_{name}": pa.int64() for name in names}
-    policies = {name: WINDOWS[name][0] for name in names}
-    return changed(every_plan(every, TimeWindow(1), results=results, **changes), window=policies)
+    frames = {name: WINDOWS[name][0] for name in names}
+    return changed(every_plan(every, TimeWindow(1), results=results, **changes), window=frames)
 
 
 def results_of(tables: list[pa.Table], name: str) -> list[Result]:

@@ -23,12 +23,12 @@ from tests.support.spark.jobs import ALIASES, FOLDS, Job, spread
 from tests.support.spark.plans import make_plan
 
 
-def totals(policy: Any, **aggregations: Any) -> Any:
+def totals(frame: Any, **aggregations: Any) -> Any:
     """A plan with columns of doubles."""
     product = Product(aggregations or {"sum": ("watts", Sum())})
-    windows = policy if isinstance(policy, dict) else {"": policy}
+    windows = frame if isinstance(frame, dict) else {"": frame}
     names = [f"{a}_{w}" if w else a for a in product.aliases for w in windows]
-    return make_plan(window=policy, monoid=product, results=dict.fromkeys(names, pa.float64()))
+    return make_plan(window=frame, monoid=product, results=dict.fromkeys(names, pa.float64()))
 
 
 def test_windows_and_aggregations_of_a_checkpoint_are_changed() -> None:

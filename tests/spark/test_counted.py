@@ -101,9 +101,9 @@ def test_late_events(several: bool, batches: int, k: int) -> None:
 
 @pytest.mark.proves("options", "`emit_every`", "key by key")
 def test_a_window_that_looks_at_values() -> None:
-    policies = {"bound": BoundWindow(("watts", Sum()), at_most=500.0), "few": CountWindow(7)}
+    frames = {"bound": BoundWindow(("watts", Sum()), at_most=500.0), "few": CountWindow(7)}
     parts = [shuffled(part, 1) for part in out_of_order(200, 2, 0.0, 1, 11)]
-    assert compare(several_plan(policies), parts, 3)
+    assert compare(several_plan(frames), parts, 3)
 
 
 def test_rows_that_are_dropped_do_not_count() -> None:
@@ -180,7 +180,7 @@ def kth(rows: Iterable[Row], k: int, counts: dict[str, int]) -> list[Row]:
 def test_a_stream_with_a_restart(spark: SparkSession, tmp_path: Path) -> None:
     """Multiple windows, in order and late."""
     job = LateJob(spark, tmp_path)
-    windows = {name: policy for name, (policy, _) in WINDOWS.items()}
+    windows = {name: frame for name, (frame, _) in WINDOWS.items()}
     parts = out_of_order(400, 3, 40.0, 5, 4)
     for some in (parts[:2], parts[2:]):
         job.write(some)

@@ -24,7 +24,7 @@ from mta import (
     TimeWindow,
     Trigger,
 )
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from spark_integration.options import EmitEvery
@@ -41,12 +41,12 @@ Event = tuple[str, float, float]
 Result = tuple[str, int, list[float], int]
 
 
-def every_plan(every: Trigger | None, policy: AbstractPolicy, **changes: Any) -> Plan:
+def every_plan(every: Trigger | None, frame: Frame, **changes: Any) -> Plan:
     """All events in order, and their number, in pages of four."""
     settings: dict[str, Any] = {
         "monoid": Product({"all": ("watts", Collect()), "n": Count()}),
         "results": {"all": pa.list_(pa.float64()), "n": pa.int64()},
-        "window": policy,
+        "window": frame,
         "emit_every": wanted(every),
         "schema": SCHEMA,
     }
@@ -125,14 +125,14 @@ WINDOWS = [(CountWindow(5), last(5), None), (TimeWindow(9), within(9), 9 * SECON
 
 @pytest.mark.sparse
 @pytest.mark.parametrize(("temporary", "batches"), [(False, 1), (False, 12), (True, 1)])
-@pytest.mark.parametrize(("policy", "held", "size"), WINDOWS)
+@pytest.mark.parametrize(("frame", "held", "size"), WINDOWS)
 @pytest.mark.parametrize("every", [EveryCount(3), EveryCount(1), EveryPeriod(2), EveryPeriod(11)])
 @pytest.mark.proves("options", "`emit_every`", "vectorized", "a batch")
 def test_equals_the_oracle(
-    every: Trigger, policy: Any, held: Any, size: int | None, temporary: bool, batches: int
+    every: Trigger, frame: Any, held: Any, size: int | None, temporary: bool, batches: int
 ) -> None:
     events, store = stream(200, 4, seed=batches), MemoryStore()
-    plan = every_plan(every, policy, temporary=temporary)
+    plan = every_plan(every, frame, temporary=temporary)
     state: bytes | None = None
     tables, step_size = [], -(-len(events) // batches)
     for i in range(0, len(events), step_size):

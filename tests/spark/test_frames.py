@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mta import AbstractPolicy, Count, CountWindow, Max, Sum, TimeWindow
+from mta import Count, CountWindow, Frame, Max, Sum, TimeWindow
 from spark_integration import save_history, sliding_aggregate
 from spark_integration.errors import InvalidRequest
 
-FRAMES: dict[str, AbstractPolicy | dict[str, AbstractPolicy]] = {
+FRAMES: dict[str, Frame | dict[str, Frame]] = {
     "range between interval 20 seconds preceding and current row": TimeWindow(
         20, closed="both", ties="peers"
     ),

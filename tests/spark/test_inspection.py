@@ -31,7 +31,7 @@ def newest(events: pa.Table, device: str, seconds: int) -> list[tuple[int, float
 
 
 @pytest.mark.parametrize(
-    ("policy", "lateness", "store", "monoid"),
+    ("frame", "lateness", "store", "monoid"),
     some(
         [
             (TimeWindow("100 seconds"), None, "file", PLAIN),
@@ -52,7 +52,7 @@ def newest(events: pa.Table, device: str, seconds: int) -> list[tuple[int, float
 @pytest.mark.proves("options", "`inspect_query`", "vectorized", "key by key", "late events")
 @pytest.mark.proves("PySpark", "`inspect_query`")
 def test_each_key_and_one_keys_events(
-    spark: SparkSession, tmp_path: Path, monoid: Any, lateness: Any, policy: Any, store: str
+    spark: SparkSession, tmp_path: Path, monoid: Any, lateness: Any, frame: Any, store: str
 ) -> None:
     folder = tmp_path / "my query"  # whose blank Spark's reader of states would not find
     folder.mkdir()
@@ -64,14 +64,14 @@ def test_each_key_and_one_keys_events(
     job.run(
         aggregations=aggregations,
         types={"peak": "double"},
-        window=policy,
+        window=frame,
         allowed_lateness=lateness,
     )
     found = inspect_query(job.checkpoint, job.store)
     assert found.key.tolist() == ["d0", "d1", "d2", "d3"] and "n" not in found
     assert found.attrs["bytes"] > 0
-    full = inspect_query(job.checkpoint, job.store, aggregations=aggregations, window=policy)
-    sizes = {"few": 20, "many": 240} if policy is SEVERAL else {"": 100}
+    full = inspect_query(job.checkpoint, job.store, aggregations=aggregations, window=frame)
+    sizes = {"few": 20, "many": 240} if frame is SEVERAL else {"": 100}
     for row in full.to_dict("records"):
         assert row["newest"].value // 1000 == newest(events, row["key"], 1)[-1][0]
         for name, size in sizes.items():
@@ -80,13 +80,13 @@ def test_each_key_and_one_keys_events(
             assert (row[f"peak{mark}"], row[f"n{mark}"]) == (max(values), len(values))
         held = len(newest(events, row["key"], max(sizes.values())))
         # Of several key by key it is what is kept, in whole groups.
-        assert row["events"] == held or (row["events"] > held and policy is SEVERAL)
-    one = events_of_key(job.checkpoint, job.store, "d2", aggregations=aggregations, window=policy)
+        assert row["events"] == held or (row["events"] > held and frame is SEVERAL)
+    one = events_of_key(job.checkpoint, job.store, "d2", aggregations=aggregations, window=frame)
     times = (one.time.astype("M8[us]").astype("i8")).tolist()
     wanted = newest(events, "d2", max(sizes.values()))
     assert list(zip(times, one.watts, strict=True))[-len(wanted) :] == wanted
     # More is kept where events may come late, and of multiple windows in whole groups.
-    assert len(one) == len(wanted) or lateness is not None or policy is SEVERAL
+    assert len(one) == len(wanted) or lateness is not None or frame is SEVERAL
 
 
 def test_what_does_not_fit_is_named(spark: SparkSession, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_what_does_not_fit_is_named(spark: SparkSession, tmp_path: Path) -> None
         )
     with open_store(job.store) as store:
         before = sorted(store.keys())
-    with pytest.raises(SnapshotMismatch, match="give the query's own policies"):
+    with pytest.raises(SnapshotMismatch, match="give the query's own frames"):
         inspect_query(
             job.checkpoint, job.store, aggregations=own["aggregations"], window=CountWindow(2)
         )

@@ -32,7 +32,7 @@ from mta import (
     describe_snapshot,
 )
 from mta.errors import LateEvent
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.keyed.standalone import small_groups
 from mta.windows.shared import SharedWindows
 from spark_integration import sliding_aggregate
@@ -65,7 +65,7 @@ from tests.support.spark.late_streams import (
 )
 from tests.support.spark.saved import keys_of
 
-POLICIES: list[tuple[AbstractPolicy, Left]] = [
+FRAMES: list[tuple[Frame, Left]] = [
     (TimeWindow(SIZE), left_of(SIZE)),
     (CountWindow(10), last(10)),
     (TimeWindow(SIZE) | CountWindow(5), lambda times: max(left_of(SIZE)(times), last(5)(times))),
@@ -105,12 +105,12 @@ def parted(done: Advanced) -> tuple[list[Any], list[Any]]:
 
 
 @pytest.mark.sparse(1)
-@pytest.mark.parametrize(("policy", "left"), POLICIES)
+@pytest.mark.parametrize(("frame", "left"), FRAMES)
 @pytest.mark.parametrize("batches", [1, 6, 40])
 def test_onward_gives_each_event_once_by_what_is_known_then(
-    policy: AbstractPolicy, left: Left, batches: int, store: MemoryStore
+    frame: Frame, left: Left, batches: int, store: MemoryStore
 ) -> None:
-    bucket, oracle = Bucket(late_plan(window=policy), store), Oracle(left, 30)
+    bucket, oracle = Bucket(late_plan(window=frame), store), Oracle(left, 30)
     for part in out_of_order(600, 3, 45.0, batches, batches):
         expected, done = oracle.feed(part), bucket.feed(part)
         assert in_form(done.rows) == expected.new
@@ -119,13 +119,13 @@ def test_onward_gives_each_event_once_by_what_is_known_then(
 
 
 @pytest.mark.sparse(1)
-@pytest.mark.parametrize(("policy", "left"), POLICIES)
+@pytest.mark.parametrize(("frame", "left"), FRAMES)
 @pytest.mark.parametrize("batches", [1, 6, 40])
 @pytest.mark.proves("options", "`emit_updates=True`", "vectorized", "late events")
 def test_append_gives_what_a_late_event_changes_again(
-    policy: AbstractPolicy, left: Left, batches: int, store: MemoryStore
+    frame: Frame, left: Left, batches: int, store: MemoryStore
 ) -> None:
-    plan = late_plan(window=policy, emit_updates=True)
+    plan = late_plan(window=frame, emit_updates=True)
     bucket, oracle = Bucket(plan, store), Oracle(left, 30)
     given: list[Any] = []
     late = 0
@@ -147,16 +147,16 @@ def test_append_gives_what_a_late_event_changes_again(
         max_size=8,
     ),
     lateness=st.sampled_from([0, 2, 5, 100]),
-    policy=st.sampled_from([(TimeWindow(4), left_of(4)), (CountWindow(3), last(3))]),
+    frame=st.sampled_from([(TimeWindow(4), left_of(4)), (CountWindow(3), last(3))]),
 )
 def test_equals_the_oracle_at_every_tie(
-    batches: list[list[tuple[str, int]]], lateness: int, policy: tuple[AbstractPolicy, Left]
+    batches: list[list[tuple[str, int]]], lateness: int, frame: tuple[Frame, Left]
 ) -> None:
     store = MemoryStore()
     plan = late_plan(
-        window=policy[0], emit_updates=True, allowed_lateness=lateness, arity=2, leaf_arity=2
+        window=frame[0], emit_updates=True, allowed_lateness=lateness, arity=2, leaf_arity=2
     )
-    bucket, oracle, value = Bucket(plan, store), Oracle(policy[1], lateness), 0
+    bucket, oracle, value = Bucket(plan, store), Oracle(frame[1], lateness), 0
     for batch in batches:
         events = []
         for key, at in batch:
@@ -188,7 +188,7 @@ def test_last_gives_one_row_per_key(updates: bool, store: MemoryStore) -> None:
     assert again > 5 or not updates
 
 
-def test_a_policy_that_looks_at_values_gives_the_window_as_it_is_then(store: MemoryStore) -> None:
+def test_a_frame_that_looks_at_values_gives_the_window_as_it_is_then(store: MemoryStore) -> None:
     """At most 10 together; a late event enters the window unless it is older than all in it."""
     bucket = Bucket(late_plan(window=BoundWindow(("watts", Sum()), at_most=10)), store)
     done = bucket.feed([("a", 10, 4.0), ("a", 20, 3.0), ("a", 30, 2.0)])
@@ -407,12 +407,12 @@ def test_default_pages_fit_a_disk_page_and_snapshots_stay_small(
 ) -> None:
     """A window of 80,000 events, at many fillings of its last leaf and spine."""
     monoid = Product(aggregations)
-    policies = {f"w{i}": TimeWindow(86400 >> 3 * i) for i in range(windows)}
-    leaf_arity, arity = small_groups(monoid, *policies.values(), by_time=True)
+    frames = {f"w{i}": TimeWindow(86400 >> 3 * i) for i in range(windows)}
+    leaf_arity, arity = small_groups(monoid, *frames.values(), by_time=True)
     kinds = {"store": store, "name": "n" * 100, "arity": arity, "leaf_arity": leaf_arity}
-    window: Any = Window(monoid, policies["w0"], aggregator=FiBA, allowed_lateness=600, **kinds)
+    window: Any = Window(monoid, frames["w0"], aggregator=FiBA, allowed_lateness=600, **kinds)
     if windows > 1:
-        window = SharedWindows(monoid, policies, allowed_lateness=600, **kinds)
+        window = SharedWindows(monoid, frames, allowed_lateness=600, **kinds)
     rng, sizes, levels = np.random.default_rng(1), [], 0
     for batch in range(40):
         times = batch * 1990 + np.sort(rng.integers(0, 2000, 2000))

@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 
 from mta import (
     ADWIN,
-    AbstractPolicy,
     Collect,
     Count,
     CountWindow,
     DeltaWindow,
+    Frame,
     KeyedWindows,
     Product,
     PunctuationWindow,
@@ -27,7 +27,7 @@ from spark_integration.errors import InvalidRequest
 from tests.support.spark.events import START, write_files
 
 AGGREGATIONS: dict[str, Any] = {"all": ("n", Collect()), "count": (None, Count())}
-POLICIES: dict[str, AbstractPolicy] = {
+FRAMES: dict[str, Frame] = {
     "session": SessionWindow(5),
     "delta": DeltaWindow(10, "km"),
     "punctuation": PunctuationWindow("start", last=2) | CountWindow(9),
@@ -48,21 +48,21 @@ def drives(seed: int, count: int = 400) -> pa.Table:
     return table.set_column(1, "ts", table["ts"].cast(pa.timestamp("us", "UTC")))
 
 
-def of_keyed(events: pa.Table, policies: dict[str, AbstractPolicy]) -> dict[str, list[Any]]:
+def of_keyed(events: pa.Table, frames: dict[str, Frame]) -> dict[str, list[Any]]:
     """What ``KeyedWindows`` gives, whose own tests hold it to plain lists."""
-    windows = KeyedWindows(Product(AGGREGATIONS), policies, store=None)
+    windows = KeyedWindows(Product(AGGREGATIONS), frames, store=None)
     found = windows.extend(events["car"], events, events["ts"])
-    return {name: [list(one) for one in found[f"all_{name}"]] for name in policies}
+    return {name: [list(one) for one in found[f"all_{name}"]] for name in frames}
 
 
 @pytest.mark.proves("options", "session, delta and punctuation windows", "key by key", "a batch")
 def test_a_batch(spark: SparkSession, store: str) -> None:
     events = drives(1, 240)
-    expected = of_keyed(events, POLICIES)
+    expected = of_keyed(events, FRAMES)
     assert len(expected["adwin"][-1]) < 60  # it was cut where the load rose
     done = sliding_aggregate(
         spark.createDataFrame(events),
-        by="car", on="ts", aggregations=AGGREGATIONS, window=POLICIES, store=store, buckets=2,
+        by="car", on="ts", aggregations=AGGREGATIONS, window=FRAMES, store=store, buckets=2,
     ).collect()  # fmt: skip
     rows = {row["n"]: row for row in done}
     assert len(rows) == events.num_rows
@@ -85,8 +85,8 @@ def test_a_column_that_is_not_there(spark: SparkSession, store: str) -> None:
 
 def test_a_stream_that_is_started_again(spark: SparkSession, store: str, tmp_path: Path) -> None:
     events = drives(2, 240)
-    policy = POLICIES["session"] | POLICIES["punctuation"]
-    expected = of_keyed(events, {"one": policy})["one"]
+    frame = FRAMES["session"] | FRAMES["punctuation"]
+    expected = of_keyed(events, {"one": frame})["one"]
     found: dict[int, list[int]] = {}
 
     def keep(frame: Any, _: int) -> None:
@@ -98,7 +98,7 @@ def test_a_stream_that_is_started_again(spark: SparkSession, store: str, tmp_pat
                                          "start boolean, load double")  # fmt: skip
         done = sliding_aggregate(
             stream.option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in")),
-            by="car", on="ts", aggregations=AGGREGATIONS, window=policy, store=store, buckets=1,
+            by="car", on="ts", aggregations=AGGREGATIONS, window=frame, store=store, buckets=1,
             idle="keep",
         )  # fmt: skip
         query = (

@@ -195,10 +195,10 @@ def test_the_input_is_not_read_before_the_query_runs(df: DataFrame) -> None:
     ],
 )
 def test_default_pages_fit_a_disk_page_and_snapshots_stay_small(aggregations: Any) -> None:
-    product, policy = Product(aggregations), TimeWindow("1 hour")
-    leaf_arity, arity = small_groups(product, policy)
+    product, frame = Product(aggregations), TimeWindow("1 hour")
+    leaf_arity, arity = small_groups(product, frame)
     store = MemoryStore()
-    window = Window(product, policy, store, "n" * 100, arity=arity, leaf_arity=leaf_arity)
+    window = Window(product, frame, store, "n" * 100, arity=arity, leaf_arity=leaf_arity)
     count = leaf_arity * (arity * (arity + 1) + 1)  # every tail is full
     times = (np.arange(count) // 1000).astype("M8[s]")
     window.extend({"watts": np.arange(count, dtype=float)}, times, "last")

@@ -23,7 +23,7 @@ from mta import (
     TimeWindow,
     describe_snapshot,
 )
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from spark_integration.plan import Plan
@@ -48,7 +48,7 @@ from tests.support.spark.late_streams import (
 )
 from tests.support.spark.saved import snapshots_of
 
-WINDOWS: dict[str, tuple[AbstractPolicy, Left]] = {
+WINDOWS: dict[str, tuple[Frame, Left]] = {
     "short": (TimeWindow(20), left_of(20)),
     "long": (TimeWindow(60), left_of(60)),
     "few": (CountWindow(7), last(7)),
@@ -62,12 +62,10 @@ def store() -> MemoryStore:
     return MemoryStore()
 
 
-def several_plan(windows: Mapping[str, AbstractPolicy] | None = None, **changes: Any) -> Plan:
-    policies = windows or {name: policy for name, (policy, _) in WINDOWS.items()}
-    results = {f"{alias}_{name}": TYPES[alias] for alias, name in product(ALIASES, policies)}
-    return late_plan(
-        **{"window": policies, "results": results, "allowed_lateness": None, **changes}
-    )
+def several_plan(windows: Mapping[str, Frame] | None = None, **changes: Any) -> Plan:
+    frames = windows or {name: frame for name, (frame, _) in WINDOWS.items()}
+    results = {f"{alias}_{name}": TYPES[alias] for alias, name in product(ALIASES, frames)}
+    return late_plan(**{"window": frames, "results": results, "allowed_lateness": None, **changes})
 
 
 def names_of(window: str) -> list[str]:
@@ -122,8 +120,8 @@ def test_last_gives_one_row_per_key(store: MemoryStore) -> None:
 
 @pytest.mark.proves("options", "multiple windows", "key by key")
 def test_a_window_on_values_beside_one_of_time(store: MemoryStore) -> None:
-    policies = {"sum": BoundWindow(("watts", Sum()), at_most=9), "long": TimeWindow(60)}
-    plan = several_plan(policies)
+    frames = {"sum": BoundWindow(("watts", Sum()), at_most=9), "long": TimeWindow(60)}
+    plan = several_plan(frames)
     done = step(None, rows_of(*(("a", i, float(i)) for i in range(6))), plan, store)
     assert done.rows.column("n_sum").to_pylist() == [1, 2, 3, 4, 3, 2]
     assert done.rows.column("n_long").to_pylist() == [1, 2, 3, 4, 5, 6]
@@ -137,14 +135,14 @@ def test_pages_are_shared(store: MemoryStore) -> None:
     events = rows_of(*(("a", float(i), float(i)) for i in range(1000)))
     alone = MemoryStore()
     step(None, events, several_plan({"long": TimeWindow(600)}, monoid=monoid), alone)
-    policies = {"long": TimeWindow(600), "short": TimeWindow(60), "few": CountWindow(5)}
-    state = step(None, events, several_plan(policies, monoid=monoid), store).state
+    frames = {"long": TimeWindow(600), "short": TimeWindow(60), "few": CountWindow(5)}
+    state = step(None, events, several_plan(frames, monoid=monoid), store).state
     assert len(list(alone.keys())) > 100
     assert len(list(store.keys())) == len(list(alone.keys()))
     (window_snapshot,) = snapshots_of(state, store).values()
     summary = describe_snapshot(window_snapshot)
     assert (summary.snapshot_bytes, summary.pages > 100) == (len(window_snapshot), True)
-    assert summary.policy.startswith("few=CountWindow(5), long=TimeWindow(")
+    assert summary.frame.startswith("few=CountWindow(5), long=TimeWindow(")
 
 
 @pytest.mark.parametrize("lateness", [None, 0])
@@ -198,7 +196,7 @@ def test_a_stream_with_a_restart(
 ) -> None:
     job = LateJob(spark, tmp_path)
     job.store = "spark://state" if kind == "state" else job.store
-    windows = {name: policy for name, (policy, _) in WINDOWS.items()}
+    windows = {name: frame for name, (frame, _) in WINDOWS.items()}
     parts = out_of_order(240, 3, 40.0 if lateness else 0.0, 5, 3)
     for written in (parts[:2], parts[2:]):
         job.write(written)
@@ -212,7 +210,7 @@ def test_a_stream_with_a_restart(
 @pytest.mark.proves("options", "multiple windows", "a batch")
 def test_a_batch_query(spark: SparkSession, tmp_path: Path) -> None:
     job = LateJob(spark, tmp_path)
-    windows = {name: policy for name, (policy, _) in WINDOWS.items()}
+    windows = {name: frame for name, (frame, _) in WINDOWS.items()}
     (events,) = out_of_order(300, 3, 45.0, 3, 1)
     frame = spark.createDataFrame(shuffled(events, 1))
     settings = job.settings(window=windows, types={"n": "int"})
@@ -234,7 +232,7 @@ def test_a_batch_query(spark: SparkSession, tmp_path: Path) -> None:
         ({"window": {"": TimeWindow(5)}}, "a window is called ''"),
         ({"window": {"5 minutes": TimeWindow(5)}}, "called '5 minutes': use 1 to 40 letters"),
         ({"window": {3: TimeWindow(5)}}, "a window is called 3"),
-        ({"window": {"a": "5 minutes"}}, "window is '5 minutes': give a policy"),
+        ({"window": {"a": "5 minutes"}}, "window is '5 minutes': give a frame"),
         (
             {
                 "window": {"c": TimeWindow(5), "b_c": TimeWindow(6)},

@@ -150,10 +150,10 @@ def test_it_belongs_to_its_task() -> None:
 
 
 def test_a_window_needs_few_calls() -> None:
-    """512 events a leaf: each is put, read and removed once, whatever the policy looks at."""
-    for policy, times in ((CountWindow(10_000), False), (TimeWindow(10_000), True)):
+    """512 events a leaf: each is put, read and removed once, whatever the frame looks at."""
+    for frame, times in ((CountWindow(10_000), False), (TimeWindow(10_000), True)):
         pages = Map()
-        window = Window(Max(), policy, StatePages(pages), arity=64, leaf_arity=512)
+        window = Window(Max(), frame, StatePages(pages), arity=64, leaf_arity=512)
         for start in range(0, 100_000, 5_000):
             events = [float(i) for i in range(start, start + 5_000)]
             window.extend(events, events if times else None)

@@ -56,15 +56,15 @@ FOLDS: list[Fold] = [max, sum]
 @pytest.mark.parametrize("keys", [1, 7, 300])
 @pytest.mark.parametrize("batches", [1, 5])
 @pytest.mark.parametrize(
-    ("policy", "expired"),
+    ("frame", "expired"),
     [(CountWindow(100), last_n(100)), (TimeWindow("10 minutes"), last_seconds(600))],
 )
 def test_equals_the_oracle(
-    keys: int, batches: int, policy: Any, expired: Any, store: MemoryStore
+    keys: int, batches: int, frame: Any, expired: Any, store: MemoryStore
 ) -> None:
     # Equal times must not be cut by a batch, or their order is not the oracle's.
     events = distinct_times(make_events(2000, keys))
-    done = advance(events, make_plan(window=policy), store, batches)
+    done = advance(events, make_plan(window=frame), store, batches)
     assert gather(done) == oracle(events, expired, FOLDS)
     assert all(one.counts.rows_dropped == 0 for one in done)
 
@@ -112,16 +112,16 @@ def test_no_rows_change_nothing(store: MemoryStore) -> None:
     assert done.rows.column_names == [*events.column_names, "peak", "sum"]
 
 
-@pytest.mark.parametrize("policy", [CountWindow(1500), TimeWindow("1500 seconds")])
-def test_a_large_window_goes_on_by_itself(policy: Any, store: MemoryStore) -> None:
+@pytest.mark.parametrize("frame", [CountWindow(1500), TimeWindow("1500 seconds")])
+def test_a_large_window_goes_on_by_itself(frame: Any, store: MemoryStore) -> None:
     """From 1024 events on its pages are its own, and a replay changes nothing."""
-    plan = make_plan(window=policy)
+    plan = make_plan(window=frame)
     events = distinct_times(make_events(3000, 1))
     few = events.take(pa.array(range(0, 3000, 100)))
     few = few.set_column(0, "device", pa.array(["d9"] * 30))
     events = pa.concat_tables([events, few]).sort_by("ts")
     done = advance(events, plan, store, 6)
-    expected = last_n(1500) if isinstance(policy, CountWindow) else last_seconds(1500)
+    expected = last_n(1500) if isinstance(frame, CountWindow) else last_seconds(1500)
     assert gather(done) == oracle(events, expected, FOLDS)
     keyed = OpaqueKeys(snapshot_in(done[-1].state), store)
     counts = keyed.snapshot.counts

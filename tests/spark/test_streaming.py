@@ -37,7 +37,7 @@ def events() -> pa.Table:
 
 
 @pytest.mark.parametrize(
-    ("keys", "policy", "expired"),
+    ("keys", "frame", "expired"),
     some(
         [
             (1000, TimeWindow("20 minutes"), last_seconds(1200)),
@@ -46,10 +46,10 @@ def events() -> pa.Table:
         by_default=1,
     ),
 )
-def test_equals_the_oracle(job: Job, keys: int, policy: Any, expired: Any) -> None:
+def test_equals_the_oracle(job: Job, keys: int, frame: Any, expired: Any) -> None:
     events = spread(make_events(2500, keys))
     write_files(events, job.input, files=3)
-    query = job.run(window=policy)
+    query = job.run(window=frame)
     assert len(job.batches) == 3
     assert job.results() == oracle(events, expired, FOLDS)
     zero = ("rows_dropped", "rows_late", "rows_invalid", "rows_missing", "rows_incomplete")

@@ -33,7 +33,7 @@ SECOND = 1_000_000
 SCHEMA = pa.schema(
     [("device", pa.string()), ("ts", pa.timestamp("us", "UTC")), ("watts", pa.float64())]
 )
-POLICIES: list[Any] = [
+FRAMES: list[Any] = [
     CountWindow(3),
     CountWindow(10),
     TimeWindow(20),
@@ -53,16 +53,16 @@ WHOLE = {"n": pa.int64(), "total": pa.int64()}
 
 
 def some_plan(rng: random.Random) -> Plan:
-    policy, aggregations = rng.choice(POLICIES), rng.choice(AGGREGATIONS)
-    policies = policy if isinstance(policy, dict) else {"": policy}
+    frame, aggregations = rng.choice(FRAMES), rng.choice(AGGREGATIONS)
+    frames = frame if isinstance(frame, dict) else {"": frame}
     results = {
         f"{alias}_{name}" if name else alias: WHOLE.get(alias, pa.float64())
-        for name in policies
+        for name in frames
         for alias in aggregations
     }
     lateness = rng.choice([None, None, 0, 5, 30])
     idle = "keep"
-    if all(each.lifetime is not None for each in policies.values()):
+    if all(each.lifetime is not None for each in frames.values()):
         idle = rng.choice(["keep", "keep", "expire", "emit"])
     if idle != "keep":
         # Which late rows a key takes that has started again may differ, if they are older than the
@@ -70,7 +70,7 @@ def some_plan(rng: random.Random) -> Plan:
         lateness = None
     emit_updates = False
     reads = "peak" in aggregations  # else nothing is kept of an event that could come again
-    if lateness is not None and not isinstance(policy, dict) and reads:
+    if lateness is not None and not isinstance(frame, dict) and reads:
         emit_updates = rng.choice([False, True, True])
     every = None
     if lateness is None and idle != "emit":
@@ -80,7 +80,7 @@ def some_plan(rng: random.Random) -> Plan:
     on_invalid = rng.choice(["drop", "drop", "raise"])
     return make_plan(
         monoid=Product(aggregations),
-        window=policy,
+        window=frame,
         results=results,
         allowed_lateness=lateness,
         idle=idle,
@@ -179,10 +179,10 @@ def test_a_key_of_many_rows_has_larger_pages_unless_sizes_are_given(leaf_arity: 
     """Of a window on values each key has one by itself from its first row on, of one size."""
     product = Product({"peak": ("watts", Max())})
     shares: list[float] = []
-    for policy in (TimeWindow(10_000), BoundWindow(("watts", Sum()), at_most=1e6)):
+    for frame in (TimeWindow(10_000), BoundWindow(("watts", Sum()), at_most=1e6)):
         store = MemoryStore()
         plan = make_plan(
-            monoid=product, window=policy, results={"peak": pa.float64()}, arity=None,
+            monoid=product, window=frame, results={"peak": pa.float64()}, arity=None,
             leaf_arity=leaf_arity, schema=SCHEMA,
         )  # fmt: skip
         times = pa.array([at * SECOND for at in range(8_000)], SCHEMA.field("ts").type)

@@ -15,7 +15,7 @@ from typing import Any
 from mta import CountWindow, SharedWindows, TimeWindow, Window
 from mta.errors import EventsGone
 from mta.evaluators.coverage import Coverage
-from mta.frames.base import AbstractPolicy, Both
+from mta.frames.base import Both, Frame
 from mta.logs.base import Aggregator
 from stores import MemoryStore
 from tests.support.oracle import joined
@@ -25,21 +25,21 @@ Event = tuple[int, str]
 SIZES = [1, 2, 3, 5, 9, 17, 30]
 
 
-def draw_policy(random: Random) -> AbstractPolicy:
+def draw_frame(random: Random) -> Frame:
     """A window by count, by time, or by both."""
     count, time = CountWindow(random.choice(SIZES)), TimeWindow(random.choice(SIZES))
     return random.choice([count, count, time, time, count | time, count & time])
 
 
-def cut_of(policy: AbstractPolicy, events: list[Event], now: int) -> int:
-    """Where the window over all events begins, by its policy alone."""
-    if isinstance(policy, Both):
-        both = [cut_of(part, events, now) for part in (policy.one, policy.other)]
-        return max(both) if policy.any_of else min(both)
-    if isinstance(policy, CountWindow):
-        return max(0, len(events) - policy.size)
-    assert isinstance(policy, TimeWindow)
-    return _after(events, now - policy.size // 1_000_000)
+def cut_of(frame: Frame, events: list[Event], now: int) -> int:
+    """Where the window over all events begins, by its frame alone."""
+    if isinstance(frame, Both):
+        both = [cut_of(part, events, now) for part in (frame.one, frame.other)]
+        return max(both) if frame.any_of else min(both)
+    if isinstance(frame, CountWindow):
+        return max(0, len(events) - frame.size)
+    assert isinstance(frame, TimeWindow)
+    return _after(events, now - frame.size // 1_000_000)
 
 
 def _after(events: list[Event], time: int) -> int:
@@ -116,18 +116,18 @@ class ChangingLife(ABC):
     def as_of(self, name: str, event: Event) -> str:
         """The result of the window that ends with an event."""
         events = self.events[: self.events.index(event) + 1]
-        return "".join(v for _, v in events[cut_of(self.policies[name], events, event[0]) :])
+        return "".join(v for _, v in events[cut_of(self.frames[name], events, event[0]) :])
 
     # --- what must be ---------------------------------------------------------------------------
 
     def look(self) -> None:
         """Each window is the newest events from its front on, and says how many it misses."""
-        for name, policy in self.policies.items():
+        for name, frame in self.frames.items():
             front, coverage = self.front_of(name), self.coverage(name)
             held = "".join(value for _, value in self.events[front:])
             assert self.query(name) == held
             assert (coverage.front, coverage.events) == (front, len(self.events) - front)
-            missing, kept = self.missing(policy, front), self.kept()
+            missing, kept = self.missing(frame, front), self.kept()
             assert coverage.missing_at_least <= missing <= coverage.missing_at_most, missing
             assert not (coverage.complete and missing)
             if self.is_late:  # the time of the newest event that has left is known
@@ -135,14 +135,14 @@ class ChangingLife(ABC):
             if kept:
                 self.seen[coverage.complete] += 1
 
-    def missing(self, policy: AbstractPolicy, front: int) -> int:
+    def missing(self, frame: Frame, front: int) -> int:
         """How many events a window misses: before its front, and of what a late event will ask."""
-        kept, now = self.kept(), cut_of(policy, self.events, self.newest)
+        kept, now = self.kept(), cut_of(frame, self.events, self.newest)
         oldest = now
         if self.lateness and self.events:
             late = self.newest - self.lateness
             before = [*self.events[: _after(self.events, late)], (late, "")]
-            oldest = min(now, cut_of(policy, before, late))
+            oldest = min(now, cut_of(frame, before, late))
         return max(0, front - max(now, kept)) + max(0, kept - oldest)
 
     def kept(self) -> int:
@@ -156,7 +156,7 @@ class ChangingLife(ABC):
 
     def complete(self) -> list[str]:
         """The windows that say that they miss nothing."""
-        return [name for name in self.policies if self.coverage(name).complete]
+        return [name for name in self.frames if self.coverage(name).complete]
 
     def restore(self) -> None:
         """Go on from a snapshot, with another lateness, and with other windows."""
@@ -165,7 +165,7 @@ class ChangingLife(ABC):
         snapshot = self.checkpoint()
         self.change(snapshot, self.kept())  # a snapshot may release some
 
-    policies: dict[str, AbstractPolicy]
+    frames: dict[str, Frame]
 
     @property
     def _given(self) -> int | None:
@@ -203,17 +203,17 @@ class ChangingLife(ABC):
 
 
 class ChangingWindow(ChangingLife):
-    """A ``Window``: what has left it stays away, but when it is restored with another policy."""
+    """A ``Window``: what has left it stays away, but when it is restored with another frame."""
 
     def __init__(self, random: Random, aggregator: type[Aggregator]) -> None:
         super().__init__(random, aggregator.by_time, [0, 0, 4, 12] if aggregator.by_time else [0])
-        self.policies = {"": draw_policy(random)}
+        self.frames = {"": draw_frame(random)}
         if not self.is_late:  # events have times or have none, whatever windows come
-            self.policies = {"": TimeWindow(random.choice(SIZES))}
+            self.frames = {"": TimeWindow(random.choice(SIZES))}
         self.options: dict[str, Any] = {"aggregator": aggregator}
         sizes = {"arity": 2, "leaf_arity": random.choice([2, 5])}
         self.window = Window(
-            joined(), self.policies[""], self.store, "w", allowed_lateness=self._given, **sizes,
+            joined(), self.frames[""], self.store, "w", allowed_lateness=self._given, **sizes,
             **self.options,
         )  # fmt: skip
         self.front = 0
@@ -222,23 +222,23 @@ class ChangingWindow(ChangingLife):
         return self.window.checkpoint()
 
     def change(self, snapshot: bytes, kept: int) -> None:
-        policy = self.policies[""]
+        frame = self.frames[""]
         if self.random.random() < 0.8:
-            policy = draw_policy(self.random)
-            if not self.is_late and not policy.needs_times:
-                policy = policy | TimeWindow(self.random.choice(SIZES))
+            frame = draw_frame(self.random)
+            if not self.is_late and not frame.needs_times:
+                frame = frame | TimeWindow(self.random.choice(SIZES))
         self.window = Window.restore(
-            snapshot, joined(), policy, self.store, allowed_lateness=self._given, **self.options
+            snapshot, joined(), frame, self.store, allowed_lateness=self._given, **self.options
         )  # fmt: skip
-        if policy.fingerprint != self.policies[""].fingerprint and self.events:
-            self.front = max(kept, cut_of(policy, self.events, self.newest))
-        self.policies = {"": policy}
+        if frame.fingerprint != self.frames[""].fingerprint and self.events:
+            self.front = max(kept, cut_of(frame, self.events, self.newest))
+        self.frames = {"": frame}
 
     def moved(self, at: int, count: int) -> None:
         if at < self.front:
             self.front += count
         if self.front < len(self.events):
-            self.front = max(self.front, cut_of(self.policies[""], self.events, self.newest))
+            self.front = max(self.front, cut_of(self.frames[""], self.events, self.newest))
 
     def front_of(self, name: str) -> int:
         return self.front
@@ -263,15 +263,15 @@ class ChangingWindow(ChangingLife):
 
 
 class ChangingShared(ChangingLife):
-    """``SharedWindows``: each begins where its policy says, as far back as events are kept."""
+    """``SharedWindows``: each begins where its frame says, as far back as events are kept."""
 
     def __init__(self, random: Random, by_time: bool) -> None:
         super().__init__(random, by_time, [0, 0, 4, 12] if by_time else [0])
-        self.policies = {name: draw_policy(random) for name in "ab"}
+        self.frames = {name: draw_frame(random) for name in "ab"}
         sizes = {"arity": 2, "leaf_arity": random.choice([2, 5])}
         self.windows = SharedWindows(
             joined(),
-            self.policies,
+            self.frames,
             self.store,
             "w",
             timed=True,
@@ -283,18 +283,18 @@ class ChangingShared(ChangingLife):
         return self.windows.checkpoint()
 
     def change(self, snapshot: bytes, kept: int) -> None:
-        for name in self.policies:
+        for name in self.frames:
             if self.random.random() < 0.6:
-                self.policies[name] = draw_policy(self.random)
+                self.frames[name] = draw_frame(self.random)
         self.windows = SharedWindows.restore(
-            snapshot, joined(), self.policies, self.store, allowed_lateness=self._given
+            snapshot, joined(), self.frames, self.store, allowed_lateness=self._given
         )
 
     def moved(self, at: int, count: int) -> None:
         pass
 
     def front_of(self, name: str) -> int:
-        return max(self.kept(), cut_of(self.policies[name], self.events, self.newest))
+        return max(self.kept(), cut_of(self.frames[name], self.events, self.newest))
 
     def add_batch(self, values: list[str], times: list[int]) -> dict[str, Any]:
         return self.windows.extend(values, times)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mta.errors import StoreUnavailable
-from mta.frames.base import AbstractPolicy, Both
+from mta.frames.base import Both, Frame
 from mta.frames.windows import CountWindow, TimeWindow
 
 Event = tuple[int, str]
@@ -28,13 +28,13 @@ def tag(time: int) -> str:
 class Listed:
     """All events in order of time, and where the window begins."""
 
-    policy: AbstractPolicy
+    frame: Frame
     events: list[Event] = field(default_factory=list)
     front: int = 0
     newest: int = -1
 
     def copy(self) -> Listed:
-        return Listed(self.policy, list(self.events), self.front, self.newest)
+        return Listed(self.frame, list(self.events), self.front, self.newest)
 
     @property
     def held(self) -> list[str]:
@@ -64,15 +64,15 @@ class Listed:
 
     def _moved(self, at: int, count: int) -> None:
         self.front += count * (at < self.front)
-        self.front = max(self.front, self._cut(self.policy))
+        self.front = max(self.front, self._cut(self.frame))
 
-    def _cut(self, policy: AbstractPolicy) -> int:
-        if isinstance(policy, Both):
-            return max(self._cut(policy.one), self._cut(policy.other))
-        if isinstance(policy, CountWindow):
-            return len(self.events) - policy.size
-        assert isinstance(policy, TimeWindow)
-        return self._after(self.newest - policy.size // 1_000_000)
+    def _cut(self, frame: Frame) -> int:
+        if isinstance(frame, Both):
+            return max(self._cut(frame.one), self._cut(frame.other))
+        if isinstance(frame, CountWindow):
+            return len(self.events) - frame.size
+        assert isinstance(frame, TimeWindow)
+        return self._after(self.newest - frame.size // 1_000_000)
 
     def following(self, count: int, gap: int = 1, late: int = 0, mark: str = "") -> list[Event]:
         """So many events to come, the first of them so late."""

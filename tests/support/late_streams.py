@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from mta import CountWindow, TimeWindow, Window
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from stores import PageStore
 from tests.support.naive import CrowdedFiBA, joined
 
@@ -24,7 +24,7 @@ class Stream:
     """A sorted list and a window over the same events."""
 
     random: Random
-    policy: AbstractPolicy
+    frame: Frame
     lateness: int
     store: PageStore | None
     events: list[Event] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Stream:
         self.options: dict[str, Any] = {
             "aggregator": CrowdedFiBA, "on_late": "drop", "allowed_lateness": self.lateness,
         }  # fmt: skip
-        self.window = Window(joined(), self.policy, self.store, "late", **arities, **self.options)
+        self.window = Window(joined(), self.frame, self.store, "late", **arities, **self.options)
 
     def draw(self) -> tuple[list[str], list[int], list[bool]]:
         """Values and times of a batch, and which are accepted."""
@@ -63,10 +63,10 @@ class Stream:
         return "".join(value for _, value in self._window(position, self.events[position][0]))
 
     def _window(self, position: int, time: int) -> list[Event]:
-        if isinstance(self.policy, CountWindow):
-            return self.events[max(0, position + 1 - self.policy.size) : position + 1]
-        assert isinstance(self.policy, TimeWindow)
-        oldest = time - self.policy.size / 1e6
+        if isinstance(self.frame, CountWindow):
+            return self.events[max(0, position + 1 - self.frame.size) : position + 1]
+        assert isinstance(self.frame, TimeWindow)
+        oldest = time - self.frame.size / 1e6
         return [event for event in self.events[: position + 1] if event[0] > oldest]
 
     def extend(self) -> None:
@@ -102,4 +102,4 @@ class Stream:
         assert len(self.window) == len(expected)
 
 
-POLICIES = [CountWindow(1), CountWindow(7), CountWindow(40), TimeWindow(3), TimeWindow(40)]
+FRAMES = [CountWindow(1), CountWindow(7), CountWindow(40), TimeWindow(3), TimeWindow(40)]

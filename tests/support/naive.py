@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from mta import (
-    AbstractPolicy,
     AmortizedMTA,
     BoundWindow,
     CountWindow,
+    CustomFrame,
     FiBA,
+    Frame,
     LogMTA,
     Monoid,
-    Policy,
     TimeWindow,
 )
 from mta.evaluators.flatfat import PagedFlatFAT
@@ -52,9 +52,9 @@ def letters() -> Monoid:
 
 @dataclass(frozen=True)
 class Rule:
-    """A policy, and the same in plain Python: how many of the oldest events leave."""
+    """A frame, and the same in plain Python: how many of the oldest events leave."""
 
-    policy: Callable[[], AbstractPolicy]
+    frame: Callable[[], Frame]
     leaving: Callable[[list[Event]], int]
 
     def apply(self, events: list[Event]) -> None:
@@ -75,14 +75,14 @@ def time_rule(micros: int) -> Rule:
 
 def any_rule(one: Rule, other: Rule) -> Rule:
     return Rule(
-        lambda: one.policy() | other.policy(),
+        lambda: one.frame() | other.frame(),
         lambda events: max(one.leaving(events), other.leaving(events)),
     )
 
 
 def both_rule(one: Rule, other: Rule) -> Rule:
     return Rule(
-        lambda: one.policy() & other.policy(),
+        lambda: one.frame() & other.frame(),
         lambda events: min(one.leaving(events), other.leaving(events)),
     )
 
@@ -97,7 +97,7 @@ def bound_rule(most: int, checked: bool = False) -> Rule:
 
 
 def prefix_rule(evicts: Callable[[int, int], bool], name: str, checked: bool = False) -> Rule:
-    """A policy on the letters of a prefix and of the whole window."""
+    """A frame on the letters of a prefix and of the whole window."""
 
     def leaving(events: list[Event]) -> int:
         total, prefix = sum(len(value) for value, _ in events), 0
@@ -107,7 +107,7 @@ def prefix_rule(evicts: Callable[[int, int], bool], name: str, checked: bool = F
                 return i
         return len(events)
 
-    return Rule(lambda: Policy(evicts, on=letters(), name=name, checked=checked), leaving)
+    return Rule(lambda: CustomFrame(evicts, on=letters(), name=name, checked=checked), leaving)
 
 
 def keep_letters(least: int, checked: bool = False) -> Rule:

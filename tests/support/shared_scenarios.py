@@ -12,7 +12,7 @@ from typing import Any
 
 from mta import CountWindow, SharedWindows, TimeWindow
 from mta.audit.walk import audit
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from stores import PageStore
 from tests.support import oracle
 from tests.support.writers import AnyWindow, Noted
@@ -35,7 +35,7 @@ class SharedLife(Noted):
     late: bool
 
     @property
-    def policies(self) -> dict[str, AbstractPolicy]:
+    def frames(self) -> dict[str, Frame]:
         """The windows by their names."""
         few, many, short, long = self.sizes
         return {
@@ -52,9 +52,9 @@ class SharedLife(Noted):
         }
         if self.snapshot.exists():
             snapshot = self.snapshot.read_bytes()
-            return SharedWindows.restore(snapshot, oracle.joined(), self.policies, store, **options)
+            return SharedWindows.restore(snapshot, oracle.joined(), self.frames, store, **options)
         options |= {"arity": self.arity, "leaf_arity": self.leaf_arity}
-        return SharedWindows(oracle.joined(), self.policies, store, self.name, **options)
+        return SharedWindows(oracle.joined(), self.frames, store, self.name, **options)
 
     def time_of(self, position: int) -> int:
         """The time of the event that comes at a position, in seconds, which it also tells."""
@@ -68,14 +68,14 @@ class SharedLife(Noted):
         times = [self.time_of(position) for position in range(start, stop)]
         window.extend([oracle.event(time) for time in times], times)
 
-    def held(self, policy: AbstractPolicy, back: int) -> list[int]:
+    def held(self, frame: Frame, back: int) -> list[int]:
         """The times of the events in a window once so many have come."""
-        size = policy.size if isinstance(policy, CountWindow) else 0
-        if isinstance(policy, TimeWindow):
-            size = policy.size // 1_000_000
+        size = frame.size if isinstance(frame, CountWindow) else 0
+        if isinstance(frame, TimeWindow):
+            size = frame.size // 1_000_000
         first = max(0, back - size - 2 * LATENESS)
         times = sorted(map(self.time_of, range(first - first % 4, back)))
-        if isinstance(policy, CountWindow):
+        if isinstance(frame, CountWindow):
             return times[-size:]
         return [time for time in times if time > times[-1] - size]
 
@@ -91,11 +91,11 @@ class SharedLife(Noted):
 
     def _assert_answers(self, window: SharedWindows, back: int) -> None:
         sizes = window.stats().windows
-        for name, policy in self.policies.items():
-            times = self.held(policy, back)
+        for name, frame in self.frames.items():
+            times = self.held(frame, back)
             assert sizes[name] == len(times), f"{name} has {sizes[name]} events at {back}"
             assert window.query(name) == _text(times), f"a wrong result of {name} at {back}"
-        longest = max(self.policies, key=lambda name: sizes[name])
+        longest = max(self.frames, key=lambda name: sizes[name])
         front = back - sizes[longest]
         assert window.range_by_position(front, back) == window.query(longest)
 
@@ -104,8 +104,8 @@ class SharedLife(Noted):
         for start, stop in ((back, back + 5), (back + 5, back + 6), (back + 6, back + 60)):
             times = [self.time_of(position) for position in range(start, stop)]
             results = window.extend([oracle.event(time) for time in times], times)
-            for name, policy in self.policies.items() if not self.late else ():
-                expected = [_text(self.held(policy, at + 1)) for at in range(start, stop)]
+            for name, frame in self.frames.items() if not self.late else ():
+                expected = [_text(self.held(frame, at + 1)) for at in range(start, stop)]
                 assert results[name].tolist() == expected, f"wrong results of {name} after {start}"
             self._assert_answers(window, stop)
 

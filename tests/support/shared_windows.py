@@ -41,10 +41,10 @@ class Lists:
         """The result of each window."""
         return {name: text_of(events) for name, events in self.windows.items()}
 
-    def set(self, name: str, policy: Rule, kept: int) -> None:
+    def set(self, name: str, frame: Rule, kept: int) -> None:
         """A window again, out of the events that are kept."""
-        self.rules[name], self.windows[name] = policy, self.events[kept:]
-        policy.apply(self.windows[name]) if self.windows[name] else None
+        self.rules[name], self.windows[name] = frame, self.events[kept:]
+        frame.apply(self.windows[name]) if self.windows[name] else None
 
 
 LEAF, ARITY, N = 64, 8, 20_000
@@ -56,12 +56,10 @@ FOUR = {
 }
 
 
-def counted_windows(
-    policies: dict[str, Any], **options: Any
-) -> tuple[SharedWindows, CountingStore]:
+def counted_windows(frames: dict[str, Any], **options: Any) -> tuple[SharedWindows, CountingStore]:
     store = CountingStore(MemoryStore())
     sizes = {"leaf_arity": LEAF, "arity": ARITY}
-    return SharedWindows(Max(), policies, store=store, **sizes, **options), store
+    return SharedWindows(Max(), frames, store=store, **sizes, **options), store
 
 
 def values(count: int) -> np.ndarray:

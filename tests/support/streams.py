@@ -16,9 +16,9 @@ class Stream:
     """Numbered events through a small window; ``feed`` checks each answer against the list."""
 
     def __init__(self, store: PageStore, size: int = 300, arity: int = 8) -> None:
-        self.store, self.policy = store, CountWindow(size)
+        self.store, self.frame = store, CountWindow(size)
         self.window = Window(
-            JOINED, self.policy, store=store, name=f"w{uuid4().hex[:8]}", arity=arity
+            JOINED, self.frame, store=store, name=f"w{uuid4().hex[:8]}", arity=arity
         )
         self.events: deque[str] = deque(maxlen=size)
         self.fed = 0
@@ -51,7 +51,7 @@ class Stream:
         """What a new process would find after a checkpoint equals the list, and goes on."""
         snapshot = self.window.checkpoint()
         with open_store(url) as store:
-            again = Window.restore(snapshot, JOINED, self.policy, store=store)
+            again = Window.restore(snapshot, JOINED, self.frame, store=store)
             assert again.query() == self.oracle
             again.check()
             again.insert("<next>")

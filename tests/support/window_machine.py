@@ -1,6 +1,6 @@
 """A window against a plain list, step by step, with an operation that shows every mistake in order.
 
-Each machine draws its sizes and its policy again, does what a user can do, and after each step asks
+Each machine draws its sizes and its frame again, does what a user can do, and after each step asks
 the window for its result, its length and its invariants.
 """
 
@@ -96,7 +96,7 @@ class WindowMachine(RuleBasedStateMachine):
         self.store = self.open()
         self.window = Window(
             joined(),
-            self.rule.policy(),
+            self.rule.frame(),
             store=self.store,
             name="machine",
             arity=self.arity,
@@ -186,7 +186,7 @@ class WindowMachine(RuleBasedStateMachine):
             self.store = self.open()
         assert self.store is not None
         self.window = Window.restore(
-            snapshot, joined(), self.rule.policy(), store=self.store, aggregator=self.aggregator
+            snapshot, joined(), self.rule.frame(), store=self.store, aggregator=self.aggregator
         )
         assert self.window.query() == text_of(then)
         assert len(self.window) == len(then)

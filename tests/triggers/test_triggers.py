@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mta import (
-    AbstractPolicy,
     AmortizedMTA,
     BoundWindow,
     Collect,
@@ -24,6 +23,7 @@ from mta import (
     EveryCount,
     EveryPeriod,
     FiBA,
+    Frame,
     Max,
     Mean,
     OnDemand,
@@ -68,9 +68,9 @@ STEPS = st.lists(
 
 @dataclass(frozen=True)
 class Rule:
-    """A policy; how many of all the events so far are out at a moment; and when time empties it."""
+    """A frame; how many of all the events so far are out at a moment; and when time empties it."""
 
-    policy: Callable[[], AbstractPolicy]
+    frame: Callable[[], Frame]
     out: Callable[[list[Event], int], int]
     lifetime: int | None = None
 
@@ -96,7 +96,7 @@ def by_letters(most: int) -> Rule:
 
 def either(one: Rule, other: Rule, lifetime: int | None) -> Rule:
     return Rule(
-        lambda: one.policy() | other.policy(),
+        lambda: one.frame() | other.frame(),
         lambda events, now: max(one.out(events, now), other.out(events, now)),
         lifetime,
     )
@@ -104,7 +104,7 @@ def either(one: Rule, other: Rule, lifetime: int | None) -> Rule:
 
 def both(one: Rule, other: Rule) -> Rule:
     return Rule(
-        lambda: one.policy() & other.policy(),
+        lambda: one.frame() & other.frame(),
         lambda events, now: min(one.out(events, now), other.out(events, now)),
     )
 
@@ -231,15 +231,15 @@ def test_against_a_list(
 
     def restore(snapshot: bytes) -> TriggeredWindow:
         return TriggeredWindow.restore(
-            snapshot, joined(), rule.policy(), trigger, store, aggregator=aggregator
+            snapshot, joined(), rule.frame(), trigger, store, aggregator=aggregator
         )
 
-    window = Window(joined(), rule.policy(), store, "w", arity=arity, aggregator=aggregator)
+    window = Window(joined(), rule.frame(), store, "w", arity=arity, aggregator=aggregator)
     drive(TriggeredWindow(window, trigger), Naive(rule, trigger), steps, restore)
 
 
 def test_a_search_counts_the_events_of_a_batch_once() -> None:
-    window = Window(joined(), by_letters(4).policy(), MemoryStore(), "w", arity=3)
+    window = Window(joined(), by_letters(4).frame(), MemoryStore(), "w", arity=3)
     triggered = TriggeredWindow(window, EveryCount(4))
     for _ in range(28):
         triggered.insert("a")
@@ -267,7 +267,7 @@ def test_slices_against_a_list(
 
     def restore(snapshot: bytes) -> SlicedWindow:
         return SlicedWindow.restore(
-            snapshot, joined(), rule.policy(), slide, store, aggregator=aggregator
+            snapshot, joined(), rule.frame(), slide, store, aggregator=aggregator
         )
 
     def peek() -> list[tuple[int, str]]:
@@ -275,11 +275,11 @@ def test_slices_against_a_list(
         due = naive.open()
         if due and isinstance(trigger, EveryCount):
             size, count = len(naive.events), trigger.count
-            whole = rule.policy().size - count + size % count  # type: ignore[attr-defined]
+            whole = rule.frame().size - count + size % count  # type: ignore[attr-defined]
             return [(size, text_of(naive.events[-whole:]))]
         return due
 
-    window = SlicedWindow(joined(), rule.policy(), slide, store, arity=arity, aggregator=aggregator)
+    window = SlicedWindow(joined(), rule.frame(), slide, store, arity=arity, aggregator=aggregator)
     drive(window, naive, steps, restore, peek)
 
 
@@ -427,7 +427,7 @@ def seconds_or_counts(due: Any) -> list[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("policy", "slide", "hint"),
+    ("frame", "slide", "hint"),
     [
         (TimeWindow("1 hour"), "7 minutes", "multiple"),
         (TimeWindow("1 minute"), "1 hour", "multiple"),
@@ -439,9 +439,9 @@ def seconds_or_counts(due: Any) -> list[tuple[Any, Any]]:
         (BoundWindow(Sum(), at_most=10), 5, "TriggeredWindow"),
     ],
 )
-def test_slices_are_refused_where_they_would_be_cut(policy: Any, slide: Any, hint: str) -> None:
+def test_slices_are_refused_where_they_would_be_cut(frame: Any, slide: Any, hint: str) -> None:
     with pytest.raises(ValueError, match=hint):
-        SlicedWindow(Sum(), policy, slide)
+        SlicedWindow(Sum(), frame, slide)
 
 
 def test_late_events_and_missing_times_are_refused() -> None:
@@ -488,15 +488,15 @@ def test_only_due_results_are_computed() -> None:
 @pytest.mark.parametrize("by_count", [False, True])
 def test_slices_write_and_combine_by_the_slide_not_by_the_event(by_count: bool) -> None:
     n, slide, size, arity = 1 << 14, 64, 1 << 12, 8
-    policy: AbstractPolicy = CountWindow(size) if by_count else TimeWindow(size)
+    frame: Frame = CountWindow(size) if by_count else TimeWindow(size)
     trigger: Trigger = EveryCount(slide) if by_count else EveryPeriod(slide)
     codes, times = np.arange(n) % 251, np.arange(1, n + 1)
     whole, parts = Counted(), Counted()
     stores = CountingStore(MemoryStore()), CountingStore(MemoryStore())
-    window = Window(whole.columnar_hash, policy, stores[0], "w", arity=arity)
+    window = Window(whole.columnar_hash, frame, stores[0], "w", arity=arity)
     unsliced = TriggeredWindow(window, trigger)
     sliced = SlicedWindow(
-        parts.columnar_hash, policy, slide, stores[1], "s", arity=arity, aggregator=AmortizedMTA
+        parts.columnar_hash, frame, slide, stores[1], "s", arity=arity, aggregator=AmortizedMTA
     )
     one = unsliced.extend(codes, times)
     # One combine per event; a slide is one event of a window of size / slide slices: O(1)
@@ -557,9 +557,9 @@ def test_a_store_that_fails_loses_no_result_and_repeats_none(kind: str, part: in
     for number in range(1 + part, 60, 2):
         store = FailingStore()
         if kind.startswith("slice"):
-            window: ResultsWhenDue = SlicedWindow(joined(), rule.policy(), 2, store, arity=2)
+            window: ResultsWhenDue = SlicedWindow(joined(), rule.frame(), 2, store, arity=2)
         else:
-            window = TriggeredWindow(Window(joined(), rule.policy(), store, arity=2), trigger)
+            window = TriggeredWindow(Window(joined(), rule.frame(), store, arity=2), trigger)
         store.failing = {number, number + 1, number + 7}.__contains__
         got: list[tuple[int, str]] = []
         while window.progress.events < len(events):
@@ -573,7 +573,7 @@ def test_a_store_that_fails_loses_no_result_and_repeats_none(kind: str, part: in
         store.failing = lambda number: False
         if not kind.startswith("slice"):
             window = TriggeredWindow.restore(
-                window.checkpoint(), joined(), rule.policy(), trigger, store
+                window.checkpoint(), joined(), rule.frame(), trigger, store
             )
         got += as_pairs(window.extend([], []))
         assert got == expected
@@ -608,16 +608,16 @@ def snapshot_of(window: ResultsWhenDue) -> bytes:
 
 def subjects() -> list[tuple[bytes, Callable[[bytes], ResultsWhenDue]]]:
     store = MemoryStore()
-    monoid, policy = joined(), TimeWindow(2)
-    whole = TriggeredWindow(Window(monoid, policy, store, "w"), EveryPeriod(1))
+    monoid, frame = joined(), TimeWindow(2)
+    whole = TriggeredWindow(Window(monoid, frame, store, "w"), EveryPeriod(1))
     return [
         (
             snapshot_of(whole),
-            lambda data: TriggeredWindow.restore(data, monoid, policy, EveryPeriod(1), store),
+            lambda data: TriggeredWindow.restore(data, monoid, frame, EveryPeriod(1), store),
         ),
         (
-            snapshot_of(SlicedWindow(monoid, policy, 1, store, "s")),
-            lambda data: SlicedWindow.restore(data, monoid, policy, 1, store),
+            snapshot_of(SlicedWindow(monoid, frame, 1, store, "s")),
+            lambda data: SlicedWindow.restore(data, monoid, frame, 1, store),
         ),
     ]
 
@@ -700,7 +700,7 @@ def test_a_snapshot_goes_on_under_a_longer_window() -> None:
 def test_the_format_of_the_snapshot() -> None:
     """The bytes as the module's grammar says; a change of the format needs a new version."""
     (whole, _), (sliced, _) = subjects()
-    for data, policy, part in (
+    for data, frame, part in (
         (whole, TimeWindow(2), None),
         (sliced, TimeWindow(2), [["msgpack", b"\x91\xa1c"]]),
     ):
@@ -708,7 +708,7 @@ def test_the_format_of_the_snapshot() -> None:
         assert fields[:2] == ["mta-triggered", 1]
         assert fields[3:] == ["EveryPeriod(1000000 us)", 3, 3_500_000, 3_000_000, [[], []], part]
         inner = Snapshot.decode(fields[2])
-        assert inner.windows[0].fingerprint == policy.fingerprint
+        assert inner.windows[0].fingerprint == frame.fingerprint
         assert (inner.last_time, inner.counts) == (3_500_000, [0, 0, 0])
 
 

@@ -45,7 +45,7 @@ from mta.errors import (
     WindowStoreError,
 )
 from mta.evaluators.fiba import FiBA
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.pages import Named
 from stores.memory import MemoryStore
 from tests.support.naive import (
@@ -309,8 +309,8 @@ OPTIONS: dict[str, Any] = {"arity": 2, "leaf_arity": 3}
 
 
 def small_window(aggregator: type = AmortizedMTA, timed: bool = True) -> Window:
-    policy = TimeWindow(20) if timed else CountWindow(20)
-    window = Window(joined(), policy, aggregator=aggregator, name="small", **OPTIONS)
+    frame = TimeWindow(20) if timed else CountWindow(20)
+    window = Window(joined(), frame, aggregator=aggregator, name="small", **OPTIONS)
     window.extend("abcdefghijklmnopqrstuvwxyz", list(range(26)))
     return window
 
@@ -328,7 +328,7 @@ def restored(snapshot: bytes, **changes: Any) -> Window:
         {"monoid": Monoid(identity="x", combine=lambda a, b: a + b, name="joined")},
         {"monoid": Max()},
         {"window": CountWindow(20)},
-        {"window": bound_rule(3).policy()},
+        {"window": bound_rule(3).frame()},
         {"aggregator": LogMTA},
         {"arity": 3},
         {"leaf_arity": 2},
@@ -434,8 +434,8 @@ def test_hostile_fields_under_a_good_digest(aggregator: type, timed: bool, part:
         store.put_many(pages)
 
         def use(data: bytes = data, store: MemoryStore = store) -> None:
-            policy = TimeWindow(20) if timed else CountWindow(20)
-            again = Window.restore(data, joined(), policy, store=store, aggregator=aggregator)
+            frame = TimeWindow(20) if timed else CountWindow(20)
+            again = Window.restore(data, joined(), frame, store=store, aggregator=aggregator)
             again.query()
             again.insert("a", 30)
             again.checkpoint()
@@ -551,7 +551,7 @@ def test_pages_truncated_and_changed_at_every_byte(aggregator: type) -> None:
     )
     window.check()
     # Out of its snapshot, so that none of its nodes is in memory.
-    window = Window.restore(snapshot, joined(), window.policy, store=store, aggregator=aggregator)
+    window = Window.restore(snapshot, joined(), window.frame, store=store, aggregator=aggregator)
     for key in (leaf, inner):
         page = store._pages[key]
         for at in range(len(page)):
@@ -596,7 +596,7 @@ def test_single_operations_change_nothing_when_the_store_fails(
     for failing in range(1 + (part + RULES.index(rule)) % 12, 1000, 12):
         store = FailingStore()
         store.failing = lambda number, failing=failing: number == failing
-        window = Window(joined(), rule.policy(), store=store, aggregator=aggregator, **OPTIONS)
+        window = Window(joined(), rule.frame(), store=store, aggregator=aggregator, **OPTIONS)
         events: list[tuple[str, int]] = []
         failures = 0
 
@@ -640,7 +640,7 @@ def test_a_batch_says_how_many_events_were_accepted(  # noqa: C901
     for failing in range(1 + part, 1000, 3):
         store = FailingStore()
         store.failing = lambda number, failing=failing: number == failing
-        window = Window(joined(), rule.policy(), store=store, aggregator=aggregator, **OPTIONS)
+        window = Window(joined(), rule.frame(), store=store, aggregator=aggregator, **OPTIONS)
         events: list[tuple[str, int]] = []
         failures = 0
         for start, stop in [(0, 10), (10, 40), (40, 41), (41, 70)]:
@@ -737,7 +737,7 @@ def test_a_store_that_fails_for_long_and_comes_back(aggregator: type) -> None:
     assert len(text) == 40
 
 
-class FailsOnce(AbstractPolicy):
+class FailsOnce(Frame):
     """Evicts nothing, and fails at its first event."""
 
     needs_times, failed = True, False
@@ -754,7 +754,7 @@ class FailsOnce(AbstractPolicy):
 
 @BOTH
 def test_the_time_of_an_oldest_event_that_was_taken_back_is_forgotten(aggregator: type) -> None:
-    """It was asked for before the policy failed; the next event may be older."""
+    """It was asked for before the frame failed; the next event may be older."""
     window = Window(joined(), TimeWindow(10) | FailsOnce(), aggregator=aggregator)
     with pytest.raises(RuntimeError, match="once"):
         window.insert("a", 50)
@@ -767,8 +767,8 @@ def test_the_time_of_an_oldest_event_that_was_taken_back_is_forgotten(aggregator
 
 @pytest.mark.parametrize("kind", [Window, SharedWindows])
 def test_events_that_are_retained_for_questions_need_times(kind: type) -> None:
-    policy: Any = {"w": CountWindow(3)} if kind is SharedWindows else CountWindow(3)
-    windows = kind(Max(), policy, retain_for="1 day")
+    frame: Any = {"w": CountWindow(3)} if kind is SharedWindows else CountWindow(3)
+    windows = kind(Max(), frame, retain_for="1 day")
     with pytest.raises(InvalidTime, match=r"(retain_for=|windows with times) needs a time"):
         windows.extend([1.0, 2.0])
     found = windows.extend([5.0], [1])

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from mta import (
-    AbstractPolicy,
     AmortizedMTA,
     BoundWindow,
     CountWindow,
+    CustomFrame,
     FiBA,
+    Frame,
     LogMTA,
     Max,
     Monoid,
-    Policy,
     Product,
     Sum,
     TimeWindow,
@@ -202,10 +202,10 @@ def test_a_batch_takes_a_constant_number_of_combines_wherever_frames_end(
 @pytest.mark.parametrize(
     ("n", "leaf_arity", "arity"), [(1 << 13, 2, 2), (1 << 16, 16, 16), (N, 256, 256)]
 )
-def test_a_policy_that_evicts_half_the_window_takes_log_n(
+def test_a_frame_that_evicts_half_the_window_takes_log_n(
     n: int, leaf_arity: int, arity: int, aggregator: type
 ) -> None:
-    """Questions to the policy, and combines, when one event evicts half of the window."""
+    """Questions to the frame, and combines, when one event evicts half of the window."""
     counted, asked = Counted(), [0]
 
     def evicts(prefix: float, total: float) -> bool:
@@ -214,7 +214,7 @@ def test_a_policy_that_evicts_half_the_window_takes_log_n(
 
     window = Window(
         counted.monoid,
-        Policy(evicts),
+        CustomFrame(evicts),
         store=None,
         leaf_arity=leaf_arity,
         arity=arity,
@@ -222,7 +222,7 @@ def test_a_policy_that_evicts_half_the_window_takes_log_n(
     )
     done, rising = 0, [float(i) for i in range(n)]
     times = np.zeros(n, "<i8") if aggregator.by_time else None
-    while done < n:  # past the policy, which would keep all of these
+    while done < n:  # past the frame, which would keep all of these
         done += window.structure().extend(rising, times, done, n)
     cost = counted.of(lambda: window.insert(1.5 * n))
     assert len(window) == n // 2  # of 0, 1, ... those up to n / 2 have left
@@ -235,11 +235,11 @@ def test_a_policy_that_evicts_half_the_window_takes_log_n(
 
 
 def counting_window(
-    leaf_arity: int, arity: int, policy: Any = None, **options: Any
+    leaf_arity: int, arity: int, frame: Any = None, **options: Any
 ) -> tuple[Window, CountingStore]:
     store = CountingStore(MemoryStore())
     window = Window(
-        Max(), policy or CountWindow(N), store=store, leaf_arity=leaf_arity, arity=arity, **options
+        Max(), frame or CountWindow(N), store=store, leaf_arity=leaf_arity, arity=arity, **options
     )
     return window, store
 
@@ -269,15 +269,15 @@ def test_bulk_eviction_reads_at_most_a_page_a_level(
     window.check()
 
 
-#: Policies whose cut is searched for, in a window of about so many events of values and times 0, 1,
+#: Frames whose cut is searched for, in a window of about so many events of values and times 0, 1,
 #: 2, ...; where two are asked, their cuts lie a few events apart.
 HELD = 1 << 11
-SEARCHED: dict[str, Callable[[], AbstractPolicy]] = {
+SEARCHED: dict[str, Callable[[], Frame]] = {
     "time": lambda: TimeWindow(HELD),
-    "policy": lambda: Policy(lambda prefix, total: total - prefix >= HELD, name="span"),
+    "frame": lambda: CustomFrame(lambda prefix, total: total - prefix >= HELD, name="span"),
     "count or time": lambda: CountWindow(HELD) | TimeWindow(HELD + 5),
-    "time or policy": lambda: SEARCHED["time"]() | SEARCHED["policy"](),
-    "time and policy": lambda: TimeWindow(HELD + 5) & SEARCHED["policy"](),
+    "time or frame": lambda: SEARCHED["time"]() | SEARCHED["frame"](),
+    "time and frame": lambda: TimeWindow(HELD + 5) & SEARCHED["frame"](),
 }
 
 
@@ -299,7 +299,7 @@ def test_a_cut_is_searched_and_made_with_one_read_a_page(which: str, aggregator:
         window.insert(float(number), number)
     held = len(window)
     assert HELD <= held <= HELD + 5
-    # What a batch brings by time fills leaves; a policy on an aggregate is asked event by event.
+    # What a batch brings by time fills leaves; a frame on an aggregate is asked event by event.
     is_full = aggregator.by_time and which in ("time", "count or time")
     leaves = steps / leaf_arity / (2 if is_full else 1)
     assert leaves - 1 <= store.counts.get.pages <= 1.1 * leaves
@@ -308,7 +308,7 @@ def test_a_cut_is_searched_and_made_with_one_read_a_page(which: str, aggregator:
     assert abs(len(window) - held // 2) <= 6
     most = window.stats().levels - 1
     # Two cuts may lie in two leaves.
-    assert store.counts.get.pages <= most + (which in ("time or policy", "time and policy"))
+    assert store.counts.get.pages <= most + (which in ("time or frame", "time and frame"))
     window.check()
 
 
@@ -387,8 +387,8 @@ def test_resident_rows_are_logarithmic() -> None:
 
 @pytest.mark.parametrize("n", some([1 << 20, N, 1 << 22], by_default=1))
 def test_a_snapshot_takes_at_most_128_kib_at_the_defaults(n: int) -> None:
-    for policy in (CountWindow(n), TimeWindow(n)):
-        window = Window(Max(), policy, store="memory://")
+    for frame in (CountWindow(n), TimeWindow(n)):
+        window = Window(Max(), frame, store="memory://")
         times = np.arange(n + n // 3).astype("M8[s]").astype("M8[us]")
         sizes = []
         # The tail of events, the largest part, is fullest just before it is sealed.
@@ -475,9 +475,9 @@ def test_all_pages_of_a_restored_window_can_be_deleted() -> None:
 
 def test_replaying_writes_the_same_pages() -> None:
     """A batch that is done again from its snapshot, in other pieces, puts nothing new."""
-    policies = [CountWindow(700), TimeWindow("900 s"), BoundWindow(Sum(), at_most=300)]
-    for policy in policies:
-        window, store = counting_window(16, 4, policy)
+    frames = [CountWindow(700), TimeWindow("900 s"), BoundWindow(Sum(), at_most=300)]
+    for frame in frames:
+        window, store = counting_window(16, 4, frame)
         seconds = np.arange(2400)
         data = values(2400)
         window.extend(data[:1200], seconds[:1200])
@@ -485,7 +485,7 @@ def test_replaying_writes_the_same_pages() -> None:
         window.extend(data[1200:], seconds[1200:])
         result, pages = window.query(), pages_of(store)
         for wanted, piece in (("all", 333), ("last", 1), ("last", 1200)):
-            again = Window.restore(snapshot, Max(), policy, store=store)
+            again = Window.restore(snapshot, Max(), frame, store=store)
             for start in range(1200, 2400, piece):
                 part = slice(start, start + piece)
                 again.extend(data[part], seconds[part], emit=wanted)

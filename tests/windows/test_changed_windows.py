@@ -1,4 +1,4 @@
-"""Windows restored with other policies and another lateness, again and again: see the support."""
+"""Windows restored with other frames and another lateness, again and again: see the support."""
 
 from __future__ import annotations
 

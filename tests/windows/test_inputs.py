@@ -20,6 +20,7 @@ from mta import (
     BoundWindow,
     Collect,
     CountWindow,
+    CustomFrame,
     EveryCount,
     EveryPeriod,
     FiBA,
@@ -29,7 +30,6 @@ from mta import (
     Monoid,
     OnDemand,
     PagedFlatFAT,
-    Policy,
     PopulationStdDev,
     Product,
     SampleStdDev,
@@ -49,18 +49,18 @@ def last() -> Monoid:
     return Monoid(None, lambda a, b: a if b is None else b, name="last")
 
 
-def kinds(monoid: Callable[[], Any], policy: Any = None, **settings: Any) -> dict[str, Any]:
-    """A window of every kind, over one policy."""
-    policy = policy or CountWindow(4)
+def kinds(monoid: Callable[[], Any], frame: Any = None, **settings: Any) -> dict[str, Any]:
+    """A window of every kind, over one frame."""
+    frame = frame or CountWindow(4)
     whole = {"store": MemoryStore(), **settings}
     found = {
-        "window": Window(monoid(), policy, **whole),
-        "shared": SharedWindows(monoid(), {"one": policy}, **whole),
-        "triggered": TriggeredWindow(Window(monoid(), policy, **whole), EveryCount(2)),
-        "by time": Window(monoid(), policy, **whole, aggregator=FiBA),
+        "window": Window(monoid(), frame, **whole),
+        "shared": SharedWindows(monoid(), {"one": frame}, **whole),
+        "triggered": TriggeredWindow(Window(monoid(), frame, **whole), EveryCount(2)),
+        "by time": Window(monoid(), frame, **whole, aggregator=FiBA),
     }
-    if not policy.needs_times:
-        found["sliced"] = SlicedWindow(monoid(), policy, 2, **whole)
+    if not frame.needs_times:
+        found["sliced"] = SlicedWindow(monoid(), frame, 2, **whole)
     return found
 
 
@@ -229,8 +229,8 @@ def test_times_beyond_the_limits_are_refused_in_every_way(kind: str, time: Any) 
 @pytest.mark.parametrize("aggregator", [None, FiBA, LogMTA])
 def test_the_first_and_the_last_time_are_times(batches: bool, aggregator: Any) -> None:
     given = {} if aggregator is None else {"aggregator": aggregator}
-    for policy in (TimeWindow(60), CountWindow(3) & TimeWindow(timedelta(days=10**7))):
-        window = Window(Sum(), policy, MemoryStore(), **given, arity=2)
+    for frame in (TimeWindow(60), CountWindow(3) & TimeWindow(timedelta(days=10**7))):
+        window = Window(Sum(), frame, MemoryStore(), **given, arity=2)
         for count, micros in enumerate(ENDS, 1):
             time = np.datetime64(micros, "us")
             for _ in range(3):
@@ -244,13 +244,13 @@ def test_the_first_and_the_last_time_are_times(batches: bool, aggregator: Any) -
 
 
 def test_triggers_at_the_ends_of_time() -> None:
-    for policy in (TimeWindow("2 days"), TimeWindow("1000000 days")):
-        triggered = TriggeredWindow(Window(Sum(), policy), EveryPeriod("1 day"))
+    for frame in (TimeWindow("2 days"), TimeWindow("1000000 days")):
+        triggered = TriggeredWindow(Window(Sum(), frame), EveryPeriod("1 day"))
         first, last = (np.datetime64(micros, "us") for micros in ENDS)
         assert triggered.insert(1.0, first) == []
         found = triggered.insert(2.0, first + np.timedelta64(86_400, "s"))
         assert [result for _, result in found] == [1.0]
-        triggered = TriggeredWindow(Window(Sum(), policy), EveryPeriod("1 day"))
+        triggered = TriggeredWindow(Window(Sum(), frame), EveryPeriod("1 day"))
         triggered.insert(1.0, last - np.timedelta64(86_400, "s"))
         assert [result for _, result in triggered.insert(2.0, last)] == [1.0]
 
@@ -377,8 +377,8 @@ def test_numpys_whole_numbers_are_settings() -> None:
         lambda: BoundWindow(5, at_most=3),
         lambda: BoundWindow(Sum(), at_most="x"),
         lambda: BoundWindow(Sum(), at_most=float("nan")),
-        lambda: Policy(5),
-        lambda: Policy(lambda prefix, total: False, on=5),
+        lambda: CustomFrame(5),
+        lambda: CustomFrame(lambda prefix, total: False, on=5),
         lambda: Window.restore("text", Sum(), CountWindow(3)),
         lambda: SharedWindows.restore(None, Sum(), {}),
         lambda: TriggeredWindow.restore(5, Sum(), CountWindow(3), OnDemand()),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mta import CountWindow, First, Last, Max, Monoid, SharedWindows, TimeWindow, Window
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.monoids.base import AbstractMonoid
 from mta.windows.engine import WindowEngine
 from mta.windows.shared_engine import SharedEngine
@@ -27,7 +27,7 @@ CODES: dict[str, Of] = {
     "last": (Last, lambda a: float(ord(a)), lambda text: float(ord(text[-1]))),
     "largest": (Max, lambda a: float(ord(a)), lambda text: float(ord(max(text)))),
 }
-WINDOWS: dict[str, AbstractPolicy] = {
+WINDOWS: dict[str, Frame] = {
     "few": CountWindow(7),
     "some": CountWindow(250),
     "many": CountWindow(900),
@@ -57,12 +57,12 @@ class Stream:
         insort(self.events, (time, letter), key=lambda event: event[0])
         return letter, time
 
-    def text(self, policy: AbstractPolicy) -> str:
+    def text(self, frame: Frame) -> str:
         """The letters of a window."""
-        if isinstance(policy, CountWindow):
-            return "".join(letter for _, letter in self.events[-policy.size :])
-        assert isinstance(policy, TimeWindow)
-        until = self._newest - policy.lifetime / 1e6
+        if isinstance(frame, CountWindow):
+            return "".join(letter for _, letter in self.events[-frame.size :])
+        assert isinstance(frame, TimeWindow)
+        until = self._newest - frame.lifetime / 1e6
         start = bisect_right(self.events, until, key=lambda event: event[0])
         return "".join(letter for _, letter in self.events[start:])
 
@@ -73,14 +73,14 @@ class Stream:
 @pytest.mark.parametrize("window", WINDOWS)
 def test_late_events_take_their_places(code: str, arities: dict[str, int], window: str) -> None:
     make, value_of, result_of = CODES[code]
-    random, policy, options = Random(5), WINDOWS[window], {"allowed_lateness": 3600}
+    random, frame, options = Random(5), WINDOWS[window], {"allowed_lateness": 3600}
     stream = Stream(random)
-    late = Window(make(), policy, "memory://", "w", **options, **arities)  # type: ignore[arg-type]
+    late = Window(make(), frame, "memory://", "w", **options, **arities)  # type: ignore[arg-type]
     for at in range(1300):
         letter, time = next(stream)
         late.insert(value_of(letter), time)
         if random.random() < 0.2:
-            text = stream.text(policy)
+            text = stream.text(frame)
             assert late.query() == result_of(text)
             assert len(late) == len(text)
         if at % 500 == 499:
@@ -103,7 +103,7 @@ def test_late_events_take_their_places_in_multiple_windows(
         late.insert(value_of(letter), time)
         if random.random() < 0.05:
             assert late.query() == {
-                name: result_of(stream.text(policy)) for name, policy in WINDOWS.items()
+                name: result_of(stream.text(frame)) for name, frame in WINDOWS.items()
             }
         if random.random() < 0.2:
             name = random.choice(list(WINDOWS))
@@ -123,7 +123,7 @@ def few_late(places: int, share: float = 0.05, count: int = 5000) -> list[tuple[
 
 
 def combines_of(
-    policy: AbstractPolicy, share: float, value: Any = "a", of: str = "joined"
+    frame: Frame, share: float, value: Any = "a", of: str = "joined"
 ) -> tuple[list[int], list[int], int]:
     """The combines of each event in order and of each late one, with its result.
 
@@ -131,7 +131,7 @@ def combines_of(
     """
     counted, store = Counted(), FailingStore()
     window = Window(
-        getattr(counted, of), policy, store, "w", allowed_lateness=3600, arity=16, leaf_arity=400
+        getattr(counted, of), frame, store, "w", allowed_lateness=3600, arity=16, leaf_arity=400
     )
     window.extend([value] * 4000, np.arange(-4000.0, 0.0), emit="last")
     in_order: list[int] = []
@@ -147,12 +147,12 @@ def combines_of(
     return in_order, late, sum(by for _, by in stream)
 
 
-@pytest.mark.parametrize("policy", [CountWindow(2000), TimeWindow(2000)], ids=repr)
+@pytest.mark.parametrize("frame", [CountWindow(2000), TimeWindow(2000)], ids=repr)
 def test_a_late_event_takes_a_combine_for_each_newer_one_and_no_store_call(
-    policy: AbstractPolicy,
+    frame: Frame,
 ) -> None:
-    alone, _, _ = combines_of(policy, share=0.0)
-    in_order, late, places = combines_of(policy, share=0.05)
+    alone, _, _ = combines_of(frame, share=0.0)
+    in_order, late, places = combines_of(frame, share=0.05)
     assert sum(alone) <= 8 * len(alone)
     assert sum(in_order) <= 8 * len(in_order)
     # And for each event in order one more, when the next late one comes.
@@ -171,11 +171,11 @@ def test_few_late_events_go_the_general_way(
 ) -> None:
     general = general_inserts(monkeypatch, WindowEngine, SharedEngine)
     value: Any = "a" if make is joined else 1.0
-    policies = {"a": CountWindow(1500), "b": TimeWindow(900)}
+    frames = {"a": CountWindow(1500), "b": TimeWindow(900)}
     options: dict[str, Any] = {"allowed_lateness": 3600, "leaf_arity": 400}
     for windows in (
         Window(make(), CountWindow(1500), None, "w", **options),
-        SharedWindows(make(), policies, None, "w", **options),
+        SharedWindows(make(), frames, None, "w", **options),
     ):
         general.clear()
         windows.extend([value] * 3000, np.arange(-3000.0, 0.0))

@@ -21,7 +21,7 @@ from mta import (
     Window,
 )
 from mta.errors import SnapshotMismatch
-from mta.frames import AbstractPolicy
+from mta.frames import Frame
 from stores import MemoryStore
 from tests.support.sampling import parts
 
@@ -30,13 +30,13 @@ TIMES = [TimeWindow(3), TimeWindow(20), TimeWindow(60), CountWindow(9) & TimeWin
 ALGORITHMS = [AmortizedMTA, LogMTA, PagedFlatFAT, PagedReactiveAggregator, FiBA]
 
 
-def held(events: list[tuple[int, float]], policy: AbstractPolicy) -> int:
+def held(events: list[tuple[int, float]], frame: Frame) -> int:
     """How many of the newest events a window holds."""
-    if isinstance(policy, CountWindow):
-        return min(len(events), policy.size)
-    if isinstance(policy, TimeWindow):
-        return sum(time > events[-1][0] - policy.size / 1e6 for time, _ in events)
-    return max(held(events, side) for side in (policy.one, policy.other))  # type: ignore[attr-defined]
+    if isinstance(frame, CountWindow):
+        return min(len(events), frame.size)
+    if isinstance(frame, TimeWindow):
+        return sum(time > events[-1][0] - frame.size / 1e6 for time, _ in events)
+    return max(held(events, side) for side in (frame.one, frame.other))  # type: ignore[attr-defined]
 
 
 def step(events: list[tuple[int, float]], rng: random.Random) -> tuple[int, float]:
@@ -45,11 +45,11 @@ def step(events: list[tuple[int, float]], rng: random.Random) -> tuple[int, floa
     return events[-1]
 
 
-@pytest.mark.parametrize("policies", [COUNTS, TIMES], ids=["counts", "times"])
+@pytest.mark.parametrize("frames", [COUNTS, TIMES], ids=["counts", "times"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda each: each.name)
 @pytest.mark.parametrize("part", parts(4))
-def test_a_window_goes_on_under_other_policies(
-    part: int, algorithm: Any, policies: list[AbstractPolicy]
+def test_a_window_goes_on_under_other_frames(
+    part: int, algorithm: Any, frames: list[Frame]
 ) -> None:
     """Shorter it drops events at once; longer it misses those that left, until it says it does not.
 
@@ -58,22 +58,22 @@ def test_a_window_goes_on_under_other_policies(
     said = {True: 0, False: 0}
     for seed in range(part, 12, 4):
         rng, events = random.Random(seed), list[tuple[int, float]]()
-        store, timed = MemoryStore(), policies is TIMES or algorithm is FiBA
-        policy = rng.choice(policies)
-        window = Window(Sum(), policy, store, arity=2, aggregator=algorithm)
+        store, timed = MemoryStore(), frames is TIMES or algorithm is FiBA
+        frame = rng.choice(frames)
+        window = Window(Sum(), frame, store, arity=2, aggregator=algorithm)
         front = 0  # of the oldest event that may still be there
         for _ in range(6):
             for _ in range(rng.randint(1, 30)):
                 time, value = step(events, rng)
                 window.insert(value, time if timed else None)
-                front = max(front, len(events) - held(events, policy))
+                front = max(front, len(events) - held(events, frame))
                 assert window.query() == sum(v for _, v in events[front:]), seed
-            policy = rng.choice(policies)
+            frame = rng.choice(frames)
             snapshot = window.checkpoint()
-            window = Window.restore(snapshot, Sum(), policy, store, arity=2, aggregator=algorithm)
-            front = max(front, len(events) - held(events, policy))
+            window = Window.restore(snapshot, Sum(), frame, store, arity=2, aggregator=algorithm)
+            front = max(front, len(events) - held(events, frame))
             assert window.query() == sum(v for _, v in events[front:])
-            coverage, missing = window.coverage(), held(events, policy) - (len(events) - front)
+            coverage, missing = window.coverage(), held(events, frame) - (len(events) - front)
             assert coverage.events == len(window) == len(events) - front
             assert coverage.missing_at_least <= missing <= coverage.missing_at_most
             said[coverage.complete] += 1
@@ -81,7 +81,7 @@ def test_a_window_goes_on_under_other_policies(
     assert min(said.values()) > 3
 
 
-def test_policies_that_cannot_stand_for_each_other() -> None:
+def test_frames_that_cannot_stand_for_each_other() -> None:
     store = MemoryStore()
     window = Window(Sum(), CountWindow(5), store)
     window.extend([1.0, 2.0])
@@ -90,7 +90,7 @@ def test_policies_that_cannot_stand_for_each_other() -> None:
         Window.restore(snapshot, Sum(), TimeWindow(5), store)
     with pytest.raises(SnapshotMismatch, match="not with Sum beside Sum"):
         Window.restore(snapshot, Sum(), BoundWindow(Sum(), at_most=3.0), store)
-    with pytest.raises(SnapshotMismatch, match="made with the policy"):
+    with pytest.raises(SnapshotMismatch, match="made with the frame"):
         Window(Sum(), CountWindow(4), store).restore_like(snapshot)
 
 
@@ -100,9 +100,9 @@ def test_shared_windows_go_on_as_others(lateness: int | None) -> None:
     for seed in range(20):
         rng, events = random.Random(seed), list[tuple[int, float]]()
         store, every = MemoryStore(), [*COUNTS, *TIMES]
-        policies = {"a": rng.choice(every), "b": rng.choice(every)}
+        frames = {"a": rng.choice(every), "b": rng.choice(every)}
         windows = SharedWindows(
-            Sum(), policies, store, arity=2, timed=True, allowed_lateness=lateness
+            Sum(), frames, store, arity=2, timed=True, allowed_lateness=lateness
         )
         for _ in range(5):
             for _ in range(rng.randint(1, 30)):
@@ -110,27 +110,27 @@ def test_shared_windows_go_on_as_others(lateness: int | None) -> None:
                 windows.insert(value, time)
             snapshot = windows.checkpoint()
             kept = windows.structure().kept_from
-            policies = {name: rng.choice(every) for name in rng.sample("abc", 2)}
+            frames = {name: rng.choice(every) for name in rng.sample("abc", 2)}
             windows = SharedWindows.restore(
-                snapshot, Sum(), policies, store, arity=2, allowed_lateness=lateness
+                snapshot, Sum(), frames, store, arity=2, allowed_lateness=lateness
             )
-            for name, policy in policies.items():
-                front = max(len(events) - held(events, policy), kept)
+            for name, frame in frames.items():
+                front = max(len(events) - held(events, frame), kept)
                 assert windows.query(name) == sum(v for _, v in events[front:]), seed
                 coverage = windows.coverage(name)
                 if coverage.complete:
-                    assert front == len(events) - held(events, policy)
+                    assert front == len(events) - held(events, frame)
                 said[coverage.complete] += 1
-            assert {*windows.windows} == {*policies}
+            assert {*windows.windows} == {*frames}
     assert min(said.values()) > 3
 
 
-def test_windows_of_the_same_name_and_policy_continue_at_the_same_front() -> None:
-    """Also one whose policy looks at values, and would not find its place again."""
+def test_windows_of_the_same_name_and_frame_continue_at_the_same_front() -> None:
+    """Also one whose frame looks at values, and would not find its place again."""
     store, bound = MemoryStore(), BoundWindow(Sum(), at_most=5.0)
     windows = SharedWindows(Sum(), {"few": CountWindow(2), "bound": bound}, store)
     windows.extend([1.0, 9.0, 1.0, 1.0])
-    before, policies = windows.fronts["bound"], {"more": CountWindow(3), "bound": bound}
-    again = SharedWindows.restore(windows.checkpoint(), Sum(), policies, store)
+    before, frames = windows.fronts["bound"], {"more": CountWindow(3), "bound": bound}
+    again = SharedWindows.restore(windows.checkpoint(), Sum(), frames, store)
     assert again.fronts["bound"] == before == 2
     assert (again.query("more"), again.query("bound")) == (11.0, 2.0)

@@ -9,11 +9,11 @@ from mta import (
     BoundWindow,
     Count,
     CountWindow,
+    CustomFrame,
     KeyedWindows,
     Max,
     Mean,
     Monoid,
-    Policy,
     Product,
     Sum,
     TimeWindow,
@@ -78,12 +78,12 @@ def test_what_is_kept_beside_the_windows() -> None:
 
 def test_results_of_products_and_of_windows_without_events() -> None:
     power = Product({"peak": ("watts", Max()), "mean": ("watts", Mean()), "n": Count()})
-    policies = {
+    frames = {
         "two": CountWindow(2),
         "within": BoundWindow(("watts", Sum()), at_most=10),
         "all": CountWindow(100),
     }
-    windows = SharedWindows(power, policies)
+    windows = SharedWindows(power, frames)
     empty = {"peak": pytest.approx(np.nan, nan_ok=True), "mean": pytest.approx(np.nan, nan_ok=True)}
     assert windows.query("two") == {**empty, "n": 0}
     results = windows.extend({"watts": [3.0, 5.0, 4.0, 11.0]})
@@ -102,13 +102,13 @@ def test_results_of_products_and_of_windows_without_events() -> None:
         windows.query(BoundWindow(("watts", Max()), at_most=13))
 
 
-def test_a_policy_of_the_users_own_goes_event_by_event() -> None:
-    policies = {
-        "own": Policy(lambda prefix, total: total - prefix >= 5, name="five"),
+def test_a_frame_of_the_users_own_goes_event_by_event() -> None:
+    frames = {
+        "own": CustomFrame(lambda prefix, total: total - prefix >= 5, name="five"),
         "two": CountWindow(2),
     }
     letters = Monoid(0, lambda a, b: a + b, lift=len, name="letters")
-    windows = SharedWindows(letters, policies, arity=2)
+    windows = SharedWindows(letters, frames, arity=2)
     results = windows.extend(["aa", "bbb", "c", "dddd", "e"])
     assert results["own"].tolist() == [2, 5, 6, 5, 5]
     assert results["two"].tolist() == [2, 5, 4, 5, 5]
@@ -157,7 +157,7 @@ def test_dropped_events_are_counted_once() -> None:
 
 
 def test_an_event_in_place_of_one_that_was_taken_back() -> None:
-    """A policy refuses an event after its leaf has been looked at; the next one stands there."""
+    """A frame refuses an event after its leaf has been looked at; the next one stands there."""
     refused = ["c"]
 
     def evicts(prefix: str, total: str) -> bool:
@@ -165,7 +165,7 @@ def test_an_event_in_place_of_one_that_was_taken_back() -> None:
             raise RuntimeError("refused")
         return False
 
-    windows = SharedWindows(joined(), {"a": CountWindow(2), "b": Policy(evicts, name="all")})
+    windows = SharedWindows(joined(), {"a": CountWindow(2), "b": CustomFrame(evicts, name="all")})
     for value in "ab":
         windows.insert(value)
     for _ in range(2):

@@ -12,7 +12,7 @@ import pytest
 
 from mta import BoundWindow, ColumnarMonoid, CountWindow, Max, Mean, Sum, TimeWindow
 from mta.errors import StoreUnavailable
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.logs.base import Chunk
 from mta.monoids.base import AbstractMonoid
 from mta.windows.shared import SharedWindows
@@ -74,10 +74,10 @@ def test_batches_of_many_chunks(
     times = np.cumsum(gaps).astype("i8") + (random.integers(0, 9, count) * (pace == "jittered"))
     numbers = random.integers(0, 50, count) if changes == "seldom" else np.arange(count, 0, -1)
     ages = {"few": 30, "some": 900, "hands": 5_000, "many": 12_000}
-    policies: dict[str, AbstractPolicy] = {name: TimeWindow(age) for name, age in ages.items()}
-    policies["both"] = CountWindow(300) | TimeWindow(4_000)
+    frames: dict[str, Frame] = {name: TimeWindow(age) for name, age in ages.items()}
+    frames["both"] = CountWindow(300) | TimeWindow(4_000)
     store = MemoryStore() if in_pages else None
-    windows = SharedWindows(monoid, policies, store=store, arity=4, leaf_arity=32)
+    windows = SharedWindows(monoid, frames, store=store, arity=4, leaf_arity=32)
     for start, stop in ((0, 900), (900, 901), (901, count)):
         results = windows.extend(numbers[start:stop], times[start:stop])
         for name, found in results.items():
@@ -91,8 +91,8 @@ def test_batches_of_many_chunks(
 
 
 def test_a_batch_after_a_late_event_is_cut_at_the_times_of_its_own_events() -> None:
-    policy = TimeWindow(10) | BoundWindow(letters(), at_most=100)
-    windows = SharedWindows(joined(), {"w": policy}, None, allowed_lateness=60)
+    frame = TimeWindow(10) | BoundWindow(letters(), at_most=100)
+    windows = SharedWindows(joined(), {"w": frame}, None, allowed_lateness=60)
     windows.extend("ab", [0, 20])
     windows.insert("c", 19)
     assert windows.extend("de", [29.5, 40])["w"].tolist() == ["bd", "e"]
@@ -124,8 +124,8 @@ def test_what_a_long_first_batch_leaves_behind_is_let_go_of(
 ) -> None:
     """While it goes in, and by its own times: there are none before it."""
     monkeypatch.setattr("mta.windows.shared_engine._CHUNK", 16)
-    policies: dict[str, Any] = {"day": TimeWindow(24), "few": CountWindow(5)}
-    windows = SharedWindows(joined(), policies, None, arity=2, allowed_lateness=lateness)
+    frames: dict[str, Any] = {"day": TimeWindow(24), "few": CountWindow(5)}
+    windows = SharedWindows(joined(), frames, None, arity=2, allowed_lateness=lateness)
     letters = [chr(97 + i % 26) for i in range(1000)]
     for start in (0, 600):
         windows.extend(letters[start : start + 400], range(start, start + 400), emit)
@@ -180,10 +180,10 @@ def test_every_call_fails_once(
         store = FailingStore()
         store.failing = lambda call, nth=nth: nth <= call < (nth + 4 if for_ever else nth + 1)
         lists = Lists()
-        for name, policy in zip(NAMES, drawn, strict=False):
-            lists.set(name, policy, 0)
-        policies = {name: policy.policy() for name, policy in lists.rules.items()}
-        windows = SharedWindows(joined(), policies, store=store, arity=2)
+        for name, frame in zip(NAMES, drawn, strict=False):
+            lists.set(name, frame, 0)
+        frames = {name: frame.frame() for name, frame in lists.rules.items()}
+        windows = SharedWindows(joined(), frames, store=store, arity=2)
         attempts = 0
         while len(lists.events) < 48:
             done = len(lists.events)
@@ -209,7 +209,7 @@ def test_every_call_fails_once(
         assert windows.query() == lists.results()
         windows.check()
         snapshot = windows.checkpoint()
-        again = SharedWindows.restore(snapshot, joined(), policies, store)
+        again = SharedWindows.restore(snapshot, joined(), frames, store)
         assert again.query() == windows.query()
         if calls < nth:
             break

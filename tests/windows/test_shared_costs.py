@@ -49,16 +49,16 @@ def test_a_window_reads_a_page_a_leaf_once_it_is_longer_than_what_is_in_memory(
     monkeypatch.setattr("mta.logs.levels.log._FETCHED_BYTES", 1)
     monkeypatch.setattr("mta.windows.shared_engine._CHUNK", 2 * LEAF)
     half, leaves = N // 2, N // 2 // LEAF
-    for policies in [{name: policy} for name, policy in FOUR.items()] + [FOUR]:
+    for frames in [{name: frame} for name, frame in FOUR.items()] + [FOUR]:
         store = LeafReads(MemoryStore())
-        windows = SharedWindows(Max(), policies, store=store, leaf_arity=LEAF, arity=ARITY)
+        windows = SharedWindows(Max(), frames, store=store, leaf_arity=LEAF, arity=ARITY)
         windows.extend(values(half))
         store.leaves = store.inner = 0
         windows.extend(values(half))
-        longer = [policy for policy in policies.values() if policy.size > 7 * LEAF]
+        longer = [frame for frame in frames.values() if frame.size > 7 * LEAF]
         assert (leaves - 1) * len(longer) <= store.leaves <= (leaves + 1) * len(longer)
         # One for every eight leaves that are deleted, and as many for each window to fold.
-        assert store.inner <= (1 + len(policies)) * (leaves // ARITY + 8)
+        assert store.inner <= (1 + len(frames)) * (leaves // ARITY + 8)
 
 
 def test_a_range_reads_at_most_two_pages_a_level() -> None:
@@ -75,15 +75,15 @@ def test_a_range_reads_at_most_two_pages_a_level() -> None:
 
 def test_ranges_and_windows_by_time_read_at_most_two_pages_a_level() -> None:
     store = CountingStore(MemoryStore())
-    policies = {"day": TimeWindow(5_000)}
+    frames = {"day": TimeWindow(5_000)}
     windows = SharedWindows(
-        Max(), policies, store=store, leaf_arity=LEAF, arity=ARITY, retain_for=TimeWindow(N)
+        Max(), frames, store=store, leaf_arity=LEAF, arity=ARITY, retain_for=TimeWindow(N)
     )
     windows.extend(values(N), np.arange(N), emit="last")
     levels = windows.stats().levels
     snapshot = windows.checkpoint()
     for after, until in [(-1, N), (3_000, 3_100), (5_000, 15_000)]:
-        windows = SharedWindows.restore(snapshot, Max(), policies, store)
+        windows = SharedWindows.restore(snapshot, Max(), frames, store)
         store.reset()
         assert windows.range(after, until) == values(N)[after + 1 : until + 1].max()
         assert store.counts.get.pages <= 4 * (levels - 1)  # two searches and a fold
@@ -96,8 +96,8 @@ def test_each_window_takes_a_constant_number_of_combines() -> None:
     """In batches and one by one: about three an event and window, whatever the window's length."""
     counted = Counted()
     for sizes in [(50,), (5_000,), (50, 500, 5_000, 9_000)]:
-        policies = {str(size): CountWindow(size) for size in sizes}
-        windows = SharedWindows(counted.max, policies, store=None, leaf_arity=256, arity=16)
+        frames = {str(size): CountWindow(size) for size in sizes}
+        windows = SharedWindows(counted.max, frames, store=None, leaf_arity=256, arity=16)
         windows.extend(values(10_000).tolist(), emit="last")
         assert counted.combines <= 2 * 10_000
         counted.combines = 0
@@ -121,9 +121,9 @@ def test_a_batch_with_few_late_events_costs_little_more_than_one_in_order(names:
 def combines_of_batches(names: list[str], share: float) -> int:
     """The combines of batches, of which a share of the events is up to 100 places late."""
     counted, rng, size, count = Counted(), np.random.default_rng(1), 500, 8_000
-    policies = dict(zip(names, [TimeWindow(6_000), TimeWindow(2_000)], strict=False))
+    frames = dict(zip(names, [TimeWindow(6_000), TimeWindow(2_000)], strict=False))
     windows = SharedWindows(
-        counted.max, policies, leaf_arity=1_000, arity=8, allowed_lateness=100, timed=True
+        counted.max, frames, leaf_arity=1_000, arity=8, allowed_lateness=100, timed=True
     )
     windows.extend(np.zeros(count), np.arange(count))
     before, times = counted.combines, count + np.arange(count)
@@ -133,7 +133,7 @@ def combines_of_batches(names: list[str], share: float) -> int:
     return counted.combines - before
 
 
-def test_another_window_adds_its_name_policy_and_front_to_the_snapshot() -> None:
+def test_another_window_adds_its_name_frame_and_front_to_the_snapshot() -> None:
     one, _ = counted_windows({"month": FOUR["month"]})
     four, _ = counted_windows(FOUR)
     for windows in (one, four):

@@ -79,16 +79,16 @@ class SharedMachine(RuleBasedStateMachine):
         self.folder: str | None = None
         self.before, mta.windows.shared_engine._CHUNK = mta.windows.shared_engine._CHUNK, chunk
         self.lists = Lists()
-        self.policies = {}
-        for name, policy in zip(NAMES, drawn, strict=False):
-            self.lists.set(name, policy, 0)
-            self.policies[name] = policy.policy()
+        self.frames = {}
+        for name, frame in zip(NAMES, drawn, strict=False):
+            self.lists.set(name, frame, 0)
+            self.frames[name] = frame.frame()
         self.keep = None if keep is None else CountWindow(keep)
         self.event_log = keep or 0
         self.store = self.open()
         self.shared = SharedWindows(
             joined(),
-            self.policies,
+            self.frames,
             store=self.store,
             leaf_arity=arities[0],
             arity=arities[1],
@@ -163,25 +163,25 @@ class SharedMachine(RuleBasedStateMachine):
     @rule(n=st.sampled_from([1, 2, 5, 30]), by_time=st.booleans())
     def ask_for_a_window(self, n: int, by_time: bool) -> None:
         """A sub-window, or any other, of what is kept."""
-        policy = time_rule(n * SECOND) if by_time else count_rule(n)
+        frame = time_rule(n * SECOND) if by_time else count_rule(n)
         whole, left = list(self.lists.events), self.lists.events[self.kept :]
         if whole:
-            policy.apply(whole)
-            policy.apply(left)
-        assert self.shared.query(policy.policy(), partial=True) == text_of(left)
+            frame.apply(whole)
+            frame.apply(left)
+        assert self.shared.query(frame.frame(), partial=True) == text_of(left)
         try:
-            assert self.shared.query(policy.policy()) == text_of(whole)
+            assert self.shared.query(frame.frame()) == text_of(whole)
         except EventsGone:
             assert self.kept
 
-    @rule(name=st.sampled_from(NAMES), policy=RULES)
-    def set(self, name: str, policy: Rule) -> None:
+    @rule(name=st.sampled_from(NAMES), frame=RULES)
+    def set(self, name: str, frame: Rule) -> None:
         """Add a window, or make one longer or shorter."""
         known = {
-            observer.fingerprint for p in self.policies.values() for _, _, observer in p.observers
+            observer.fingerprint for p in self.frames.values() for _, _, observer in p.observers
         }
         others = [p for other, p in self.shared.windows.items() if other != name]
-        made = policy.policy()
+        made = frame.frame()
         left = {o.fingerprint for p in [*others, made] for _, _, o in p.observers}
         change = self.shared.resize if name in self.shared.windows else self.shared.add
         if left != known:
@@ -189,10 +189,10 @@ class SharedMachine(RuleBasedStateMachine):
                 change(name, made)
             return
         coverage, kept = change(name, made), self.kept
-        self.lists.set(name, policy, kept)
+        self.lists.set(name, frame, kept)
         whole = list(self.lists.events)
         if whole:
-            policy.apply(whole)
+            frame.apply(whole)
         missing = len(whole) - len(self.lists.windows[name])
         assert coverage.missing_at_least <= missing <= coverage.missing_at_most
         assert coverage.events == len(self.lists.windows[name])
@@ -204,7 +204,7 @@ class SharedMachine(RuleBasedStateMachine):
     def remove(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(self.lists.windows)))
         others = [p for other, p in self.shared.windows.items() if other != name]
-        known = {o.fingerprint for p in self.policies.values() for _, _, o in p.observers}
+        known = {o.fingerprint for p in self.frames.values() for _, _, o in p.observers}
         if {o.fingerprint for p in others for _, _, o in p.observers} != known:
             with pytest.raises(ValueError, match="which is kept with every event"):
                 self.shared.remove(name)
@@ -225,7 +225,7 @@ class SharedMachine(RuleBasedStateMachine):
         """Go on from a snapshot, as though nothing had happened since."""
         assert self.store is not None
         del self.saved[len(self.saved) - min(back, len(self.saved) - 1) :]
-        snapshot, lists, policies = self.saved[-1]
+        snapshot, lists, frames = self.saved[-1]
         if reopen and self.folder:
             self.store.close()
             self.store = self.open()
@@ -233,16 +233,16 @@ class SharedMachine(RuleBasedStateMachine):
         if (
             restore_like
             and not reopen
-            and policies.keys() == self.shared.windows.keys()
+            and frames.keys() == self.shared.windows.keys()
             and all(
-                policies[name].fingerprint == policy.fingerprint
-                for name, policy in self.shared.windows.items()
+                frames[name].fingerprint == frame.fingerprint
+                for name, frame in self.shared.windows.items()
             )
         ):
             self.shared = self.shared.restore_like(snapshot)
         else:
             self.shared = SharedWindows.restore(
-                snapshot, joined(), policies, self.store, retain_for=self.keep
+                snapshot, joined(), frames, self.store, retain_for=self.keep
             )
         self.lists = lists.copy()
         self.now = lists.events[-1][1] if lists.events else self.now

@@ -61,16 +61,16 @@ MAKES: list[Any] = [
     lambda: Monoid("", lambda a, b: a + b, lift=str, name="joined"),
 ]
 WAYS: list[Any] = [
-    pytest.param(make, policies, lateness, marks=[REST] if (one + other) % 2 else [])
+    pytest.param(make, frames, lateness, marks=[REST] if (one + other) % 2 else [])
     for one, make in enumerate(MAKES)
-    for other, (policies, lateness) in enumerate(
+    for other, (frames, lateness) in enumerate(
         [(BY_COUNT, None), (BY_BOTH, None), (BY_BOTH, 20), (EARLIER, None), (EARLIER, 20)]
     )
 ]
 
 
-@pytest.mark.parametrize(("make", "policies", "lateness"), WAYS)
-def test_single_events_are_as_slow_ones(make: Any, policies: Any, lateness: int | None) -> None:
+@pytest.mark.parametrize(("make", "frames", "lateness"), WAYS)
+def test_single_events_are_as_slow_ones(make: Any, frames: Any, lateness: int | None) -> None:
     """Results, fronts, and the way over a snapshot.
 
     Sums are added in another order, so they are equal up to rounding.
@@ -89,7 +89,7 @@ def test_single_events_are_as_slow_ones(make: Any, policies: Any, lateness: int 
     gaps = rng.choice([0.0, 1e-6, 0.3, 1.0, 7.5, 60.0], 700, p=[0.2, 0.1, 0.3, 0.3, 0.09, 0.01])
     times = np.cumsum(gaps).tolist()
     setting: Any = {"arity": 4, "leaf_arity": 64, "allowed_lateness": lateness}
-    quick, slow = (SharedWindows(make(), policies, name="w", **setting) for _ in range(2))
+    quick, slow = (SharedWindows(make(), frames, name="w", **setting) for _ in range(2))
     for at, (value, time) in enumerate(zip(values, times, strict=True)):
         if lateness and at % 30 == 29:
             time -= 15.0
@@ -106,7 +106,7 @@ def test_single_events_are_as_slow_ones(make: Any, policies: Any, lateness: int 
         if at == 400:
             quick, slow = (
                 SharedWindows.restore(
-                    each.checkpoint(), make(), policies, each.store, allowed_lateness=lateness
+                    each.checkpoint(), make(), frames, each.store, allowed_lateness=lateness
                 )
                 for each in (quick, slow)
             )
@@ -142,15 +142,15 @@ def test_few_events_go_the_slow_way(
 
     for name in slow:
         monkeypatch.setattr(SharedEngine, name, counted(name))
-    policies = {"a": make(900), "b": make(300)}
-    windows = SharedWindows(Max(), policies, timed=True, leaf_arity=256, allowed_lateness=lateness)
+    frames = {"a": make(900), "b": make(300)}
+    windows = SharedWindows(Max(), frames, timed=True, leaf_arity=256, allowed_lateness=lateness)
     for at in range(3100):
         if at == 100:  # no frame is empty any more
             slow.update(insert=0, query=0)
         windows.insert(float(at % 1000), float(at))
         windows.query()
     assert windows.query() == {"a": 999.0, "b": 999.0}
-    per_leaf = 1 + len(policies)
+    per_leaf = 1 + len(frames)
     assert slow["insert"] <= per_leaf * 3000 / 256 + 3
     assert slow["query"] <= per_leaf * 3000 / 256 + 3
 
@@ -169,9 +169,9 @@ def test_short_windows_rarely_need_their_log(
 
     for kind in (WindowEngine, SharedEngine):
         monkeypatch.setattr(kind, "ahead", counted(kind))
-    policies = {str(size): frame(size) for size in (1, 2, 20, 100, 700)}
-    every: Any = SharedWindows(make(), policies, None, timed=True, leaf_arity=4096)
-    alone = {n: Window(make(), each, None, leaf_arity=4096) for n, each in policies.items()}
+    frames = {str(size): frame(size) for size in (1, 2, 20, 100, 700)}
+    every: Any = SharedWindows(make(), frames, None, timed=True, leaf_arity=4096)
+    alone = {n: Window(make(), each, None, leaf_arity=4096) for n, each in frames.items()}
     for at in range(8000):
         value = float(at * at % 97)
         if at == 3000:
@@ -192,8 +192,8 @@ def test_windows_that_nobody_asks_for_take_no_combine() -> None:
         combines += 1
         return max(a, b)
 
-    policies: Any = {"a": CountWindow(30), "b": TimeWindow(500)}
-    windows = SharedWindows(Monoid(-math.inf, larger, name="larger"), policies, leaf_arity=1024)
+    frames: Any = {"a": CountWindow(30), "b": TimeWindow(500)}
+    windows = SharedWindows(Monoid(-math.inf, larger, name="larger"), frames, leaf_arity=1024)
     for at in range(1000):
         windows.insert(float(-at), float(at))
     assert combines == 0
@@ -256,9 +256,9 @@ def test_what_is_prefetched_is_written_back_for_whoever_looks() -> None:
         windows.query("more")
 
 
-def test_a_policy_on_values_is_asked_after_every_event() -> None:
-    policies: Any = {"since": SinceMax(own=True), "few": CountWindow(4)}
-    windows = SharedWindows(Max(), policies)
+def test_a_frame_on_values_is_asked_after_every_event() -> None:
+    frames: Any = {"since": SinceMax(own=True), "few": CountWindow(4)}
+    windows = SharedWindows(Max(), frames)
     for at, value in enumerate([3.0, 5.0, 1.0, 2.0, 9.0, 0.5]):
         windows.insert(value)
         most = max([3.0, 5.0, 1.0, 2.0, 9.0, 0.5][max(0, at - 3) : at + 1])
@@ -297,8 +297,8 @@ def test_a_combine_that_fails_once_for_a_later_window_counts_no_event_twice(erro
         return a + b
 
     sizes = {"y": 370, "z": 300}
-    policies = {name: CountWindow(size) for name, size in sizes.items()}
-    windows = SharedWindows(Monoid(0.0, combine, name="sum"), policies, store=None)
+    frames = {name: CountWindow(size) for name, size in sizes.items()}
+    windows = SharedWindows(Monoid(0.0, combine, name="sum"), frames, store=None)
     values: list[float] = []
     for value in map(float, range(500)):
         if value == 100:

@@ -23,7 +23,7 @@ def test_restored_only_with_the_same_events() -> None:
     snapshot = windows.checkpoint()
     with pytest.raises(SnapshotMismatch, match=r"use SharedWindows\.restore for other"):
         windows.restore_like(SharedWindows(Max(), {"five": CountWindow(50)}, store).checkpoint())
-    with pytest.raises(SnapshotMismatch, match=r"'five' has the policy CountWindow\(51\)"):
+    with pytest.raises(SnapshotMismatch, match=r"'five' has the frame CountWindow\(51\)"):
         other = SharedWindows(Max(), {**FOUR, "five": CountWindow(51)}, store)
         SharedWindows(Max(), {**FOUR, "five": CountWindow(50)}, store).restore_like(
             other.checkpoint()

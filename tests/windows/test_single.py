@@ -21,6 +21,7 @@ from mta import (
     ArgMin,
     Count,
     CountWindow,
+    CustomFrame,
     FiBA,
     First,
     GeometricMean,
@@ -32,7 +33,6 @@ from mta import (
     Min,
     MinCount,
     Monoid,
-    Policy,
     PopulationStdDev,
     Product,
     SampleStdDev,
@@ -113,16 +113,16 @@ def test_plain_functions_give_the_bits_of_the_array_functions(make: Any, values:
 
 
 @pytest.mark.sparse(1)
-@pytest.mark.parametrize("policy", [CountWindow(50), TimeWindow(50)])
+@pytest.mark.parametrize("frame", [CountWindow(50), TimeWindow(50)])
 @pytest.mark.parametrize(
     "make", [Sum, Max, Min, Mean, GeometricMean, MinCount, MaxCount, First, Last, Count]
 )
-def test_single_events_give_the_bits_of_batches(make: Any, policy: Any) -> None:
+def test_single_events_give_the_bits_of_batches(make: Any, frame: Any) -> None:
     rng = np.random.default_rng(7)
     values, times = rng.random(900) * 10.0 ** rng.integers(-8, 8, 900), np.arange(900.0)
     # Batches of one take a vector's way and leave the same groups behind.
     one_by_one, batches = (
-        Window(make(), policy, store=None, name="w", arity=4, leaf_arity=16) for _ in range(2)
+        Window(make(), frame, store=None, name="w", arity=4, leaf_arity=16) for _ in range(2)
     )
     for value, time in zip(values.tolist(), times.tolist(), strict=True):
         one_by_one.insert(value, time)
@@ -157,23 +157,23 @@ def test_single_events_give_the_results_of_batches_of_long_windows(make: Any) ->
 KINDS = [AmortizedMTA, LogMTA, FiBA]
 
 
-#: All structures and policies for monoids of each sort; by default, and of the others, every pair
+#: All structures and frames for monoids of each sort; by default, and of the others, every pair
 #: of two.
 MAKES: list[Any] = [*OF_DOUBLES[:9], Count, lambda: Sum("int64"), ArgMax]
-POLICIES = [CountWindow(37), TimeWindow(50), CountWindow(700)]
+FRAMES = [CountWindow(37), TimeWindow(50), CountWindow(700)]
 COMBINED = [
-    pytest.param(make, policy, kind, id=f"{make().name}-{policy!r}-{kind.__name__}", marks=marks)
+    pytest.param(make, frame, kind, id=f"{make().name}-{frame!r}-{kind.__name__}", marks=marks)
     for one, make in enumerate(MAKES)
-    for other, policy in enumerate(POLICIES)
+    for other, frame in enumerate(FRAMES)
     for another, kind in enumerate(KINDS)
     for marks in [[REST] if (one + other + another) % 3 else []]
     if make in (Sum, Max, Count, ArgMax) or not marks
 ]
 
 
-@pytest.mark.parametrize(("make", "policy", "kind"), COMBINED)
+@pytest.mark.parametrize(("make", "frame", "kind"), COMBINED)
 def test_single_events_are_as_slow_ones_for_every_structure(
-    make: Any, policy: Any, kind: Any
+    make: Any, frame: Any, kind: Any
 ) -> None:
     """What is prefetched for many events gives what each would by itself, evictions among them."""
     rng, monoid = np.random.default_rng(11), make()
@@ -189,7 +189,7 @@ def test_single_events_are_as_slow_ones_for_every_structure(
     )
     times = np.cumsum(gaps).tolist()
     setting: Any = {"arity": 4, "leaf_arity": 32, "aggregator": kind}
-    quick, slow = (Window(make(), policy, "memory://", "w", **setting) for _ in range(2))
+    quick, slow = (Window(make(), frame, "memory://", "w", **setting) for _ in range(2))
     exact = not isinstance(monoid, Sum | Mean | GeometricMean) or "int64" in monoid.name
     for at, (value, time) in enumerate(zip(values, times, strict=True)):
         quick.insert(value, time)
@@ -206,7 +206,7 @@ def test_single_events_are_as_slow_ones_for_every_structure(
             quick.check()
             store = quick.store
             assert store is not None
-            quick = Window.restore(quick.checkpoint(), make(), policy, store, aggregator=kind)
+            quick = Window.restore(quick.checkpoint(), make(), frame, store, aggregator=kind)
     assert quick.structure().front == slow.structure().front
     quick.check()
 
@@ -247,14 +247,14 @@ def test_single_events_take_no_call_of_the_structure(
     """Of a thousand events few go the slow way: those at which groups begin and end."""
     slow = general_inserts(monkeypatch, WindowEngine)
     frames = CountWindow(1000, exclude_current=True), TimeWindow(1000, delay=900)
-    for policy in (CountWindow(1000), TimeWindow(1000), *frames):
-        window = Window(Max(), policy, "memory://", "w", aggregator=kind, allowed_lateness=lateness)
+    for frame in (CountWindow(1000), TimeWindow(1000), *frames):
+        window = Window(Max(), frame, "memory://", "w", aggregator=kind, allowed_lateness=lateness)
         slow.clear()
         for at in range(4000):
             window.insert(float(at), float(at))
         # Until the first event comes into a frame, nothing can be prefetched of it.
-        empty = 901 if isinstance(policy, TimeWindow) and policy.delay else 2
-        assert len(slow) <= 40 + empty * (policy in frames)
+        empty = 901 if isinstance(frame, TimeWindow) and frame.delay else 2
+        assert len(slow) <= 40 + empty * (frame in frames)
 
 
 @dataclass
@@ -262,7 +262,7 @@ class LateWindow:
     """A window to which late events come, and a list of the same."""
 
     random: Random
-    policy: Any
+    frame: Any
     window: Window
     of_letter: Callable[[str], Any]
     of_text: Callable[[str], Any]
@@ -286,9 +286,9 @@ class LateWindow:
 
     def _moved(self, at: int, by: int) -> None:
         self.front += by if at < self.front else 0
-        size = self.policy.size
+        size = self.frame.size
         cut = len(self.times) - size
-        if isinstance(self.policy, TimeWindow):
+        if isinstance(self.frame, TimeWindow):
             cut = bisect_right(self.times, self.newest - size / 1e6)
         self.front = max(self.front, cut)
 
@@ -357,20 +357,20 @@ OF_LETTERS: dict[str, tuple[Callable[[], AbstractMonoid], Any, Any]] = {
 @pytest.mark.parametrize("name", OF_LETTERS)
 @pytest.mark.parametrize("arities", [(2, 2), (3, 5), (4, 32)], ids=str)
 @pytest.mark.parametrize(
-    "policy", [CountWindow(1), CountWindow(9), CountWindow(150), TimeWindow(4), TimeWindow(60)],
+    "frame", [CountWindow(1), CountWindow(9), CountWindow(150), TimeWindow(4), TimeWindow(60)],
     ids=repr,
 )  # fmt: skip
 def test_a_window_that_takes_late_events_is_a_list(
-    policy: Any, arities: tuple[int, int], name: str, seed: int
+    frame: Any, arities: tuple[int, int], name: str, seed: int
 ) -> None:
     """Whatever is done between the events that come in order."""
     make, of_letter, of_text = OF_LETTERS[name]
     arity, leaf_arity = arities
     window = Window(
-        make(), policy, "memory://", "w", aggregator=[FiBA, CrowdedFiBA][seed],
+        make(), frame, "memory://", "w", aggregator=[FiBA, CrowdedFiBA][seed],
         arity=arity, leaf_arity=leaf_arity, allowed_lateness=30,
     )  # fmt: skip
-    both = LateWindow(Random(seed), policy, window, of_letter, of_text)
+    both = LateWindow(Random(seed), frame, window, of_letter, of_text)
     steps = [both.in_order] * 6 + [both.late] * 2
     steps += [both.evict, both.retract, both.restore, both.look, both.ask]
     for _ in range(80):
@@ -379,13 +379,13 @@ def test_a_window_that_takes_late_events_is_a_list(
     both.restore()
 
 
-@pytest.mark.parametrize("policy", [CountWindow(1000), TimeWindow(1000)], ids=repr)
-def test_what_events_in_order_take_where_others_may_come_late(policy: Any) -> None:
+@pytest.mark.parametrize("frame", [CountWindow(1000), TimeWindow(1000)], ids=repr)
+def test_what_events_in_order_take_where_others_may_come_late(frame: Any) -> None:
     """A combine, and one for the result; leaves are folded a few times each, and read once."""
     counted, store = Counted(), FailingStore()
     window = Window(
         counted.max,
-        policy,
+        frame,
         store,
         "w",
         aggregator=FiBA,
@@ -510,17 +510,17 @@ def test_a_result_that_cannot_be_keeps_no_event_out() -> None:
 
 
 def asking() -> dict[str, tuple[Any, Any]]:
-    """A monoid, and a policy on an aggregate."""
+    """A monoid, and a frame on an aggregate."""
     larger = Monoid(-math.inf, lambda a, b: a if a >= b else b, name="larger")
     return {
         "own": (Max(), CountWindow(37) | SinceMax(own=True)),
         "own, of a lambda": (larger, SinceMax(own=True) | CountWindow(700)),
         "without a count": (Max(), SinceMax(own=True)),
         "beside": (Sum(), CountWindow(50) | SinceMax()),
-        "few": (Sum("int64"), Policy(lambda prefix, total: total - prefix >= 9, name="few")),
+        "few": (Sum("int64"), CustomFrame(lambda prefix, total: total - prefix >= 9, name="few")),
         "shown otherwise": (
             Monoid(0, max, lower=lambda best: best // 2, name="halved"),
-            CountWindow(20) | Policy(lambda prefix, total: prefix < total, name="halves"),
+            CountWindow(20) | CustomFrame(lambda prefix, total: prefix < total, name="halves"),
         ),
     }
 
@@ -528,12 +528,12 @@ def asking() -> dict[str, tuple[Any, Any]]:
 @pytest.mark.sparse(1)
 @pytest.mark.parametrize("kind", KINDS[:2])
 @pytest.mark.parametrize("name", asking())
-def test_what_a_policy_need_not_be_asked_for_changes_nothing(name: str, kind: Any) -> None:
+def test_what_a_frame_need_not_be_asked_for_changes_nothing(name: str, kind: Any) -> None:
     """Events for which nothing can leave go the quick way, to the same results, as all others."""
-    monoid, policy = asking()[name]
+    monoid, frame = asking()[name]
     rng = np.random.default_rng(17)
     setting: Any = {"arity": 3, "leaf_arity": 8, "aggregator": kind}
-    quick, slow = (Window(monoid, policy, "memory://", "w", **setting) for _ in range(2))
+    quick, slow = (Window(monoid, frame, "memory://", "w", **setting) for _ in range(2))
     for at, value in enumerate((rng.integers(0, 40, 900) % rng.integers(1, 41, 900)).tolist()):
         quick.insert(value)
         with np.errstate(all="ignore"):
@@ -550,10 +550,10 @@ def test_what_a_policy_need_not_be_asked_for_changes_nothing(name: str, kind: An
             assert quick.structure().front == slow.structure().front
             store = quick.store
             assert store is not None
-            quick = Window.restore(quick.checkpoint(), monoid, policy, store, aggregator=kind)
+            quick = Window.restore(quick.checkpoint(), monoid, frame, store, aggregator=kind)
 
 
-def test_a_policy_on_an_aggregate_is_asked_when_that_changes(
+def test_a_frame_on_an_aggregate_is_asked_when_that_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Under SinceMax few events go the slow way: those that let something leave."""
@@ -564,8 +564,8 @@ def test_a_policy_on_an_aggregate_is_asked_when_that_changes(
         combines += 1
         return a if a >= b else b
 
-    policy = CountWindow(500) | SinceMax(own=True)
-    window = Window(Monoid(-math.inf, larger, name="larger"), policy, None, "w")
+    frame = CountWindow(500) | SinceMax(own=True)
+    window = Window(Monoid(-math.inf, larger, name="larger"), frame, None, "w")
     plain: list[float] = []
     for value in np.random.default_rng(3).random(4000).tolist():
         window.insert(value)
@@ -608,9 +608,9 @@ def test_a_query_of_unchanged_windows_combines_nothing(lateness: int | None) -> 
         calls.append((a, b))
         return max(a, b)
 
-    policies: dict[str, Any] = {"few": CountWindow(8), "more": TimeWindow(21)}
+    frames: dict[str, Any] = {"few": CountWindow(8), "more": TimeWindow(21)}
     monoid = Monoid(-math.inf, larger, lower=str, name="larger")
-    windows = SharedWindows(monoid, policies, None, "w", allowed_lateness=lateness, arity=2)
+    windows = SharedWindows(monoid, frames, None, "w", allowed_lateness=lateness, arity=2)
     for value in range(100):
         windows.insert(0.0 - value, float(value))
         first = windows.query()
@@ -662,10 +662,10 @@ def test_a_part_of_numpys_numbers_beside_one_of_pythons() -> None:
         assert window.query() == {"a": 0.5, "b": pytest.approx(0.8)}
 
 
-@pytest.mark.parametrize("policy", [CountWindow(5), TimeWindow(5)])
-def test_single_events_and_batches_in_turn(policy: Any) -> None:
+@pytest.mark.parametrize("frame", [CountWindow(5), TimeWindow(5)])
+def test_single_events_and_batches_in_turn(frame: Any) -> None:
     rng = np.random.default_rng(9)
-    window = Window(Max(), policy, store="memory://", name="w", arity=3, leaf_arity=4)
+    window = Window(Max(), frame, store="memory://", name="w", arity=3, leaf_arity=4)
     plain: list[float] = []
     for step in range(600):
         time, kind = float(step), rng.integers(5)
@@ -683,7 +683,7 @@ def test_single_events_and_batches_in_turn(policy: Any) -> None:
         if kind == 2:
             window.check()
         if kind == 3:
-            window = Window.restore(window.checkpoint(), Max(), policy, window.store)
+            window = Window.restore(window.checkpoint(), Max(), frame, window.store)
 
 
 def test_single_events_warn_of_nothing() -> None:

@@ -20,23 +20,23 @@ from mta import (
     Window,
 )
 from mta.errors import EventsGone
-from mta.frames import AbstractPolicy
+from mta.frames import Frame
 from stores.memory import MemoryStore
 
 
-def in_window(events: list[tuple[int, float]], policy: AbstractPolicy, at: int) -> list[float]:
+def in_window(events: list[tuple[int, float]], frame: Frame, at: int) -> list[float]:
     """The values of the window that ends with the event at a place in order of time."""
-    if isinstance(policy, CountWindow):
-        return [value for _, value in events[max(0, at + 1 - policy.size) : at + 1]]
-    assert isinstance(policy, TimeWindow)
+    if isinstance(frame, CountWindow):
+        return [value for _, value in events[max(0, at + 1 - frame.size) : at + 1]]
+    assert isinstance(frame, TimeWindow)
     now = events[at][0]
-    age = policy.size // 1_000_000
+    age = frame.size // 1_000_000
     return [value for time, value in events[: at + 1] if time > now - age]
 
 
 @pytest.mark.parametrize("longer", [CountWindow(12), TimeWindow(12)])
 def test_a_window_made_longer_is_complete_only_if_late_results_are_too(
-    longer: AbstractPolicy,
+    longer: Frame,
 ) -> None:
     """Whatever has left when a window is made longer: if it says complete, late results are."""
     said = {True: 0, False: 0}

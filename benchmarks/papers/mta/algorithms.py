@@ -1,6 +1,6 @@
-"""The algorithms of the MTA paper's experiments, each with its policy, from one interface.
+"""The algorithms of the MTA paper's experiments, each with its frame, from one interface.
 
-MTA's windows search for the cut of a policy in their tree. The others ask it about the oldest
+MTA's windows search for the cut of a frame in their tree. The others ask it about the oldest
 values one by one, as the paper has them do (section 5), and keep the values beside for that.
 """
 
@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 from benchmarks.papers.server import missing, redis_server
 from benchmarks.report.experiment import Finding, Rows
-from mta import AbstractMonoid, AbstractPolicy, AmortizedMTA, CountWindow, FiBA, LogMTA, Monoid
-from mta import Policy as PolicyOf
+from mta import AbstractMonoid, AmortizedMTA, CountWindow, FiBA, Frame, LogMTA, Monoid
+from mta import CustomFrame as FrameOf
 from mta.in_order import DABA, InOrderAggregator, RecalculateFromScratch, TwoStacks
 from mta.in_order.reactive import ReactiveAggregator
 from mta.logs.base import Aggregator
@@ -34,10 +34,10 @@ class Rule:
         self, size: int | None = None, evicts: Evicts | None = None, also: Any = None
     ) -> None:
         self.size, self.evicts = size, evicts
-        policies: list[AbstractPolicy] = [] if size is None else [CountWindow(size)]
+        frames: list[Frame] = [] if size is None else [CountWindow(size)]
         if evicts is not None:
-            policies.append(also or PolicyOf(evicts, name="rule"))
-        self.policy = policies[0] if len(policies) == 1 else policies[0] | policies[1]
+            frames.append(also or FrameOf(evicts, name="rule"))
+        self.frame = frames[0] if len(frames) == 1 else frames[0] | frames[1]
 
 
 class Sliding(Protocol):
@@ -140,7 +140,7 @@ class Searching:
     """A window of this project, whose structure finds the cut."""
 
     def __init__(self, monoid: AbstractMonoid, rule: Rule, timed: bool, **options: Any) -> None:
-        self.window, self._timed, self._now = Window(monoid, rule.policy, **options), timed, 0
+        self.window, self._timed, self._now = Window(monoid, rule.frame, **options), timed, 0
 
     def slide(self, value: Any) -> Any:
         """Insert, evict, query."""
@@ -152,7 +152,7 @@ class Searching:
         return self.window.query()
 
     def begin(self, values: list[Any]) -> None:
-        """Insert values; the window asks its policy all the same."""
+        """Insert values; the window asks its frame all the same."""
         self.fill(values)
 
     def fill(self, values: list[Any]) -> None:
@@ -272,7 +272,7 @@ def listing_2() -> Monoid:
 
 
 def listing_3() -> Rule:
-    """The paper's policy: a prefix leaves while maxSize updates stay without it (Listing 3)."""
+    """The paper's frame: a prefix leaves while maxSize updates stay without it (Listing 3)."""
     return Rule(evicts=lambda old, total: total[0] - old[0] >= total[1] > 0)
 
 

@@ -1,8 +1,8 @@
 """The MTA paper's Experiment 5: one window over 1 to 50 dimensions.
 
-One by one the window slides by Listing 3's policy, as the paper's does: each update says how many
+One by one the window slides by Listing 3's frame, as the paper's does: each update says how many
 the window is to hold, and a prefix leaves while so many remain without it. In batches the window is
-by count, as policies that look at values are asked after every single update.
+by count, as frames that look at values are asked after every single update.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benchmarks.report.experiment import (
 )
 from benchmarks.report.fits import line, ratio
 from benchmarks.report.plots import lines
-from mta import AbstractPolicy, ColumnarMonoid, CountWindow, Policy, Product, Sum, Window
+from mta import ColumnarMonoid, CountWindow, CustomFrame, Frame, Product, Sum, Window
 
 WINDOW, UPDATES, BATCH = 2**15, 2**16, 2**16
 DIMENSIONS = (1, 2, 3, 5, 8, 12, 16, 20, 25, 30, 35, 40, 45, 50)
@@ -55,8 +55,8 @@ def dimensions(size: float, progress: Progress) -> Rows:
     return rows
 
 
-def listing_3() -> Policy:
-    """The paper's policy, on the first count and maxSize of the updates."""
+def listing_3() -> CustomFrame:
+    """The paper's frame, on the first count and maxSize of the updates."""
     counted = ColumnarMonoid(
         "count and maxSize",
         inputs=("f8", "f8"),
@@ -66,17 +66,17 @@ def listing_3() -> Policy:
         # No update has a size of 0: so the newest one's is known beside the identity too.
         combine=lambda a, b: (a[0] + b[0], b[1] + a[1] * (b[1] == 0)),
     )
-    return Policy(
+    return CustomFrame(
         lambda old, total: bool(total[0] - old[0] >= total[1] > 0),
         on=(("count_0", "maxSize"), counted),
         name="Listing 3",
     )
 
 
-def opened(k: int, window: int, policy: AbstractPolicy, folder: str) -> Window:
+def opened(k: int, window: int, frame: Frame, folder: str) -> Window:
     """A full window of ones in each of its dimensions."""
     sums = Product({f"count_{i}": (f"count_{i}", Sum()) for i in range(k)})
-    full = Window(sums, policy, store=f"file://{folder}")
+    full = Window(sums, frame, store=f"file://{folder}")
     full.extend(columns(k, window, window), emit="last")
     return full
 
@@ -155,7 +155,7 @@ EXPERIMENTS = (
         "far less than 50 windows.",
         "Amortized MTA with pages on local disk, a window of 2^15, and a Product of 1 to 50 sums "
         "over columns of ones (the paper's counts). One run applies updates one by one, under the "
-        "policy of Listing 3. The other applies batches of 2^16 to a count window, and computes "
+        "frame of Listing 3. The other applies batches of 2^16 to a count window, and computes "
         "every result. Processor time.",
         dimensions,
         {"figure_9": draw},

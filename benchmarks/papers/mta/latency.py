@@ -326,7 +326,7 @@ def found_bulk(rows: Rows) -> list[Finding]:
     agrees = at is not None and near(8 * at / window, 1.0)
     why = (
         f"When {x[-2]:,.0f} events are evicted, each takes {daba[-2] / x[-2]:.2f} us in DABA and "
-        f"{(naive[-2] - naive[0]) / x[-2]:.2f} us in Naive, because the policy checks each one in "
+        f"{(naive[-2] - naive[0]) / x[-2]:.2f} us in Naive, because the frame checks each one in "
         f"Python. An event that stays takes {naive[0] / window:.2f} us in Naive."
     )
     what = "DABA is slower than Naive"
@@ -364,7 +364,7 @@ PAIRS = (
     '"Pairs" is the paper\'s structure; otherwise groups have the project\'s default size. "On '
     'disk" is the local store (LMDB). "Over Redis" is a server on the same machine over TCP; '
     "the paper uses Couchbase on three other nodes. Everything is plain Python, with the monoid "
-    "and the policy of Listings 2 and 3. Times are the processor time of all threads, but elapsed "
+    "and the frame of Listings 2 and 3. Times are the processor time of all threads, but elapsed "
     "time over Redis."
 )
 

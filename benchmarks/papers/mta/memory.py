@@ -77,9 +77,9 @@ def windowed(kind: type[Aggregator], on_disk: bool) -> Open:
     """A window of this project, of doubles in arrays."""
 
     def opened(capacity: int, folder: str) -> Feed:
-        policy = TimeWindow(capacity) if kind is FiBA else CountWindow(capacity)
+        frame = TimeWindow(capacity) if kind is FiBA else CountWindow(capacity)
         store = f"file://{folder}" if on_disk else None
-        window = Window(Max(), policy, store, aggregator=kind)
+        window = Window(Max(), frame, store, aggregator=kind)
         now = 0
 
         def feed(count: int) -> None:

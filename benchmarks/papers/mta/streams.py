@@ -1,4 +1,4 @@
-"""The MTA paper's Experiment 3 and its Table 2: monoids and policies over a memory-usage stream.
+"""The MTA paper's Experiment 3 and its Table 2: monoids and frames over a memory-usage stream.
 
 The paper's own stream (62,208,000 readings, one a second for two years) is not public. Ours has as
 many readings and is made to look like such a machine's: a daily and a weekly rhythm, jobs that
@@ -130,7 +130,7 @@ def _day(day: int, jobs: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Operation:
-    """A line of Table 2: a monoid in plain Python, its columnar form, and its policy."""
+    """A line of Table 2: a monoid in plain Python, its columnar form, and its frame."""
 
     name: str
     monoid: AbstractMonoid
@@ -253,7 +253,7 @@ def in_batches(monoid: AbstractMonoid, window: int, count: int) -> Row:
 
 
 def found(rows: Rows) -> list[Finding]:
-    """Who is fastest, what a store costs, and what the policies of Max and LIS save."""
+    """Who is fastest, what a store costs, and what the frames of Max and LIS save."""
     rows = with_waits(rows, "ns")
     table = {(row["operation"], row["algorithm"]): row["ns"] for row in rows}
     findings = left_out(distinct(rows, "algorithm"))
@@ -282,10 +282,10 @@ def found(rows: Rows) -> list[Finding]:
             f"MTA {COUNTED}: {of_log / of_pairs:.1f} times as many."
         )
         findings.append(ratio(what, (2.4, 3.5), *pairs, "ns", why))
-    return [*findings, *_policies(table, rows[0]["window"])]
+    return [*findings, *_frames(table, rows[0]["window"])]
 
 
-def _policies(table: dict[tuple[str, str], float], window: int) -> list[Finding]:
+def _frames(table: dict[tuple[str, str], float], window: int) -> list[Finding]:
     others = median(table["Max", name] for name in NAMES[1:] if ("Max", name) in table)
     share = window / PAPER_WINDOW  # recalculating is linear in the window
     linear = f"Naive is linear in the window, which is {share:.2g} times as large as the paper's."
@@ -332,7 +332,7 @@ def draw_table_2(rows: Rows) -> Figure:
 EXPERIMENTS = (
     Experiment(
         "mta_streams",
-        "Monoids and policies over two years of memory usage",
+        "Monoids and frames over two years of memory usage",
         "MTA paper, Experiment 3, Table 2",
         "All operations are fastest in Amortized MTA in memory, and DABA is close behind. Max and "
         "LIS evict in bulk everything older than the maximum or the run. This halves their time "
@@ -342,7 +342,7 @@ EXPERIMENTS = (
         "per second for two years. The first readings fill a window of 2^20. It then slides over "
         "as many readings again, one by one, or until the time of a cell is used up (the CSV file "
         'has the number of updates). "Batches" runs the whole stream (at a smaller size, that '
-        "share of it) through count windows, one day at a time. The policies of Max and LIS depend "
+        "share of it) through count windows, one day at a time. The frames of Max and LIS depend "
         "on the window's result, as in the paper. LIS is the longest run of increasing neighbors. "
         "Redis runs on the same machine, and is measured by elapsed time.",
         table_2,
@@ -353,7 +353,7 @@ EXPERIMENTS = (
                 "nanoseconds per update for each operation and algorithm, on a logarithmic axis. "
                 "In the paper, Amortized MTA in memory is the lowest bar of each group, and DABA "
                 "the next. Naive is five orders of magnitude higher, except for Max and LIS, whose "
-                "policies evict many events at once."
+                "frames evict many events at once."
             ),
         },
         quick=2**-9,

@@ -19,7 +19,7 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.errors import EventsGone, NoSuchEvent, UnsuitableMonoid
 from mta.folds.sliding import Events
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.logs.base import Chunk, JoinedLeaf, Leaf, OnDuplicate, Setting
 from mta.logs.finger_tree.bulk import insert_sorted
 from mta.logs.finger_tree.node import Kind
@@ -438,24 +438,24 @@ class FingerTreeLog(TreePages):
 
     def needed_from(self, window: Any, front: int) -> int:
         """Return the position from which on a window, or a late event in it, may need events."""
-        newest, reach, policy = self.newest_time(), self.setting.reach, window.policy
-        if not reach or newest is None or not (policy.positional or policy.merges):
+        newest, reach, frame = self.newest_time(), self.setting.reach, window.frame
+        if not reach or newest is None or not (frame.positional or frame.merges):
             return front
         return min(front, self._as_of(window, newest - reach, self.first_after))
 
     def _as_of(
         self, window: Any, time: int, after: Callable[[int], int],
-        total: Callable[[AbstractPolicy], Any] | None = None,
+        total: Callable[[Frame], Any] | None = None,
     ) -> int:  # fmt: skip
         """Return the front of the window that ends at a time; ``after`` is ``first_after``."""
         total = total or partial(self._total_until, window, time)
         view = Positions(lambda: after(time), after, total)
-        cut: int = window.policy.cut(view, time)
+        cut: int = window.frame.cut(view, time)
         return max(self.kept_from, cut)
 
-    def _total_until(self, window: Any, time: int, policy: AbstractPolicy) -> Any:
-        """Return what a policy observes in all retained events up to a time."""
-        monoid, pick = window.lens(policy)
+    def _total_until(self, window: Any, time: int, frame: Frame) -> Any:
+        """Return what a frame observes in all retained events up to a time."""
+        monoid, pick = window.lens(frame)
         return monoid.lower(pick(self.fold(self.kept_from, self.first_after(time))))
 
     def restore_state(self, snapshot: Snapshot) -> None:

@@ -41,7 +41,7 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.folds.sliding import Events
-from mta.frames.base import AbstractPolicy, View
+from mta.frames.base import Frame, View
 from mta.logs.base import Chunk, EventLog, Leaf, PathGroup, Setting
 from mta.logs.levels.queues import BEFORE_ALL, Levels, RestoredTail
 from mta.logs.ranges import leaves_from
@@ -71,11 +71,11 @@ _READ_AHEAD = 8
 #: How many chunks stay in memory during a batch.
 _CHUNKS = 2
 
-Observers = tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]
+Observers = tuple[tuple[Frame, Columns, AbstractMonoid], ...]
 
 
-class KeepAll(AbstractPolicy):
-    """A policy that evicts nothing. It replaces the policies of windows that share the events."""
+class KeepAll(Frame):
+    """A frame that evicts nothing. It replaces the frames of windows that share the events."""
 
     positional = True
 

@@ -291,9 +291,9 @@ def test_what_is_near_the_newest_is_found_by_the_finger(
     monkeypatch: pytest.MonkeyPatch, size: int, min_arity: int
 ) -> None:
     """Insertions at distance d, and ranges that begin there, visit O(log d) nodes."""
-    policy = CountWindow(1 << 30)
+    frame = CountWindow(1 << 30)
     window = Window(
-        Monoid(float("-inf"), max, name="max"), policy, None, "w",
+        Monoid(float("-inf"), max, name="max"), frame, None, "w",
         arity=min_arity, leaf_arity=min_arity, aggregator=FiBA, allowed_lateness="365 days",
     )  # fmt: skip
     times = [i * GAP for i in range(size)]

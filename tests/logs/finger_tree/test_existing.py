@@ -20,11 +20,11 @@ import pytest
 from mta import (
     AmortizedMTA,
     CountWindow,
+    CustomFrame,
     FiBA,
     Max,
     Mean,
     Monoid,
-    Policy,
     Product,
     SessionWindow,
     SharedWindows,
@@ -61,7 +61,7 @@ everywhere = [
     pytest.param(rule, existing, id=f"{rule}-{existing}")
     for rule in RULES
     for existing in ("append", "replace", "combine")
-    if (rule, existing) != ("bound", "combine")  # the policy looks at the values
+    if (rule, existing) != ("bound", "combine")  # the frame looks at the values
 ]
 
 
@@ -159,7 +159,7 @@ def test_windows_are_lists(rule: str, existing: Any, aggregator: type, seed: int
         "allowed_lateness": timedelta(microseconds=lateness),
     }  # fmt: skip
     arity = random.choice([2, 3, 8])
-    window = Window(TEXT.monoid(True), listed.rule.policy(), store, "w", arity=arity, **settings)
+    window = Window(TEXT.monoid(True), listed.rule.frame(), store, "w", arity=arity, **settings)
     now, saved = 1_700_000_000 * SECOND, (b"", listed)
     for step in range(120):
         what = random.choice(["insert", "insert", "extend", "retract", "retract", "save", "go"])
@@ -192,7 +192,7 @@ def test_windows_are_lists(rule: str, existing: Any, aggregator: type, seed: int
         elif what == "go" and saved[0]:
             listed = saved[1].copy()
             window = Window.restore(
-                saved[0], TEXT.monoid(True), listed.rule.policy(), store, **settings
+                saved[0], TEXT.monoid(True), listed.rule.frame(), store, **settings
             )
             now = max(now, listed.newest or 0)
         if random.random() < 0.2:
@@ -206,12 +206,12 @@ def test_windows_that_share_events(existing: Any, seed: int) -> None:
     rules = {"time": span(20 * SECOND), "short": span(4 * SECOND), "gap": session(5 * SECOND)}
     random, store = Random(f"{existing} {seed}"), MemoryStore()
     listed = {name: Listed(rule, existing, LATE) for name, rule in rules.items()}
-    policies = {name: rule.policy() for name, rule in rules.items()}
+    frames = {name: rule.frame() for name, rule in rules.items()}
     settings: dict[str, Any] = {
         "on_duplicate": existing, "on_late": "drop",
         "allowed_lateness": timedelta(microseconds=LATE),
     }  # fmt: skip
-    windows = SharedWindows(TEXT.monoid(True), policies, store, arity=2, **settings)
+    windows = SharedWindows(TEXT.monoid(True), frames, store, arity=2, **settings)
     now = 1_700_000_000 * SECOND
     for step in range(60):
         batch = []
@@ -235,7 +235,7 @@ def test_windows_that_share_events(existing: Any, seed: int) -> None:
                 one.retract(time)
         if random.random() < 0.3:
             windows = SharedWindows.restore(
-                windows.checkpoint(), TEXT.monoid(True), policies, store, **settings
+                windows.checkpoint(), TEXT.monoid(True), frames, store, **settings
             )
         if random.random() < 0.2:
             windows.check()
@@ -390,7 +390,7 @@ def test_pages_of_a_correction(operation: str) -> None:
 
 
 @pytest.mark.parametrize("operation", ["retract", "replace"])
-def test_a_policy_that_raises_changes_nothing(operation: str) -> None:
+def test_a_frame_that_raises_changes_nothing(operation: str) -> None:
     broken = False
 
     def evicts(prefix: float, total: float) -> bool:
@@ -399,7 +399,7 @@ def test_a_policy_that_raises_changes_nothing(operation: str) -> None:
         return total - prefix > 100
 
     settings: dict[str, Any] = {"allowed_lateness": 100, "on_duplicate": "replace", "arity": 2}
-    window = Window(Sum(), Policy(evicts, on=Max(), name="far"), aggregator=FiBA, **settings)
+    window = Window(Sum(), CustomFrame(evicts, on=Max(), name="far"), aggregator=FiBA, **settings)
     window.extend([float(i) for i in range(20)], range(20))
     for time in (3, 12, 19):
         broken = True
@@ -424,18 +424,18 @@ def test_a_failing_store_loses_nothing(existing: Any, shared: bool) -> None:
     settings: dict[str, Any] = {
         "allowed_lateness": 10**6, "on_duplicate": existing, "arity": 2, "leaf_arity": 4
     }  # fmt: skip
-    policies = {"few": CountWindow(150), "all": TimeWindow(10**6)}
+    frames = {"few": CountWindow(150), "all": TimeWindow(10**6)}
 
     def restored(snapshot: bytes) -> Window | SharedWindows:
         if shared:
-            return SharedWindows.restore(snapshot, Max(), policies, store, **settings)
+            return SharedWindows.restore(snapshot, Max(), frames, store, **settings)
         return Window.restore(
             snapshot, Max(), CountWindow(150), store, aggregator=CrowdedFiBA, **settings
         )
 
     window: Window | SharedWindows
     if shared:
-        window = SharedWindows(Max(), policies, store, "w", **settings)
+        window = SharedWindows(Max(), frames, store, "w", **settings)
     else:
         window = Window(Max(), CountWindow(150), store, "w", aggregator=CrowdedFiBA, **settings)
     window.extend([float(i) for i in range(200)], range(200), "last")

@@ -107,7 +107,7 @@ def test_what_is_pinned_can_be_read(name: str) -> None:
     store.put_many(golden_pages(name))
     written: Any = MAKE[name](MemoryStore())
     window = Window.restore(
-        golden_snapshot(name), written.monoid, written.policy, store, aggregator=FiBA
+        golden_snapshot(name), written.monoid, written.frame, store, aggregator=FiBA
     )
     window.check()
     assert not audit(window).damaged

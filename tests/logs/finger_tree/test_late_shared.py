@@ -11,7 +11,7 @@ import pytest
 from mta import BoundWindow, CountWindow, Monoid, TimeWindow
 from mta.audit.walk import audit, live_keys
 from mta.errors import LateEvent
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.windows.shared import SharedWindows
 from stores import open_store
 from tests.support.sampling import parts
@@ -29,7 +29,7 @@ def letters() -> Monoid:
     return Monoid(identity=0, combine=lambda a, b: a + b, lift=len, name="letters")
 
 
-POLICIES: dict[str, AbstractPolicy] = {
+FRAMES: dict[str, Frame] = {
     "three": CountWindow(3),
     "many": CountWindow(40),
     "short": TimeWindow(4),
@@ -38,14 +38,14 @@ POLICIES: dict[str, AbstractPolicy] = {
 }
 
 
-def held(events: list[Event], policy: AbstractPolicy, time: int) -> list[Event]:
+def held(events: list[Event], frame: Frame, time: int) -> list[Event]:
     """The window that ends with the last of some events."""
-    if policy is POLICIES["either"]:
+    if frame is FRAMES["either"]:
         return held(held(events, CountWindow(9), time), TimeWindow(20), time)
-    if isinstance(policy, CountWindow):
-        return events[-policy.size :]
-    assert isinstance(policy, TimeWindow)
-    return [event for event in events if event[0] > time - policy.size / 1e6]
+    if isinstance(frame, CountWindow):
+        return events[-frame.size :]
+    assert isinstance(frame, TimeWindow)
+    return [event for event in events if event[0] > time - frame.size / 1e6]
 
 
 def text(events: list[Event]) -> str:
@@ -63,7 +63,7 @@ def test_windows_over_late_events_are_sorted_lists(
         store = None if scheme is None else open_store(f"{scheme}://")
         options: dict[str, Any] = {"on_late": "drop", "allowed_lateness": lateness}
         sizes = {"arity": random.choice([2, 3]), "leaf_arity": random.choice([2, 4])}
-        windows = SharedWindows(joined(), POLICIES, store, **sizes, **options)
+        windows = SharedWindows(joined(), FRAMES, store, **sizes, **options)
         events: list[Event] = []
         kept: list[tuple[bytes, list[Event], int | None]] = []
         newest: int | None = None
@@ -86,19 +86,19 @@ def test_windows_over_late_events_are_sorted_lists(
                 events.insert(at, (times[i], values[i]))
                 places[i] = at
             newest = max([*[times[i] for i in accepted], *([] if newest is None else [newest])])
-            for name, policy in POLICIES.items():
+            for name, frame in FRAMES.items():
                 if results is not None:
                     expected = [
-                        text(held(events[: places[i] + 1], policy, times[i])) for i in accepted
+                        text(held(events[: places[i] + 1], frame, times[i])) for i in accepted
                     ]
                     assert list(results[name]) == expected, (seed, name)
-                assert windows.query(name) == text(held(events, policy, newest)), (seed, name)
+                assert windows.query(name) == text(held(events, frame, newest)), (seed, name)
             if store is not None and random.random() < 0.3:
                 kept = [*kept, (windows.checkpoint(), list(events), newest)][-2:]
             elif kept and random.random() < 0.2:
                 snapshot, saved, newest = kept[-1]
                 events = list(saved)
-                windows = SharedWindows.restore(snapshot, joined(), POLICIES, store, **options)
+                windows = SharedWindows.restore(snapshot, joined(), FRAMES, store, **options)
                 assert not audit(windows).damaged
         windows.check()
 
@@ -118,7 +118,7 @@ def test_pages_leave_with_the_longest_window() -> None:
     assert windows.stats().kept < 100
 
 
-def test_a_policy_on_values_answers_as_of_the_newest_event() -> None:
+def test_a_frame_on_values_answers_as_of_the_newest_event() -> None:
     windows = SharedWindows(
         joined(), {"bound": BoundWindow(letters(), at_most=3)}, allowed_lateness=100
     )
@@ -137,9 +137,9 @@ def test_ranges_and_lateness() -> None:
 
 
 def test_an_event_older_than_one_that_no_window_kept_has_left_as_well() -> None:
-    policies = {"two": BoundWindow(letters(), at_most=2)}
+    frames = {"two": BoundWindow(letters(), at_most=2)}
     store = open_store("memory://")
-    windows = SharedWindows(joined(), policies, store, arity=2, allowed_lateness=100)
+    windows = SharedWindows(joined(), frames, store, arity=2, allowed_lateness=100)
     windows.extend(["a", "bbb", "c"], [10, 20, 30])
     windows.checkpoint()  # only now do events leave
     windows.insert("d", 15)
@@ -155,15 +155,15 @@ def test_an_event_older_than_one_that_no_window_kept_has_left_as_well() -> None:
 def test_an_event_that_replaces_another_has_the_result_as_of_it_after_a_query(
     existing: Any, time: int
 ) -> None:
-    policies = {name: POLICIES[name] for name in ("three", "short", "long")}
+    frames = {name: FRAMES[name] for name in ("three", "short", "long")}
     window = SharedWindows(
-        joined(), policies, allowed_lateness=500, on_duplicate=existing, arity=2, leaf_arity=2
+        joined(), frames, allowed_lateness=500, on_duplicate=existing, arity=2, leaf_arity=2
     )
     events = [(at, "abcdefghi"[at]) for at in range(9)]
     window.extend([value for _, value in events], [at for at, _ in events])
     window.query()
     found = window.extend(["X"], [time])
     events[time] = time, "X" if existing == "replace" else events[time][1] + "X"
-    for name, policy in policies.items():
-        assert found[name].tolist() == [text(held(events[: time + 1], policy, time))]
-        assert window.query(name) == text(held(events, policy, 8))
+    for name, frame in frames.items():
+        assert found[name].tolist() == [text(held(events[: time + 1], frame, time))]
+        assert window.query(name) == text(held(events, frame, 8))

@@ -13,7 +13,7 @@ import pytest
 
 from mta import CountWindow, FiBA, Max, Mean, Min, Monoid, Product, Sum, TimeWindow, Window
 from mta.errors import LateEvent
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.monoids.base import AbstractMonoid
 from tests.support.counted import Counted
 from tests.support.kernels import numpy_alone
@@ -44,27 +44,27 @@ def of_values(monoid: AbstractMonoid, values: list[float]) -> Any:
 class Listed:
     """The same window over a plain list of (time, value)."""
 
-    def __init__(self, policy: AbstractPolicy) -> None:
-        self.policy, self.events = policy, list[tuple[float, float]]()
+    def __init__(self, frame: Frame) -> None:
+        self.frame, self.events = frame, list[tuple[float, float]]()
 
     def add(self, time: float, value: float) -> None:
         self.events.append((time, value))
         self.events.sort(key=lambda event: event[0])
 
     def values(self) -> list[float]:
-        if isinstance(self.policy, CountWindow):
-            return [value for _, value in self.events[-self.policy.size :]]
-        oldest = self.events[-1][0] - self.policy.size / 1e6
+        if isinstance(self.frame, CountWindow):
+            return [value for _, value in self.events[-self.frame.size :]]
+        oldest = self.events[-1][0] - self.frame.size / 1e6
         return [value for time, value in self.events if time > oldest]
 
 
 def one_life(seed: int, name: str, compiled: bool) -> None:
     rng, monoid = Random(seed), MONOIDS[name]()
-    policy = rng.choice([CountWindow, TimeWindow])(rng.choice([5, 40, 300]))
+    frame = rng.choice([CountWindow, TimeWindow])(rng.choice([5, 40, 300]))
     settings: dict[str, Any] = {"allowed_lateness": LATENESS, "aggregator": FiBA, "arity": 4}
     settings["leaf_arity"] = rng.choice([2, 16, 64, 500])
     with nullcontext() if compiled else numpy_alone():
-        window, listed, now = Window(monoid, policy, name="w", **settings), Listed(policy), 0.0
+        window, listed, now = Window(monoid, frame, name="w", **settings), Listed(frame), 0.0
         share = rng.choice([0.05, 0.5])
         for _ in range(rng.choice([60, 600])):
             now += rng.choice([0, 1, 1, 2, 3])
@@ -91,7 +91,7 @@ def one_life(seed: int, name: str, compiled: bool) -> None:
                     assert found == pytest.approx(of_values(monoid, values))
             elif what < 0.54:
                 window = Window.restore(
-                    window.checkpoint(), monoid, policy, window.store, **settings
+                    window.checkpoint(), monoid, frame, window.store, **settings
                 )
         window.check()
 
@@ -104,13 +104,13 @@ def test_late_events_among_others_that_wait(name: str, compiled: bool, seed: int
     one_life(seed, name, compiled)
 
 
-@pytest.mark.parametrize("policy", [TimeWindow(50_000), CountWindow(50_000)], ids=str)
+@pytest.mark.parametrize("frame", [TimeWindow(50_000), CountWindow(50_000)], ids=str)
 @pytest.mark.parametrize("make", [Max, lambda: Monoid(-inf, max, commutative=True, name="largest")])
 def test_few_late_events_go_one_by_one(
-    policy: AbstractPolicy, make: Any, monkeypatch: pytest.MonkeyPatch
+    frame: Frame, make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They wait, and are merged into the last leaf in one bulk; those in order are no slower."""
-    window = Window(make(), policy, aggregator=FiBA, allowed_lateness=1000, store=None)
+    window = Window(make(), frame, aggregator=FiBA, allowed_lateness=1000, store=None)
     window.extend(np.zeros(60_000), np.arange(60_000.0))
     alone: list[float] = []
     monkeypatch.setattr(window.engine, "accept", counting(window.engine.accept, alone))

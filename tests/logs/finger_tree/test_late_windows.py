@@ -15,9 +15,9 @@ from mta import (
     AmortizedMTA,
     BoundWindow,
     CountWindow,
+    CustomFrame,
     FiBA,
     KeyedWindows,
-    Policy,
     SharedWindows,
     Sum,
     TimeWindow,
@@ -25,11 +25,11 @@ from mta import (
 )  # fmt: skip
 from mta.audit.walk import audit, live_keys
 from mta.errors import EventsGone, LateEvent, NotRevisable, SnapshotMismatch
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.logs import base
 from mta.logs.finger_tree.log import FingerTreeLog
 from stores import MemoryStore, open_store
-from tests.support.late_streams import POLICIES, Event, Stream
+from tests.support.late_streams import FRAMES, Event, Stream
 from tests.support.naive import joined, letters
 
 
@@ -43,14 +43,14 @@ def few(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.mark.sparse
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+@pytest.mark.parametrize("frame", FRAMES, ids=repr)
 @pytest.mark.parametrize("lateness", [0, 5, 1000])
 @pytest.mark.parametrize("scheme", [None, "memory"])
 def test_a_window_of_late_events_is_a_sorted_list(
-    policy: AbstractPolicy, lateness: int, scheme: str | None, seed: int
+    frame: Frame, lateness: int, scheme: str | None, seed: int
 ) -> None:
     store = None if scheme is None else open_store(f"{scheme}://")
-    stream = Stream(Random(seed), policy, lateness, store)
+    stream = Stream(Random(seed), frame, lateness, store)
     kept: list[tuple[bytes, list[Event], int | None]] = []
     for _ in range(30):
         action = stream.random.choice(["insert", "extend", "extend", "revise", "save", "back"])
@@ -130,13 +130,13 @@ def test_what_cannot_be_revised_says_so() -> None:
 
 @pytest.mark.parametrize("settings", [{"allowed_lateness": 0}, {"on_duplicate": "replace"}])
 def test_settings_that_need_times_select_the_structure(settings: dict[str, Any]) -> None:
-    policy = TimeWindow(60)
-    window = Window(Sum(), policy, store := MemoryStore(), **settings)
-    windows = SharedWindows(Sum(), {"w": policy}, store, "shared", **settings)
-    keys = KeyedWindows(Sum(), policy, store, "keys", **settings)
+    frame = TimeWindow(60)
+    window = Window(Sum(), frame, store := MemoryStore(), **settings)
+    windows = SharedWindows(Sum(), {"w": frame}, store, "shared", **settings)
+    keys = KeyedWindows(Sum(), frame, store, "keys", **settings)
     snapshots = [each.checkpoint() for each in (window, windows)]
-    again = Window.restore(snapshots[0], Sum(), policy, store, **settings)
-    shared = SharedWindows.restore(snapshots[1], Sum(), {"w": policy}, store, **settings)
+    again = Window.restore(snapshots[0], Sum(), frame, store, **settings)
+    shared = SharedWindows.restore(snapshots[1], Sum(), {"w": frame}, store, **settings)
     assert isinstance(again.structure(), FiBA)
     assert isinstance(shared.structure(), FingerTreeLog)
     for each in (window, windows, again, shared):
@@ -144,21 +144,21 @@ def test_settings_that_need_times_select_the_structure(settings: dict[str, Any])
     keys.extend(["a", "a"], [1.0, 4.0], [30, 10])
     each_result = [window.query(), again.query(), windows.query("w"), keys.query("a")]
     assert [*each_result, shared.query("w")] == [5.0] * 5
-    assert isinstance(Window(Sum(), policy, on_duplicate="append").structure(), AmortizedMTA)
+    assert isinstance(Window(Sum(), frame, on_duplicate="append").structure(), AmortizedMTA)
     with pytest.raises(ValueError, match="choose aggregator=FiBA"):
-        Window(Sum(), policy, aggregator=AmortizedMTA, **settings)
+        Window(Sum(), frame, aggregator=AmortizedMTA, **settings)
     with pytest.raises(SnapshotMismatch, match="aggregator"):
-        Window.restore(snapshots[0], Sum(), policy, store)
+        Window.restore(snapshots[0], Sum(), frame, store)
 
 
 @pytest.mark.parametrize("scheme", ["memory://", None])
 def test_an_event_older_than_one_that_has_left_for_good_has_left_as_well(scheme: Any) -> None:
     """Between it and the window there would be a hole."""
-    policy, settings = (
+    frame, settings = (
         BoundWindow(letters(), at_most=2),
         {"aggregator": FiBA, "allowed_lateness": 100},
     )
-    window = Window(joined(), policy, scheme, **settings)
+    window = Window(joined(), frame, scheme, **settings)
     window.extend(["a", "bbb", "c"], [10, 20, 30])
     window.insert("d", 15)
     assert window.query() == "c" and window.stats().inserted == 4
@@ -176,7 +176,7 @@ def test_an_event_older_than_one_that_has_left_for_good_has_left_as_well(scheme:
         assert window.query() == "cf" and window.stats().inserted == 9
 
 
-def test_an_event_that_left_at_once_is_taken_back_when_the_policy_fails() -> None:
+def test_an_event_that_left_at_once_is_taken_back_when_the_frame_fails() -> None:
     fails: list[int] = []
 
     def evicts(prefix: int, total: int) -> bool:
@@ -184,8 +184,8 @@ def test_an_event_that_left_at_once_is_taken_back_when_the_policy_fails() -> Non
             raise ZeroDivisionError
         return total - prefix >= 2
 
-    policy = Policy(evicts, on=letters(), name="last two", checked=True)
-    window = Window(joined(), policy, aggregator=FiBA, allowed_lateness=100)
+    frame = CustomFrame(evicts, on=letters(), name="last two", checked=True)
+    window = Window(joined(), frame, aggregator=FiBA, allowed_lateness=100)
     window.extend(["a", "b", "c"], [10, 20, 30])
     fails.append(1)
     with pytest.raises(ZeroDivisionError):

@@ -52,9 +52,9 @@ def test_the_store_holds_what_retained_snapshots_name(
     size: int, retain: int, restores: bool
 ) -> None:
     """With late events, evictions, and windows that never outgrow their one leaf."""
-    store, random, policy = MemoryStore(), Random(retain), TimeWindow(size)
+    store, random, frame = MemoryStore(), Random(retain), TimeWindow(size)
     settings: dict[str, Any] = {"aggregator": FiBA, "allowed_lateness": size / 2, "retain": retain}
-    window = Window(Sum(), policy, store, "w", leaf_arity=LEAF, arity=3, **settings)
+    window = Window(Sum(), frame, store, "w", leaf_arity=LEAF, arity=3, **settings)
     events, snapshots, now = list[tuple[float, int]](), list[Any](), 0
     seen = 0
     for _ in range(80):
@@ -70,12 +70,12 @@ def test_the_store_holds_what_retained_snapshots_name(
         assert not audit(window).left and not audit(window).damaged
         for snapshot, total in snapshots[-retain:]:
             seen += Snapshot.decode(snapshot).state[6] != []
-            earlier = Window.restore(snapshot, Sum(), policy, store, **settings)
+            earlier = Window.restore(snapshot, Sum(), frame, store, **settings)
             assert earlier.query() == total
             earlier.check()
         window.check()
         if restores:
-            window = Window.restore(snapshots[-1][0], Sum(), policy, store, **settings)
+            window = Window.restore(snapshots[-1][0], Sum(), frame, store, **settings)
             assert set(store.keys()) == set(live_keys(window))
     assert seen > 70
     window.delete_pages()

@@ -8,7 +8,7 @@ import pytest
 
 from mta import CountWindow, FiBA, Monoid, TimeWindow, Window
 from mta.errors import CorruptSnapshot, EventsGone
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.logs.ranges import fold_between
 from mta.snapshots import Snapshot
 from stores import MemoryStore
@@ -54,15 +54,13 @@ def test_a_range_as_long_as_a_time_window_is_that_window(
             assert asked(window, now - size, now) == window.query()
 
 
-@pytest.mark.parametrize("policy", [CountWindow(9), CountWindow(40), TimeWindow(12)], ids=repr)
+@pytest.mark.parametrize("frame", [CountWindow(9), CountWindow(40), TimeWindow(12)], ids=repr)
 @pytest.mark.parametrize("lateness", [0, 5])
-def test_a_range_is_refused_only_where_events_have_left(
-    policy: AbstractPolicy, lateness: int
-) -> None:
-    random, store, refused = Random(repr(policy)), MemoryStore(), 0
+def test_a_range_is_refused_only_where_events_have_left(frame: Frame, lateness: int) -> None:
+    random, store, refused = Random(repr(frame)), MemoryStore(), 0
     window = Window(
         joined(),
-        policy,
+        frame,
         store,
         arity=2,
         leaf_arity=3,

@@ -15,13 +15,13 @@ import pytest
 
 from mta import FiBA, TimeWindow, Window
 from mta.audit.walk import audit, live_keys
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.logs.finger_tree.node import Node
 from stores import MemoryStore, PageStore
 from stores.errors import StoreUnavailable
 from stores.testing import CountingStore, FaultyStore
 from tests.support.counted import Counted
-from tests.support.late_streams import POLICIES, Stream
+from tests.support.late_streams import FRAMES, Stream
 from tests.support.sampling import some
 
 LEAF, ARITY, EVENTS = 20, 10, 6050
@@ -34,13 +34,13 @@ def restored(stream: Stream, snapshot: bytes) -> Window:
 
 @pytest.mark.sparse(1)
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+@pytest.mark.parametrize("frame", FRAMES, ids=repr)
 @pytest.mark.parametrize("lateness", [0, 5, 1000])
 def test_a_window_out_of_its_snapshot_for_every_batch_is_a_sorted_list(
-    policy: AbstractPolicy, lateness: int, seed: int
+    frame: Frame, lateness: int, seed: int
 ) -> None:
     store = MemoryStore()
-    stream = Stream(Random(seed), policy, lateness, store)
+    stream = Stream(Random(seed), frame, lateness, store)
     snapshot = stream.window.checkpoint()
     for _ in range(60):
         stream.window = restored(stream, snapshot)

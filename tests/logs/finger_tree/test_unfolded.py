@@ -22,7 +22,7 @@ from mta import (
     TriggeredWindow,
     Window,
 )
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.logs.finger_tree import FingerTree
 from mta.logs.finger_tree.bulk import insert_sorted
 from stores import MemoryStore, PageStore
@@ -69,11 +69,11 @@ def test_a_window_asked_now_and_then_keeps_what_came_between_two_evictions() -> 
 
 
 def test_results_of_periods_have_what_came_between_two_evictions() -> None:
-    store, policy, trigger = MemoryStore(), TimeWindow(10), EveryPeriod(4)
-    window = TriggeredWindow(Window(joined(), policy, store, "w", aggregator=FiBA), trigger)
+    store, frame, trigger = MemoryStore(), TimeWindow(10), EveryPeriod(4)
+    window = TriggeredWindow(Window(joined(), frame, store, "w", aggregator=FiBA), trigger)
     window.extend("abcdefghij", range(10))
     restored = TriggeredWindow.restore(
-        window.checkpoint(), joined(), policy, trigger, store, aggregator=FiBA
+        window.checkpoint(), joined(), frame, trigger, store, aggregator=FiBA
     )
     for time, letter in enumerate("klmnopqrstuvwxyz", 10):
         found, expected = restored.extend([letter], [time]), window.extend([letter], [time])
@@ -207,12 +207,12 @@ def test_any_steps_with_restores_between_them(  # noqa: C901, PLR0912
 
 
 def steps_of(
-    policy: AbstractPolicy, lateness: int, seed: int, look: Callable[[Window], None]
+    frame: Frame, lateness: int, seed: int, look: Callable[[Window], None]
 ) -> list[object]:
     """A window's results, snapshots and pages while it is looked at after every step."""
     random, store = Random(seed), MemoryStore()
     window = Window(
-        joined(), policy, store, arity=2, leaf_arity=random.choice([2, 5, 30]),
+        joined(), frame, store, arity=2, leaf_arity=random.choice([2, 5, 30]),
         aggregator=CrowdedFiBA, on_late="drop", allowed_lateness=lateness,
     )  # fmt: skip
     found: list[object] = []
@@ -245,7 +245,7 @@ def steps_of(
 
 @pytest.mark.parametrize("seed", some(range(3), by_default=1))
 @pytest.mark.parametrize("lateness", [0, 4])
-@pytest.mark.parametrize("policy", [CountWindow(7), CountWindow(90), TimeWindow(40)], ids=repr)
-def test_a_check_changes_nothing(policy: AbstractPolicy, lateness: int, seed: int) -> None:
-    alone = steps_of(policy, lateness, seed, lambda window: None)
-    assert steps_of(policy, lateness, seed, Window.check) == alone
+@pytest.mark.parametrize("frame", [CountWindow(7), CountWindow(90), TimeWindow(40)], ids=repr)
+def test_a_check_changes_nothing(frame: Frame, lateness: int, seed: int) -> None:
+    alone = steps_of(frame, lateness, seed, lambda window: None)
+    assert steps_of(frame, lateness, seed, Window.check) == alone

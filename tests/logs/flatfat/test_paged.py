@@ -158,7 +158,7 @@ def test_positions_of_older_events_move_on_by_one() -> None:
     assert window.query() == "ef"
 
 
-def test_policies_count_only_events_that_are_there() -> None:
+def test_frames_count_only_events_that_are_there() -> None:
     window = window_of(None, 10)
     text = letters(10)
     window.extend(text)

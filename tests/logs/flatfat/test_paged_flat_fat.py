@@ -264,13 +264,13 @@ def test_a_range_reads_at_most_two_pages_a_level() -> None:
 @pytest.mark.parametrize("timed", [False, True])
 def test_a_restored_window_reads_a_page_a_level_when_its_front_moves(timed: bool) -> None:
     store = CountingStore(MemoryStore())
-    policy = TimeWindow(N) if timed else CountWindow(N)
-    window = Window(Max(), policy, store=store, leaf_arity=64, arity=8, aggregator=PagedFlatFAT)
+    frame = TimeWindow(N) if timed else CountWindow(N)
+    window = Window(Max(), frame, store=store, leaf_arity=64, arity=8, aggregator=PagedFlatFAT)
     count = N + N // 3
     window.extend(values(count), np.arange(count).astype("M8[s]"), emit="last")
     snapshot, expected = window.checkpoint(), window.query()
     store.reset()
-    again = Window.restore(snapshot, Max(), policy, store=store, aggregator=PagedFlatFAT)
+    again = Window.restore(snapshot, Max(), frame, store=store, aggregator=PagedFlatFAT)
     assert again.query() == expected
     assert store.counts.get.pages == 0
     again.insert(0.5, np.datetime64(count, "s"))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import CountWindow, Monoid, Policy, TimeWindow, Window
+from mta import CountWindow, CustomFrame, Monoid, TimeWindow, Window
 from mta.errors import CorruptSnapshot, EventsGone
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
@@ -49,10 +49,10 @@ class Holed:
     def __init__(self, random: Random, store: MemoryStore | None, moves: bool) -> None:
         self.random, self.size = random, random.choice([5, 12, 30])
         self.kind, self.moves = COLLECTED if moves else NEIGHBOURS, moves
-        self.policy: Any = (TimeWindow if random.random() < 0.7 else CountWindow)(self.size)
+        self.frame: Any = (TimeWindow if random.random() < 0.7 else CountWindow)(self.size)
         self.monoid = self.kind.monoid(True)
         self.window = Window(
-            self.monoid, self.policy | TimeWindow("1 hour"), store, "w",
+            self.monoid, self.frame | TimeWindow("1 hour"), store, "w",
             arity=random.choice([2, 3]), leaf_arity=random.choice([2, 3, 5]),
             aggregator=PagedReactiveAggregator,
         )  # fmt: skip
@@ -76,7 +76,7 @@ class Holed:
             held = [t > event[0] - self.size for t, _ in self.there]
             self.leave(
                 held.count(False)
-                if isinstance(self.policy, TimeWindow)
+                if isinstance(self.frame, TimeWindow)
                 else max(0, len(self.there) - self.size)
             )
 
@@ -121,7 +121,7 @@ class Holed:
 
     def ask(self) -> None:
         window, there, random = self.window, self.there, self.random
-        if isinstance(self.policy, TimeWindow) and (self.left or 0) <= self.now - self.size:
+        if isinstance(self.frame, TimeWindow) and (self.left or 0) <= self.now - self.size:
             assert window.range(self.now - self.size, self.now) == window.query()
         for _ in range(3):
             after = random.randint(self.now - 40, self.now)
@@ -240,10 +240,8 @@ def test_a_range_reads_at_most_two_pages_a_level_and_the_same_one_none(
     aggregator: type[Aggregator], holes: bool
 ) -> None:
     n, store = 1 << 14, CountingStore(MemoryStore())
-    policy = TimeWindow(n)
-    window = Window(
-        Counted().max, policy, store, "w", leaf_arity=16, arity=4, aggregator=aggregator
-    )
+    frame = TimeWindow(n)
+    window = Window(Counted().max, frame, store, "w", leaf_arity=16, arity=4, aggregator=aggregator)
     there = np.arange(n + n // 4)
     window.extend(there.tolist(), there, emit="last")
     there = there[n // 4 :]
@@ -279,7 +277,7 @@ def test_what_a_range_has_read_stays_right_while_the_window_moves_on(
     for seed in range(part, 12, 3):
         random = Random(seed)
         window = Window(
-            NEIGHBOURS.monoid(True), Policy(lambda prefix, total: total[1] - prefix[1] > 60),
+            NEIGHBOURS.monoid(True), CustomFrame(lambda prefix, total: total[1] - prefix[1] > 60),
             "memory://", "w", arity=2, leaf_arity=3, aggregator=aggregator,
         )  # fmt: skip
         there: list[int] = []

@@ -146,12 +146,12 @@ def test_every_call_fails_in_turn(shared: bool) -> None:  # noqa: C901
     """And nothing is lost, whether one goes on or starts again from the newest snapshot."""
 
     def make(store: PageStore, snapshot: bytes | None) -> Any:
-        policies = {"all": CountWindow(SIZE), "few": CountWindow(3)}
+        frames = {"all": CountWindow(SIZE), "few": CountWindow(3)}
         if not shared:
             return begin(store) if snapshot is None else again(snapshot, store)
         if snapshot is None:
-            return SharedWindows(Sum(), policies, store, "w", leaf_arity=LEAF, arity=3)
-        return SharedWindows.restore(snapshot, Sum(), policies, store)
+            return SharedWindows(Sum(), frames, store, "w", leaf_arity=LEAF, arity=3)
+        return SharedWindows.restore(snapshot, Sum(), frames, store)
 
     def value(of: Any) -> Any:
         return of.query("all") if shared else of.query()

@@ -6,14 +6,14 @@ import pytest
 
 from mta import AmortizedMTA, CountWindow, LogMTA, Sum, TimeWindow, Window
 from mta.audit.walk import audit, live_keys
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from stores import MemoryStore
 
 AGGREGATORS = [AmortizedMTA, LogMTA]
 
 
-def make(store: MemoryStore, policy: AbstractPolicy, aggregator: type[AmortizedMTA]) -> Window:
-    return Window(Sum(), policy, store, arity=4, leaf_arity=4, aggregator=aggregator)
+def make(store: MemoryStore, frame: Frame, aggregator: type[AmortizedMTA]) -> Window:
+    return Window(Sum(), frame, store, arity=4, leaf_arity=4, aggregator=aggregator)
 
 
 @pytest.mark.sparse(1)

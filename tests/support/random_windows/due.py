@@ -118,14 +118,14 @@ class TriggeredLife(DueLife):
             lateness = random.choice([0, 5 * SECOND, 100 * SECOND]) if on_demand else 0
         timed = rule.needs_times or aggregator.by_time or trigger.needs_times
         self.lists = DueLists(kind, trigger, Stream(timed, lateness), OneWindow(rule))
-        self.monoid, self.policy = kind.monoid(self.lists.stream.is_late), rule.policy()
+        self.monoid, self.frame = kind.monoid(self.lists.stream.is_late), rule.frame()
         self.options: dict[str, Any] = {
             "aggregator": aggregator,
             "on_late": "drop",
             "retain": self.retain,
             "allowed_lateness": timedelta(microseconds=lateness) if lateness else None,
         }
-        window = Window(self.monoid, self.policy, self.store, "w", **self.sizes(), **self.options)
+        window = Window(self.monoid, self.frame, self.store, "w", **self.sizes(), **self.options)
         self.window = TriggeredWindow(window, trigger)
 
     def __repr__(self) -> str:
@@ -141,7 +141,7 @@ class TriggeredLife(DueLife):
     def again(self, snapshot: bytes) -> TriggeredWindow:
         assert self.store is not None
         return TriggeredWindow.restore(
-            snapshot, self.monoid, self.policy, self.lists.trigger, self.store, **self.options
+            snapshot, self.monoid, self.frame, self.lists.trigger, self.store, **self.options
         )
 
 
@@ -161,27 +161,27 @@ class SlicedLife(DueLife):
             trigger: Any = EveryPeriod(slide)
         else:
             rule, trigger = count(parts * slide), EveryCount(slide)
-        self.monoid, self.policy = kind.monoid(False), rule.policy()
+        self.monoid, self.frame = kind.monoid(False), rule.frame()
         self.lists = DueLists(kind, trigger, Stream(rule.needs_times, None), OneWindow(rule))
         self.window = SlicedWindow(
-            self.monoid, self.policy, slide, self.store, **self.sizes(), **self.options
+            self.monoid, self.frame, slide, self.store, **self.sizes(), **self.options
         )
 
     def __repr__(self) -> str:
-        return f"{self.kind.name}, sliced {self.slide}, {self.policy}, {self.options}, {self.store}"
+        return f"{self.kind.name}, sliced {self.slide}, {self.frame}, {self.options}, {self.store}"
 
     def open(self) -> list[Any]:
         """By count, a window holds whole slices, and the open one in place of the oldest."""
         due, lists = self.lists.flush(), self.lists
         if due and isinstance(lists.trigger, EveryCount):
             count, slide = len(lists.stream.events), lists.trigger.count
-            assert isinstance(self.policy, CountWindow)
-            whole = self.policy.size - slide + count % slide
+            assert isinstance(self.frame, CountWindow)
+            whole = self.frame.size - slide + count % slide
             return [(count, lists.stream.values(count - whole))]
         return due
 
     def again(self, snapshot: bytes) -> SlicedWindow:
         assert self.store is not None
         return SlicedWindow.restore(
-            snapshot, self.monoid, self.policy, self.slide, self.store, **self.options
+            snapshot, self.monoid, self.frame, self.slide, self.store, **self.options
         )

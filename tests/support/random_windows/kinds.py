@@ -38,7 +38,7 @@ class Kind:
     expect: Callable[[list[Any]], Any]
     #: Whether a result is what is expected of these values.
     agrees: Callable[[Any, list[Any]], bool]
-    #: What policies on weights look at, and the weight of a value.
+    #: What frames on weights look at, and the weight of a value.
     on: Callable[[], Any] | None = None
     weight: Callable[[Any], int] = lambda value: 0
     columns: tuple[str, ...] = ()

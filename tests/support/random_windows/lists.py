@@ -74,7 +74,7 @@ class OneWindow:
         return OneWindow(self.rule, self.front, self.floor)
 
     def move(self, stream: Stream, now: int | None = None) -> None:
-        """Ask the policy."""
+        """Ask the frame."""
         if stream.events:
             time = (stream.newest or 0) if now is None else now
             self.front = max(self.front, self.rule.cut(stream.events, self.front, time))

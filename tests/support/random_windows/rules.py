@@ -1,4 +1,4 @@
-"""Policies, and the same in plain Python: from which of all events on a window begins."""
+"""Frames, and the same in plain Python: from which of all events on a window begins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
-from mta import AbstractPolicy, BoundWindow, CountWindow, Policy, SessionWindow, TimeWindow
+from mta import BoundWindow, CountWindow, CustomFrame, Frame, SessionWindow, TimeWindow
 from tests.support.random_windows.kinds import Kind
 
 SECOND = 1_000_000
@@ -21,10 +21,10 @@ Cut = Callable[[list[Event], int, int], int]
 
 @dataclass(frozen=True)
 class Rule:
-    """A policy and its cut."""
+    """A frame and its cut."""
 
     name: str
-    policy: Callable[[], AbstractPolicy]
+    frame: Callable[[], Frame]
     cut: Cut
     #: By positions and times alone.
     positional: bool = True
@@ -54,8 +54,8 @@ def span(micros: int) -> Rule:
     def cut(events: list[Event], front: int, now: int) -> int:
         return sum(time <= now - micros for time, _ in events)
 
-    policy = lambda: TimeWindow(timedelta(microseconds=micros))  # noqa: E731
-    return Rule(f"time {micros} us", policy, cut, needs_times=True, lifetime=micros)
+    frame = lambda: TimeWindow(timedelta(microseconds=micros))  # noqa: E731
+    return Rule(f"time {micros} us", frame, cut, needs_times=True, lifetime=micros)
 
 
 def session(micros: int) -> Rule:
@@ -69,10 +69,10 @@ def session(micros: int) -> Rule:
             at -= 1
         return max(at, front)
 
-    policy = lambda: SessionWindow(timedelta(microseconds=micros))  # noqa: E731
+    frame = lambda: SessionWindow(timedelta(microseconds=micros))  # noqa: E731
     return Rule(
         f"session {micros} us",
-        policy,
+        frame,
         cut,
         positional=False,
         needs_times=True,
@@ -95,8 +95,8 @@ def bound(kind: Kind, most: int, checked: bool = False) -> Rule:
 
     assert kind.on is not None
     on = kind.on
-    policy = lambda: BoundWindow(on(), at_most=most, checked=checked)  # noqa: E731
-    return Rule(f"bound {most}", policy, cut, positional=False)
+    frame = lambda: BoundWindow(on(), at_most=most, checked=checked)  # noqa: E731
+    return Rule(f"bound {most}", frame, cut, positional=False)
 
 
 def _by_prefix(
@@ -113,8 +113,8 @@ def _by_prefix(
 
     assert kind.on is not None
     on = kind.on
-    policy = lambda: Policy(evicts, on=on(), name=name, checked=checked)  # noqa: E731
-    return Rule(name, policy, cut, positional=False, settled=settled)
+    frame = lambda: CustomFrame(evicts, on=on(), name=name, checked=checked)  # noqa: E731
+    return Rule(name, frame, cut, positional=False, settled=settled)
 
 
 def keep(kind: Kind, least: int, checked: bool = False) -> Rule:
@@ -146,13 +146,13 @@ def _joined(
     name: str,
     one: Rule,
     other: Rule,
-    join: Callable[[AbstractPolicy, AbstractPolicy], AbstractPolicy],
+    join: Callable[[Frame, Frame], Frame],
     choose: Callable[[int, int], int],
     lifetime: int | None,
 ) -> Rule:
     return Rule(
         name,
-        lambda: join(one.policy(), other.policy()),
+        lambda: join(one.frame(), other.frame()),
         lambda events, front, now: choose(
             one.cut(events, front, now), other.cut(events, front, now)
         ),
@@ -173,7 +173,7 @@ def draw_rule(
     depth: int = 2,
     sessions: bool = True,
 ) -> Rule:
-    """A policy, from time to time of two or three joined by | and &."""
+    """A frame, from time to time of two or three joined by | and &."""
     size = random.choice([1, 2, 3, 5, 8, 20, 45])
     made = [
         count(size),

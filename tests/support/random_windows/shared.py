@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mta import AbstractPolicy, CountWindow, Product, SharedWindows
+from mta import CountWindow, Frame, Product, SharedWindows
 from mta.monoids.product import result_name
 from tests.support.random_windows.base import STARTS, Life
 from tests.support.random_windows.kinds import Kind
@@ -36,7 +36,7 @@ class SharedLife(Life):
 
     steps = (
         "insert", "insert", "insert", "extend", "extend", "extend", "query_all", "query_one",
-        "query_policy", "ask_for_times", "ask_for_positions", "set", "set", "remove", "coverage",
+        "query_frame", "ask_for_times", "ask_for_positions", "set", "set", "remove", "coverage",
         "checkpoint", "checkpoint", "crash", "crash",
     )  # fmt: skip
     hostile_steps = ("give_null", "give_no_time")
@@ -49,7 +49,7 @@ class SharedLife(Life):
             name: draw_rule(random, kind, settled=True, sessions=False)
             for name in _NAMES[: random.choice([0, 1, 2, 3, 4])]
         }
-        #: Whether a policy looks at values: then one of that sort must stay.
+        #: Whether a frame looks at values: then one of that sort must stay.
         self.weighed = any(not rule.positional for rule in chosen.values())
         self.retain_for = random.choice([None, None, CountWindow(10), CountWindow(30)])
         self.timed = lateness is not None or random.random() < 0.7
@@ -65,9 +65,9 @@ class SharedLife(Life):
             "allowed_lateness": None if lateness is None else 0 if not lateness
             else timedelta(microseconds=lateness),
         }  # fmt: skip
-        policies = {name: rule.policy() for name, rule in chosen.items()}
+        frames = {name: rule.frame() for name, rule in chosen.items()}
         self.shared = SharedWindows(
-            self.monoid, policies, self.store, **self.sizes(), timed=timed, **self.options
+            self.monoid, frames, self.store, **self.sizes(), timed=timed, **self.options
         )
 
     def __repr__(self) -> str:
@@ -150,7 +150,7 @@ class SharedLife(Life):
             self.assert_is(self.shared.query(name), self.held(self.lists.windows[name]))
 
     def rule(self) -> Rule:
-        """A policy that can be set."""
+        """A frame that can be set."""
         while True:
             rule = draw_rule(
                 self.random, self.kind, settled=True, positional=not self.weighed, sessions=False
@@ -158,18 +158,18 @@ class SharedLife(Life):
             if self.lists.stream.timed or not rule.needs_times:
                 return rule
 
-    def query_policy(self) -> None:
+    def query_frame(self) -> None:
         rule, stream = self.rule(), self.lists.stream
         window = OneWindow(rule)
         window.move(stream)
         self.note(f"{rule}")
-        policy = rule.policy()
+        frame = rule.frame()
         self.assert_part(
-            lambda partial: self.shared.query(policy, partial=partial),
+            lambda partial: self.shared.query(frame, partial=partial),
             stream,
             window.front,
             len(stream.events),
-            # Nobody knows what a policy on values would have made of events that have left.
+            # Nobody knows what a frame on values would have made of events that have left.
             self.needed if rule.positional else len(stream.events) + 1,
         )
 
@@ -205,7 +205,7 @@ class SharedLife(Life):
             return
         self.note(f"{name} {rule}")
         change = self.shared.resize if name in windows else self.shared.add
-        coverage = change(name, rule.policy())
+        coverage = change(name, rule.frame())
         windows[name] = OneWindow(rule)
         windows[name].move(self.lists.stream)
         self.assert_coverage(coverage, windows[name], needed)
@@ -264,13 +264,13 @@ class SharedLife(Life):
     def _save(self) -> bytes:
         return self.shared.checkpoint()
 
-    def _copy(self) -> tuple[_Shared, dict[str, AbstractPolicy]]:
+    def _copy(self) -> tuple[_Shared, dict[str, Frame]]:
         return self.lists.copy(), dict(self.shared.windows)
 
     def _go_back(self, snapshot: bytes, then: Any) -> None:
-        lists, policies = then
+        lists, frames = then
         self.lists = lists.copy()
-        same = {n: p.fingerprint for n, p in policies.items()} == {
+        same = {n: p.fingerprint for n, p in frames.items()} == {
             n: p.fingerprint for n, p in self.shared.windows.items()
         }
         if same and self.random.random() < 0.5:
@@ -278,5 +278,5 @@ class SharedLife(Life):
         else:
             assert self.store is not None
             self.shared = SharedWindows.restore(
-                snapshot, self.monoid, policies, self.store, **self.options
+                snapshot, self.monoid, frames, self.store, **self.options
             )

@@ -48,11 +48,11 @@ class SingleLife(Life):
             "retain": self.retain,
             "allowed_lateness": timedelta(microseconds=lateness) if lateness else None,
         }
-        self.monoid, self.policy = kind.monoid(self.stream.is_late), self.rule.policy()
+        self.monoid, self.frame = kind.monoid(self.stream.is_late), self.rule.frame()
         self.window = self.begin()
 
     def begin(self) -> Window:
-        return Window(self.monoid, self.policy, self.store, "w", **self.sizes(), **self.options)
+        return Window(self.monoid, self.frame, self.store, "w", **self.sizes(), **self.options)
 
     def __repr__(self) -> str:
         tree = self.aggregator.__name__
@@ -114,7 +114,7 @@ class SingleLife(Life):
 
     def revise(self) -> None:
         """What a batch changes; of windows by count or time in order of time alone."""
-        if not self.aggregator.by_time or type(self.policy) not in (CountWindow, TimeWindow):
+        if not self.aggregator.by_time or type(self.frame) not in (CountWindow, TimeWindow):
             return
         batch = self.next_batch(8)
         if batch is None:
@@ -173,8 +173,8 @@ class SingleLife(Life):
         until = max(after, self.random.choice([*known, self.now]))
         if self.random.random() < 0.3:  # what a time window of a size holds
             until, after = max(known), max(known) - self.random.choice([1, 5, 45]) * SECOND
-            if type(self.policy) is TimeWindow and self.random.random() < 0.5:
-                after = max(known) - self.policy.size
+            if type(self.frame) is TimeWindow and self.random.random() < 0.5:
+                after = max(known) - self.frame.size
         ask = np.datetime64(after, "us"), np.datetime64(until, "us")
         self.note(f"{after} to {until}")
         self.assert_part(
@@ -233,7 +233,7 @@ class SingleLife(Life):
                 lambda: window.range_by_position(0, len(self.stream.events) + 1),
                 lambda: window.range("a", "b"),
                 lambda: window.range(5, 4),
-                lambda: Window.restore(b"", self.monoid, self.policy, self.store or MemoryStore()),
+                lambda: Window.restore(b"", self.monoid, self.frame, self.store or MemoryStore()),
             ]
         )
         self.refused(call)
@@ -255,5 +255,5 @@ class SingleLife(Life):
         else:
             assert self.store is not None
             self.window = Window.restore(
-                snapshot, self.monoid, self.policy, self.store, **self.options
+                snapshot, self.monoid, self.frame, self.store, **self.options
             )

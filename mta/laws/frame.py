@@ -1,4 +1,4 @@
-"""The laws of a policy, one method each, checked on streams made of examples."""
+"""The laws of a frame, one method each, checked on streams made of examples."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 from mta.columns.reading import results_each
 from mta.columns.schemas import Array, Objects, Record
-from mta.errors import LawBroken, PolicyNotMonotone
+from mta.errors import FrameNotMonotone, LawBroken
 from mta.evaluators.amortized_mta import AmortizedMTA, LogMTA
-from mta.frames.base import AbstractPolicy
+from mta.frames.base import Frame
 from mta.laws.monoid import ADDRESS, Law
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.basic import Count
@@ -25,23 +25,23 @@ from mta.windows.window import Window
 Event = tuple[Any, Any]
 
 
-def check_policy(policy: AbstractPolicy, examples: Sequence[Any], **options: Any) -> None:
+def check_frame(frame: Frame, examples: Sequence[Any], **options: Any) -> None:
     """Check every law of a frame. Raises LawBroken.
 
     Args:
-        policy: The frame.
+        frame: The frame.
         examples: Values of events, in the order of the stream.
-        **options: Keyword arguments of ``policy_laws``.
+        **options: Keyword arguments of ``frame_laws``.
 
     >>> from mta import BoundWindow, Sum
-    >>> check_policy(BoundWindow(Sum(), at_most=10), [4.0, 4.0, 2.0, 0.0, 11.0, 3.0])
+    >>> check_frame(BoundWindow(Sum(), at_most=10), [4.0, 4.0, 2.0, 0.0, 11.0, 3.0])
     """
-    for law in policy_laws(policy, examples, **options):
+    for law in frame_laws(frame, examples, **options):
         law()
 
 
-def policy_laws(
-    policy: AbstractPolicy,
+def frame_laws(
+    frame: Frame,
     examples: Sequence[Any],
     times: Sequence[Any] | None = None,
     *,
@@ -54,7 +54,7 @@ def policy_laws(
     Raises ValueError for fewer than two examples, or for missing times.
 
     Args:
-        policy: The frame.
+        frame: The frame.
         examples: Values of events, in the order of the stream.
         times: The times of the events, if the frame reads times.
         on: The aggregation of the window, required if the frame reads its results.
@@ -62,26 +62,26 @@ def policy_laws(
         seed: The seed of the random choices.
 
     >>> from mta import CountWindow
-    >>> from mta.laws import policy_laws
-    >>> for law in policy_laws(CountWindow(2), [4.0, 4.0, 2.0, 0.0]):
+    >>> from mta.laws import frame_laws
+    >>> for law in frame_laws(CountWindow(2), [4.0, 4.0, 2.0, 0.0]):
     ...     law()
     """
     if len(examples) < 2:
         raise ValueError("the laws need at least two examples, better twenty, in stream order")
-    if policy.needs_times and times is None:
-        raise ValueError(f"{policy!r} reads times: pass times=, one for each example")
+    if frame.needs_times and times is None:
+        raise ValueError(f"{frame!r} reads times: pass times=, one for each example")
     given = [None] * len(examples) if times is None else list(times)
     events = list(zip(examples, given, strict=True))
-    bench = PolicyBench(policy, on or _monoid_for(policy), events, starts, seed)
-    names = [name for name in vars(PolicyBench) if name[0] != "_"]
-    return [Law(name.replace("_", " "), getattr(bench, name), repr(policy)) for name in names]
+    bench = FrameBench(frame, on or _monoid_for(frame), events, starts, seed)
+    names = [name for name in vars(FrameBench) if name[0] != "_"]
+    return [Law(name.replace("_", " "), getattr(bench, name), repr(frame)) for name in names]
 
 
 @dataclass
-class PolicyBench:
-    """A policy and a stream of examples; every public method checks the law of its name."""
+class FrameBench:
+    """A frame and a stream of examples; every public method checks the law of its name."""
 
-    _policy: AbstractPolicy
+    _frame: Frame
     _monoid: AbstractMonoid
     _events: list[Event]
     _starts: int
@@ -95,8 +95,8 @@ class PolicyBench:
         for start in (0, *sorted(picked)):
             yield start, self._events[start:]
 
-    def _window(self, policy: AbstractPolicy, arity: int = 2, kind: Any = AmortizedMTA) -> Window:
-        return Window(self._monoid, policy, arity=arity, aggregator=kind)
+    def _window(self, frame: Frame, arity: int = 2, kind: Any = AmortizedMTA) -> Window:
+        return Window(self._monoid, frame, arity=arity, aggregator=kind)
 
     def _slid(self, window: Window, events: list[Event]) -> list[tuple[int, Any]]:
         """Return the number of events in the window, and its result, after each event."""
@@ -107,7 +107,7 @@ class PolicyBench:
         return found
 
     def _broken(self, law: str, what: str, start: int, *sides: Any) -> LawBroken:
-        text = f"{self._policy!r} breaks the law of {law}: {what}"
+        text = f"{self._frame!r} breaks the law of {law}: {what}"
         where = f"on the examples from number {start} on"
         return LawBroken(f"{text}, {where}", law, self._events[start:], sides)
 
@@ -115,35 +115,35 @@ class PolicyBench:
 
     def fingerprint(self) -> None:
         """The description is equal in every process and after any use."""
-        described = self._policy.describe()
+        described = self._frame.describe()
         if ADDRESS.search(described):
             raise LawBroken(
                 f"{described} breaks the law of fingerprint: it differs between processes; give "
-                "the policy a name",
+                "the frame a name",
                 "fingerprint",
                 described,
             )
-        self._slid(self._window(self._policy), self._events)
-        if self._policy.describe() != described:
+        self._slid(self._window(self._frame), self._events)
+        if self._frame.describe() != described:
             raise self._broken("fingerprint", f"it was {described} before its use", 0)
 
     def monotony(self) -> None:
         """If a prefix of a window stays, so does every longer one: searches rely on this."""
         for start, events in self._streams():
             try:
-                self._slid(self._window(_checked(self._policy)), events)
-            except PolicyNotMonotone as error:
+                self._slid(self._window(_checked(self._frame)), events)
+            except FrameNotMonotone as error:
                 raise self._broken("monotony", str(error), start) from error
 
     def one_by_one(self) -> None:
         """Batches evict the same events as single inserts, under every algorithm."""
         for start, events in self._streams():
-            want = self._slid(self._window(self._policy), events)
+            want = self._slid(self._window(self._frame), events)
             for kind in (LogMTA, AmortizedMTA):
-                found = self._slid(self._window(self._policy, kind=kind), events)
+                found = self._slid(self._window(self._frame, kind=kind), events)
                 self._same_windows("single events", start, want, found)
                 for arity, step in ((2, len(events)), (8, len(events)), (4, 3)):
-                    window = self._window(self._policy, arity, kind)
+                    window = self._window(self._frame, arity, kind)
                     results: list[Any] = []
                     for at in range(0, len(events), step):
                         results.extend(self._extended(window, events[at : at + step]))
@@ -155,7 +155,7 @@ class PolicyBench:
         """Return the results of a batch in the form of single results."""
         values, times = zip(*events, strict=True)
         batch = _columns(self._monoid, values)
-        found = window.extend(batch, times if window.policy.needs_times else None)
+        found = window.extend(batch, times if window.frame.needs_times else None)
         return results_each(found, len(events))
 
     def _same_windows(
@@ -170,20 +170,20 @@ class PolicyBench:
                 raise self._broken("one by one", what, start, one, other)
 
 
-def _checked(policy: AbstractPolicy) -> AbstractPolicy:
-    """Copy a policy, and the policies it combines, so that they check every prefix."""
-    twin = copy.copy(policy)
+def _checked(frame: Frame) -> Frame:
+    """Copy a frame, and the frames it combines, so that they check every prefix."""
+    twin = copy.copy(frame)
     if hasattr(twin, "checked"):
         twin.checked = True
     for part in ("one", "other"):
-        if isinstance(getattr(twin, part, None), AbstractPolicy):
+        if isinstance(getattr(twin, part, None), Frame):
             setattr(twin, part, _checked(getattr(twin, part)))
     return twin
 
 
-def _monoid_for(policy: AbstractPolicy) -> AbstractMonoid:
-    """Return a monoid for a window whose events the policy can read."""
-    observers = ((columns, monoid) for _, columns, monoid in policy.observers)
+def _monoid_for(frame: Frame) -> AbstractMonoid:
+    """Return a monoid for a window whose events the frame can read."""
+    observers = ((columns, monoid) for _, columns, monoid in frame.observers)
     observed = [pair for pair in observers if pair[0] is not EVENT_TIMES]
     if not observed:
         return Count()

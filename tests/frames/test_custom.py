@@ -1,4 +1,4 @@
-"""Policies: what exactly is inside, which cuts they make together, and who breaks the law."""
+"""Frames: what exactly is inside, which cuts they make together, and who breaks the law."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ import pandas as pd
 import pytest
 
 from mta import (
-    AbstractPolicy,
     AmortizedMTA,
     BoundWindow,
     Collect,
     Count,
     CountWindow,
+    CustomFrame,
+    Frame,
     Max,
     Mean,
     Monoid,
-    Policy,
     Product,
     Sum,
     TimeWindow,
     Window,
 )
-from mta.errors import InvalidTime, PolicyNotMonotone
+from mta.errors import FrameNotMonotone, InvalidTime
 from tests.support.naive import AGGREGATORS
 
 BOTH = pytest.mark.parametrize("aggregator", AGGREGATORS)
 HOUR = 3600
 
 
-def collected(policy: AbstractPolicy, aggregator: type = AmortizedMTA, **options: Any) -> Window:
-    return Window(Collect(), policy, arity=2, aggregator=aggregator, **options)
+def collected(frame: Frame, aggregator: type = AmortizedMTA, **options: Any) -> Window:
+    return Window(Collect(), frame, arity=2, aggregator=aggregator, **options)
 
 
 # --- time ---------------------------------------------------------------------------------------
@@ -120,13 +120,13 @@ def test_a_count_of_numpy_type() -> None:
     assert CountWindow(np.int64(3)).fingerprint == CountWindow(3).fingerprint  # type: ignore[arg-type]
 
 
-# --- bounds and users' policies -----------------------------------------------------------------
+# --- bounds and users' frames -----------------------------------------------------------------
 
 
 @BOTH
 def test_bounds(aggregator: type) -> None:
-    def sizes(policy: AbstractPolicy) -> list[int]:
-        window = Window(Count(), policy, arity=2, aggregator=aggregator)
+    def sizes(frame: Frame) -> list[int]:
+        window = Window(Count(), frame, arity=2, aggregator=aggregator)
         return list(window.extend(range(0)))
 
     assert sizes(CountWindow(1)) == []
@@ -170,32 +170,32 @@ def test_a_bound_on_a_mean_says_nothing_of_the_empty_window() -> None:
 
 
 @BOTH
-def test_a_policy_on_the_windows_own_aggregate(aggregator: type) -> None:
-    window = Window(Sum(), Policy(lambda old, total: total - old >= 6), aggregator=aggregator)
+def test_a_frame_on_the_windows_own_aggregate(aggregator: type) -> None:
+    window = Window(Sum(), CustomFrame(lambda old, total: total - old >= 6), aggregator=aggregator)
     assert window.extend([1, 2, 3, 4, 5, 10, 1]).tolist() == [1, 3, 6, 7, 9, 10, 11]
 
 
 @BOTH
-def test_a_policy_on_a_column(aggregator: type) -> None:
-    policy = Policy(lambda old, new: new - old >= 3, on=("at", Max()), name="three units")
+def test_a_frame_on_a_column(aggregator: type) -> None:
+    frame = CustomFrame(lambda old, new: new - old >= 3, on=("at", Max()), name="three units")
     window = Window(
-        Product({"n": Count(), "sum": ("x", Sum())}), policy, arity=2, aggregator=aggregator
+        Product({"n": Count(), "sum": ("x", Sum())}), frame, arity=2, aggregator=aggregator
     )
     found = window.extend({"at": [0, 1, 2, 3, 3, 7], "x": [1, 2, 4, 8, 16, 32]})
     assert found["sum"].tolist() == [1, 3, 7, 14, 30, 32]
     assert found["n"].tolist() == [1, 2, 3, 3, 4, 1]
     with pytest.raises(ValueError, match="named columns"):
-        Window(Sum(), policy)
+        Window(Sum(), frame)
 
 
 @BOTH
-def test_the_last_result_asks_the_policy_no_oftener(aggregator: type) -> None:
-    """A policy that looks at the total may evict more when asked a second time."""
-    policy = Policy(lambda old, total: 2 * old < total, on=Sum())
-    one = Window(Sum(), policy, arity=2, aggregator=aggregator)
+def test_the_last_result_asks_the_frame_no_oftener(aggregator: type) -> None:
+    """A frame that looks at the total may evict more when asked a second time."""
+    frame = CustomFrame(lambda old, total: 2 * old < total, on=Sum())
+    one = Window(Sum(), frame, arity=2, aggregator=aggregator)
     for value in (3.0, 3.0, 4.0):
         one.insert(value)
-    last = Window(Sum(), policy, arity=2, aggregator=aggregator)
+    last = Window(Sum(), frame, arity=2, aggregator=aggregator)
     assert last.extend([3.0, 3.0, 4.0], emit="last").tolist() == [one.query()] == [7.0]
     assert len(last) == len(one) == 2
 
@@ -220,10 +220,10 @@ def test_either_and_both(aggregator: type) -> None:
 
 
 @BOTH
-def test_two_policies_on_aggregates(aggregator: type) -> None:
+def test_two_frames_on_aggregates(aggregator: type) -> None:
     total = Monoid(0, lambda a, b: a + b, name="total")
-    policy = BoundWindow(total, at_most=10) | Policy(lambda p, t: t - p >= 2, on=Count())
-    window = collected(policy, aggregator)
+    frame = BoundWindow(total, at_most=10) | CustomFrame(lambda p, t: t - p >= 2, on=Count())
+    window = collected(frame, aggregator)
     found = list(window.extend([9, 1, 5, 3, 3, 1]))
     assert found == [[9], [9, 1], [1, 5], [5, 3], [3, 3], [3, 1]]
 
@@ -232,18 +232,18 @@ def test_two_policies_on_aggregates(aggregator: type) -> None:
 
 
 @BOTH
-def test_a_policy_that_is_not_monotone_is_reported(aggregator: type) -> None:
-    odd = Policy(lambda old, total: old % 2 == 1, on=Count(), name="odd", checked=True)
+def test_a_frame_that_is_not_monotone_is_reported(aggregator: type) -> None:
+    odd = CustomFrame(lambda old, total: old % 2 == 1, on=Count(), name="odd", checked=True)
     window = Window(Sum(), odd, arity=2, aggregator=aggregator)
     window.insert(1.0)  # evicted: a prefix of one is odd
     assert len(window) == 0
-    sums = Policy(lambda old, total: old >= 2, on=Sum(), name="two", checked=True)
+    sums = CustomFrame(lambda old, total: old >= 2, on=Sum(), name="two", checked=True)
     window = Window(Sum(), sums, arity=2, aggregator=aggregator)
     window.insert(1.0)
-    with pytest.raises(PolicyNotMonotone, match=r"two.*position 0.*newer one at 1"):
+    with pytest.raises(FrameNotMonotone, match=r"two.*position 0.*newer one at 1"):
         window.insert(1.0)
     assert (window.query(), len(window)) == (1.0, 1)  # nothing has changed
-    with pytest.raises(PolicyNotMonotone) as raised:
+    with pytest.raises(FrameNotMonotone) as raised:
         window.extend([0.5, 0.25, 3.0, 1.0])
     assert raised.value.__notes__ == ["2 of 4 events of the batch were accepted"]
     assert (window.query(), len(window)) == (1.75, 3)
@@ -254,31 +254,31 @@ def test_a_policy_that_is_not_monotone_is_reported(aggregator: type) -> None:
 def test_a_bound_that_is_not_monotone_is_reported(aggregator: type) -> None:
     checked = BoundWindow(Sum(), at_most=5, checked=True)
     window = Window(Sum(), checked, arity=2, aggregator=aggregator)
-    with pytest.raises(PolicyNotMonotone, match="BoundWindow"):
+    with pytest.raises(FrameNotMonotone, match="BoundWindow"):
         window.extend([1.0, -3.0, 2.0, 6.0])
     assert window.query() == 0.0 and len(window) == 3
 
 
 @BOTH
-def test_checking_does_not_change_a_monotone_policy(aggregator: type) -> None:
+def test_checking_does_not_change_a_monotone_frame(aggregator: type) -> None:
     values = np.random.default_rng(0).integers(0, 6, 200).astype(float)
     for one, other in [
         (BoundWindow(Sum(), at_most=20), BoundWindow(Sum(), at_most=20, checked=True)),
         (
-            Policy(lambda p, t: t - p >= 15, on=Sum()),
-            Policy(lambda p, t: t - p >= 15, on=Sum(), checked=True),
+            CustomFrame(lambda p, t: t - p >= 15, on=Sum()),
+            CustomFrame(lambda p, t: t - p >= 15, on=Sum(), checked=True),
         ),
     ]:
         found = [
-            Window(Max(), policy, arity=3, aggregator=aggregator).extend(values).tolist()
-            for policy in (one, other)
+            Window(Max(), frame, arity=3, aggregator=aggregator).extend(values).tolist()
+            for frame in (one, other)
         ]
         assert found[0] == found[1]
         assert one.fingerprint == other.fingerprint
 
 
 @BOTH
-def test_a_policy_that_raises_leaves_the_window_as_it_was(aggregator: type) -> None:
+def test_a_frame_that_raises_leaves_the_window_as_it_was(aggregator: type) -> None:
     class Broken(RuntimeError):
         pass
 
@@ -289,7 +289,7 @@ def test_a_policy_that_raises_leaves_the_window_as_it_was(aggregator: type) -> N
             raise Broken
         return total - old >= 5
 
-    window = Window(Sum(), Policy(evicts), arity=2, aggregator=aggregator)
+    window = Window(Sum(), CustomFrame(evicts), arity=2, aggregator=aggregator)
     expected: list[float] = []
     for i in range(30):
         broken[0] = True
@@ -312,7 +312,7 @@ def test_a_policy_that_raises_leaves_the_window_as_it_was(aggregator: type) -> N
 # --- descriptions -------------------------------------------------------------------------------
 
 
-def test_policies_with_other_parameters_have_other_fingerprints() -> None:
+def test_frames_with_other_parameters_have_other_fingerprints() -> None:
     def keep(old: float, total: float) -> bool:
         return old < total
 
@@ -327,17 +327,17 @@ def test_policies_with_other_parameters_have_other_fingerprints() -> None:
         BoundWindow(Max(), at_most=3),
         BoundWindow(("a", Sum()), at_most=3),
         BoundWindow(("b", Sum()), at_most=3),
-        Policy(keep),
-        Policy(keep, name="other"),
-        Policy(keep, on=Sum()),
-        Policy(keep, on=("a", Sum())),
-        Policy(keep, on=("b", Sum())),
+        CustomFrame(keep),
+        CustomFrame(keep, name="other"),
+        CustomFrame(keep, on=Sum()),
+        CustomFrame(keep, on=("a", Sum())),
+        CustomFrame(keep, on=("b", Sum())),
         CountWindow(3) | TimeWindow(3),
         CountWindow(3) & TimeWindow(3),
         TimeWindow(3) | CountWindow(3),
         (CountWindow(3) | TimeWindow(3)) & CountWindow(5),
     ]
-    assert len({policy.fingerprint for policy in different}) == len(different)
+    assert len({frame.fingerprint for frame in different}) == len(different)
     assert TimeWindow("1 hour").fingerprint == TimeWindow(3600).fingerprint
     assert TimeWindow("1 hour").fingerprint.hex() == "b811e08666568f9bb5d802d429831751"
     assert CountWindow(1000).fingerprint.hex() == "3f52613fc26038856190169512adca77"
