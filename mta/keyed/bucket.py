@@ -211,9 +211,11 @@ class Bucket:
         last = None if last is None else last[touched]
         at = np.where(marks == EXPIRED, -1, at)
         work = Work(self.kind, new, known, at, last, want, taken, asked)
-        if accept is not None and not accept(line, self._preview(work, marks), work):
+        alone = self._are_standalone(work, marks)
+        needed = work.evaluate(np.flatnonzero(~alone))
+        if accept is not None and not accept(line, self._preview(work, marks, alone), work):
             return None
-        self._take_in(work, marks)
+        self._take_in(work, marks, alone, needed)
         dropped, ahead = (0 if mask is None else int(mask.sum()) for mask in (late, batch.ahead))
         answered = 0 if questions is None else len(questions)
         invalid = len(batch) - len(line) - len(retracted) - len(missing) - answered
@@ -229,31 +231,32 @@ class Bucket:
             batch.ahead,
         )  # fmt: skip
 
-    def _preview(self, work: Work, marks: np.ndarray) -> Found:
-        """Return the results of a batch as if its events had been added."""
-        is_standalone = self._are_standalone(work, marks)
-        work.evaluate(np.flatnonzero(~is_standalone))
-        places = np.flatnonzero(is_standalone)
+    def _preview(self, work: Work, marks: np.ndarray, alone: np.ndarray) -> Found:
+        """Return the results of a batch as if the events of standalone keys had been added too."""
+        places, vectorized = np.flatnonzero(alone), [*work.parts]
         if len(places):
             work.scratch = self.standalone.scratch(
                 [work.new.keys.packed(at) for at in places.tolist()]
             )
             work.scratch.advance(work, places, places[:0], marks, self.generation)
-        found, work.parts = work.found, []
+        found, work.parts = work.found, vectorized
         return found
 
-    def _take_in(self, work: Work, marks: np.ndarray) -> None:
-        """Evaluate a batch, and add its events to the memtable."""
-        is_standalone = self._are_standalone(work, marks)
-        vectorized = np.flatnonzero(~is_standalone)
-        needed = work.evaluate(vectorized)
+    def _take_in(
+        self, work: Work, marks: np.ndarray, alone: np.ndarray, needed: np.ndarray
+    ) -> None:
+        """Add the events of an evaluated batch to standalone windows, and to the memtable.
+
+        ``needed`` is the number of events that each vectorized key must retain.
+        """
+        vectorized = np.flatnonzero(~alone)
         promoted = vectorized[needed > self.kind.settings.promote_at]
         stay, tables, entries = vectorized, list[Table](), list[Table]()
         if len(vectorized) < len(marks) or len(promoted):
-            places = np.flatnonzero(is_standalone)
+            places = np.flatnonzero(alone)
             table, small = self.standalone.advance(work, places, promoted, marks, self.generation)
             entries.append(table)
-            fresh = int((marks[is_standalone] != STANDALONE).sum())
+            fresh = int((marks[alone] != STANDALONE).sum())
             self.counts.standalone += fresh + len(promoted) - small
             self.tree.pending.fresh += self.standalone.take_left()
             stay = np.setdiff1d(vectorized, promoted, assume_unique=True)

@@ -16,7 +16,7 @@ from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mta.serve.answers import ARROW, JSON, arrow_response, form_of, json_response
 from mta.serve.guard import Guard
@@ -40,6 +40,28 @@ class _Key(PathConvertor):
 
 
 register_url_convertor("key", _Key())
+
+
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+class _Endpoint:
+    """An application that answers the requests of one route.
+
+    It is not a function, which the framework would wrap in handlers of errors, as ``Guard`` does.
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._answer(Request(scope, receive))
+        await response(scope, receive, send)
+
+
+def route(path: str, answer: Answer, method: str = "GET") -> Route:
+    """Return the route of a path."""
+    return Route(path, _Endpoint(answer), methods=[method])
 
 
 class Paths:
@@ -112,16 +134,16 @@ class Paths:
 
     def routes(self) -> list[Route]:
         return [
-            Route(f"{WINDOWS}{{key:key}}", self.window, methods=["GET"]),
-            Route(WINDOWS.rstrip("/"), self.window, methods=["GET"]),
-            Route("/v1/query", self.query, methods=["POST"]),
-            Route(f"{EVENTS}{{key:key}}", self.events, methods=["GET"]),
-            Route(EVENTS.rstrip("/"), self.events, methods=["GET"]),
-            Route("/v1/status", self.status, methods=["GET"]),
-            Route("/v1/history", self.history, methods=["GET"]),
-            Route("/metrics", self.metrics, methods=["GET"]),
-            Route("/healthz", self.health, methods=["GET"]),
-            Route("/openapi.json", self.openapi, methods=["GET"]),
+            route(f"{WINDOWS}{{key:key}}", self.window),
+            route(WINDOWS.rstrip("/"), self.window),
+            route("/v1/query", self.query, "POST"),
+            route(f"{EVENTS}{{key:key}}", self.events),
+            route(EVENTS.rstrip("/"), self.events),
+            route("/v1/status", self.status),
+            route("/v1/history", self.history),
+            route("/metrics", self.metrics),
+            route("/healthz", self.health),
+            route("/openapi.json", self.openapi),
         ]
 
 
@@ -176,15 +198,15 @@ def _files() -> Iterator[Route]:
     for name, (path, title) in _PAGES.items():
         body = folder.joinpath(f"{name}.html").read_text()
         page = frame.substitute(name=name, title=title, body=body.rstrip())
-        yield Route(path, _sender(page.encode(), "text/html"), methods=["GET"])
+        yield route(path, _sender(page.encode(), "text/html"))
     for file in sorted(folder.iterdir(), key=lambda each: each.name):
         kind = _TYPES.get(file.name.rpartition(".")[2])
         if kind is not None:
             path = f"/{_FOLDER}/{file.name}"
-            yield Route(path, _sender(file.read_bytes(), kind), methods=["GET"])
+            yield route(path, _sender(file.read_bytes(), kind))
 
 
-def _sender(content: bytes, kind: str) -> Callable[[Request], Awaitable[Response]]:
+def _sender(content: bytes, kind: str) -> Answer:
     tag = f'"{xxhash.xxh3_64_hexdigest(content)}"'
     headers = {"etag": tag, "cache-control": "no-cache"}
 

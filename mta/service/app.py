@@ -30,7 +30,7 @@ from mta.serve.answers import (
     form_of,
     json_response,
 )
-from mta.serve.app import More, create_app
+from mta.serve.app import More, create_app, route
 from mta.serve.requests import body_of, parameters, query_of, raw_body_of
 from mta.serve.settings import Settings
 from mta.service.commits import Task
@@ -166,10 +166,10 @@ class EventPaths:
 
     def routes(self) -> list[Route]:
         return [
-            Route("/v1/events", self.add, methods=["POST"]),
-            Route("/v1/check", self.check, methods=["POST"]),
-            Route("/v1/erase", self.erase, methods=["POST"]),
-            Route("/v1/limits", self.limits, methods=["GET"]),
+            route("/v1/events", self.add, "POST"),
+            route("/v1/check", self.check, "POST"),
+            route("/v1/erase", self.erase, "POST"),
+            route("/v1/limits", self.limits),
         ]
 
 

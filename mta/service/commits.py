@@ -1,8 +1,9 @@
 """One thread for each shard that this process owns: it commits together whatever waits.
 
-Requests that arrive during a commit wait for the next one. So the delay of an event is bounded by
-the commit that is running, the next commit, and the declared ``delay``, by which a commit waits for
-more events where each write has a price, as in S3.
+Requests that arrive during a commit wait for the next one, which begins at the earliest the
+declared ``delay`` after the one before: so events share the cost of a commit, and a store gets only
+so many writes. An event that finds nothing running is committed at once. The delay of an event is
+bounded by ``delay``, the commit that is running, and the next one.
 """
 
 from __future__ import annotations
@@ -37,21 +38,23 @@ class Job:
     def __init__(self, rows: Rows, task: Task) -> None:
         self.rows, self.task = rows, task
         self.outcomes: list[Outcome | None] = [None] * len(rows)
-        self._loop = asyncio.get_running_loop()
-        self.done: asyncio.Future[list[Any]] = self._loop.create_future()
+        self.done: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
 
-    def settle(self, error: Exception | None = None) -> None:
-        """Give the request its outcomes, or an error; from any thread."""
 
-        def settle() -> None:
-            if self.done.done():  # the request has timed out
-                return
+def settle(jobs: Sequence[Job], error: Exception | None = None) -> None:
+    """Give the requests of one event loop their outcomes, or an error; from any thread."""
+
+    def settle_all() -> None:
+        for job in jobs:
+            if job.done.done():  # the request has timed out
+                continue
             if error is None:
-                self.done.set_result(self.outcomes)
+                job.done.set_result(job.outcomes)
             else:
-                self.done.set_exception(error)
+                job.done.set_exception(error)
 
-        self._loop.call_soon_threadsafe(settle)
+    if jobs:  # one call, as each wakes the loop up
+        jobs[0].done.get_loop().call_soon_threadsafe(settle_all)
 
 
 class Committer:
@@ -70,7 +73,7 @@ class Committer:
         self._jobs: deque[Job] = deque()
         self._waiting, self._stops, self._doubts, self.is_open = 0, False, False, True
         self._wake = threading.Condition()
-        self._compacted = time.monotonic()
+        self._begun, self._compacted = 0.0, time.monotonic()
         #: Whether readers get the state; an earlier owner may have ended before they did.
         self._is_published = False
         self._thread = threading.Thread(target=self._run, name=f"shard-{shard.number}")
@@ -139,8 +142,7 @@ class Committer:
         with self._wake:
             self.is_open = False
             waiting, self._jobs = [*jobs, *self._jobs], deque()
-        for job in waiting:
-            job.settle(error)
+        settle(waiting, error)
 
     def _next(self) -> list[Job]:
         """Return the jobs of the next commit; none if there are none for a while."""
@@ -149,8 +151,8 @@ class Committer:
                 self._wake.wait(0.2)
             if not self._jobs:
                 return []
-        if self._declared.delay:
-            time.sleep(self._declared.delay / 1e6)
+        time.sleep(max(0.0, self._begun + self._declared.delay / 1e6 - time.monotonic()))
+        self._begun = time.monotonic()
         with self._wake:
             jobs, count = [self._jobs.popleft()], 0
             count = len(jobs[0].rows)
@@ -183,9 +185,7 @@ class Committer:
     def _settle(self, jobs: list[Job]) -> None:
         """Answer the jobs that are complete; the others come first in the next commit."""
         left = [job for job in jobs if None in job.outcomes]
-        for job in jobs:
-            if job not in left:
-                job.settle()
+        settle([job for job in jobs if job not in left])
         with self._wake:
             self._jobs.extendleft(reversed(left))
             self._waiting += sum(len(job.rows) for job in left)

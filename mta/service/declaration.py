@@ -19,8 +19,8 @@
     daily = { aggregate = "spent_day", at_most = 30 }
 
 The other settings, with their defaults, are ``allowed_lateness`` (none), ``max_ahead`` ("1
-minute"), ``retry_for`` ("5 minutes"), ``snapshot_every`` ("5 seconds"), ``delay`` ("0 seconds"),
-``takeover_after`` ("1 second") and ``on_unavailable`` ("refuse").
+minute"), ``retry_for`` ("5 minutes"), ``snapshot_every`` ("5 seconds"), ``delay`` ("4 ms"),
+``takeover_after`` ("1 second"), ``cache`` ("64MiB") and ``on_unavailable`` ("refuse").
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from mta.monoids.product import Product, pairs_of, result_name
 from mta.publishing.records import MAX_BUCKETS
 from mta.times import to_duration
 from stores import PageStore
+from stores.address import size
 
 OnUnavailable = Literal["refuse", "admit"]
 #: The types of keys, and what Spark calls them, as published records do.
@@ -81,8 +82,9 @@ class Declaration:
     max_ahead: int = 60_000_000
     retry_for: int = 300_000_000
     snapshot_every: int = 5_000_000
-    delay: int = 0
+    delay: int = 4_000
     takeover_after: int = 1_000_000
+    cache: int = 1 << 26
     on_unavailable: OnUnavailable = "refuse"
 
     @property
@@ -109,7 +111,7 @@ class Declaration:
         return KeyedWindows(
             self.aggregations, self.frames, store, f"{self.name}.{shard}", timed=True,
             allowed_lateness=None if lateness is None else lateness / 1e6, on_late="drop",
-            nulls="accept", retain=RETAIN,
+            nulls="accept", retain=RETAIN, cache_bytes=self.cache,
         )  # fmt: skip
 
 
@@ -150,6 +152,8 @@ class _Reader:
         }
         if "allowed_lateness" in given:
             optional["allowed_lateness"] = self._duration("allowed_lateness")
+        if "cache" in given:
+            optional["cache"] = self._size("cache")
         if "on_unavailable" in given:
             optional["on_unavailable"] = self._one_of("on_unavailable", get_args(OnUnavailable))
         if "time" in given:
@@ -236,6 +240,12 @@ class _Reader:
 
     def _duration(self, name: str) -> int:
         return self._checked(name, lambda: to_duration(self._given[name], name, 0))  # type: ignore[no-any-return]
+
+    def _size(self, name: str) -> int:
+        try:
+            return size(str(self._given[name]))
+        except ValueError as error:
+            self._fail(name, f"{name} is {error}, not {self._given[name]!r}")
 
     def _one_of(self, name: str, choices: tuple[str, ...]) -> str:
         if self._given[name] not in choices:

@@ -19,7 +19,7 @@ from mta.errors import InvalidTime, InvalidValue, MissingDependency, UnsuitableK
 from mta.publishing.buckets import bucket_of, reader_of
 from mta.serve.keys import KeyForm
 from mta.serve.requests import moment_of
-from mta.service.declaration import ID, Declaration
+from mta.service.declaration import ID, KEY_TYPES, Declaration
 from mta.service.retries import NO_ID
 from stores.errors import pip_install
 
@@ -68,8 +68,10 @@ class RowReader:
     def __init__(self, declared: Declaration) -> None:
         self._declared = declared
         self.form = KeyForm(declared.keys)
-        self._key_names = [name for name, _ in declared.keys]
+        self._key_names, self._key_kinds = map(list, zip(*declared.keys, strict=True))
         self._to_key = reader_of(declared.keys)
+        #: Whether JSON has keys as they are.
+        self._are_plain = not self.form.is_array and self._key_kinds != [KEY_TYPES["date"]]
         self._values = [*declared.values.items()]
         known = {*self._key_names, *declared.values, ID}
         self._known = known | ({declared.time} if declared.time else set())
@@ -125,6 +127,8 @@ class RowReader:
 
     def keys_of(self, given: Sequence[Any]) -> list[Any]:
         """Return keys that were checked before, from plain data."""
+        if self._are_plain:
+            return [*given]
         return [self._to_key(self.form.of_json(each)) for each in given]
 
     # --- bodies -----------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ class Shard:
         windows, state = declared.windows(number, store), self.log.state()
         self.windows: KeyedWindows = windows if state is None else windows.restore_like(state)
         self._retries = Retries(self.log)
-        self.newest = head.newest
+        self.newest, self._confirmed = head.newest, now()
         #: How many events were added since the last state.
         self.fresh = 0
         for record in self.log.replay():
@@ -126,13 +126,25 @@ class Shard:
         self._judge(rows, fresh, outcomes, add=True)
         for at, before in again.items():
             outcomes[at] = outcomes[before]
+        self._confirm()
         return outcomes
 
     def check(self, rows: Rows) -> list[Outcome | None]:
         """Return the outcome of each event as if they were added."""
         outcomes = list[Outcome | None]([None] * len(rows))
         self._judge(rows, list(range(len(rows))), outcomes, add=False)
+        self._confirm()
         return outcomes
+
+    def _confirm(self) -> None:
+        """Raise NotOwner if this process may have been paused, and the shard was claimed meanwhile.
+
+        Otherwise answers that write nothing would not notice. Rarely a store call.
+        """
+        if not 0 <= now() - self._confirmed <= self._declared.takeover_after // 2:
+            moment = now()
+            self.log.require_owner()
+            self._confirmed = moment
 
     def _judge(
         self, rows: Rows, places: list[int], outcomes: list[Outcome | None], add: bool
@@ -164,7 +176,9 @@ class Shard:
         ]
         moments = [moments[at] for at in chosen]
         columns = [[*column] for column in zip(*kept.values, strict=True)]
+        began = now()
         self.log.append([moments, kept.keys, columns, kept.digests, answers])
+        self._confirmed = began
         self._note(moments, kept.keys, kept.digests, answers)
 
     def _set(

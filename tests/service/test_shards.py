@@ -86,6 +86,20 @@ def run(
         assert owner.commit({"user": user, "amount": 1, "id": known}) == [outcome]
 
 
+def compacted(owner: Owner, declared: Declaration, store: PageStore) -> Owner:
+    """Compact a shard; return its owner, which is a new one if the store refuses the state.
+
+    An object store may have a state of this number of an owner that woke up: it checks the head
+    only after a put.
+    """
+    try:
+        owner.shard.compact()
+    except StoreUnavailable:
+        assert "ObjectStore" in repr(store)
+        return Owner(declared, store, uuid4().hex)
+    return owner
+
+
 @pytest.mark.parametrize("seed", some(range(4), 1))
 def test_owners_follow_each_other(
     store: PageStore, declare: Declare, clock: Clock, seed: int
@@ -100,12 +114,16 @@ def test_owners_follow_each_other(
         run(owner, ledger, random, answered)
         event = random.choice(["", "", "", "compact", "die", "sleep"])
         if event == "compact":
-            owner.shard.compact()
+            owner = compacted(owner, declared, store)
         elif event:
             before, owner = owner, Owner(declared, store, str(turn))
             if event == "sleep":  # it wakes up, and believes that it still owns the shard
+                clock.now += 2 * SECOND
+                for row in ({"user": "a", "amount": 0}, {"user": "a", "amount": 101}):
+                    with pytest.raises(NotOwner):
+                        before.commit(row)
                 with pytest.raises(NotOwner):
-                    before.commit({"user": "a", "amount": 0})
+                    before.shard.check(before.read({"user": "a", "amount": 1}))
                 with pytest.raises(NotOwner):
                     before.shard.compact()
     for key, events in ledger.events.items():
