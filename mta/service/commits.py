@@ -73,7 +73,8 @@ class Committer:
         self._jobs: deque[Job] = deque()
         self._waiting, self._stops, self._doubts, self.is_open = 0, False, False, True
         self._wake = threading.Condition()
-        self._begun, self._compacted = 0.0, time.monotonic()
+        #: When the last commit began, and when the last state was written.
+        self._last, self._compacted = 0.0, time.monotonic()
         #: Whether readers get the state; an earlier owner may have ended before they did.
         self._is_published = False
         self._thread = threading.Thread(target=self._run, name=f"shard-{shard.number}")
@@ -151,8 +152,8 @@ class Committer:
                 self._wake.wait(0.2)
             if not self._jobs:
                 return []
-        time.sleep(max(0.0, self._begun + self._declared.delay / 1e6 - time.monotonic()))
-        self._begun = time.monotonic()
+        time.sleep(max(0.0, self._last + self._declared.delay / 1e6 - time.monotonic()))
+        self._last = time.monotonic()
         with self._wake:
             jobs, count = [self._jobs.popleft()], 0
             count = len(jobs[0].rows)

@@ -1,5 +1,7 @@
 """Processes are killed and paused, and stores stopped, while clients add events with ids.
 
+With ``--log-cli-level=INFO``, pytest shows the counts of each run.
+
 Every event is sent until it is answered. Then the accepted events of a key are numbered by the
 count that their answers have: without a gap, none is lost, and without a repetition, none is
 counted twice. Their sums are the sums of all accepted before, and no sum exceeds the limit.
@@ -8,11 +10,12 @@ counted twice. Their sums are the sums of all accepted before, and no sum exceed
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -24,11 +27,14 @@ import pytest
 
 from tests.service.conftest import DECLARED
 from tests.support.patience import LONG
+from tests.support.s3_server import S3Server
 from tests.support.servers import RedisServer
 from tests.support.services import Serving
 
-KEYS = [f"user {n}" for n in range(6)]
+logger = logging.getLogger(__name__)
 MOST = 100
+#: How many seconds pass until events have other keys, so that few are refused.
+TURN = 2.0
 
 
 class Clients:
@@ -37,9 +43,9 @@ class Clients:
     def __init__(self, ports: list[int], seed: int, threads: int = 4) -> None:
         self.ports, self.stops = ports, threading.Event()
         self.accepted: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
-        self.refused = self.retries = 0
+        self.refused = self.retries = self.repeated = 0
         self.wrong: list[str] = []
-        self._lock = threading.Lock()
+        self._lock, self._began = threading.Lock(), time.monotonic()
         self._threads = [
             threading.Thread(target=self._run, args=[Random(seed * 100 + n)])
             for n in range(threads)
@@ -48,21 +54,35 @@ class Clients:
             thread.start()
 
     def _run(self, random: Random) -> None:
+        answered: list[tuple[dict[str, Any], Any]] = []
         while not self.stops.is_set():
-            key, amount = random.choice(KEYS), random.choice([1, 2, 3])
-            row = {"user": key, "amount": amount, "id": uuid4().hex}
-            status, found = self._answered(random, row)
-            with self._lock:
-                if status == 200:
-                    values = found["values"]
-                    number, total = values["requests_day"], values["spent_day"]
-                    self.accepted[key].append((number, total, amount))
-                elif status == 409:
-                    self.refused += 1
-                    if found["limit"] == "daily" and found["values"]["spent_day"] <= MOST:
-                        self.wrong.append(str(found))
-                else:
-                    self.wrong.append(f"{status}: {found}")
+            try:
+                self._add(random, answered)
+            except Exception as error:
+                self.wrong.append(repr(error))
+                raise
+
+    def _add(self, random: Random, answered: list[tuple[dict[str, Any], Any]]) -> None:
+        if answered and random.random() < 0.1:  # a client that did not hear its answer
+            row, before = random.choice(answered[-50:])
+            if self._answered(random, row) != (200, before):
+                self.wrong.append(f"{row} has another answer")
+            self.repeated += 1
+            return
+        turn = int((time.monotonic() - self._began) / TURN)
+        key, amount = f"user {turn} {random.randrange(3)}", random.choice([1, 2, 3])
+        row = {"user": key, "amount": amount, "id": uuid4().hex}
+        status, found = self._answered(random, row)
+        with self._lock:
+            if status == 200:
+                values = found["values"]
+                number, total = values["requests_day"], values["spent_day"]
+                self.accepted[key].append((number, total, amount))
+                answered.append((row, found))
+            elif status == 409 and found["values"]["spent_day"] > MOST:
+                self.refused += 1
+            else:
+                self.wrong.append(f"{status}: {found}")
 
     def _answered(self, random: Random, row: dict[str, Any]) -> tuple[int, Any]:
         deadline = time.monotonic() + LONG
@@ -85,8 +105,8 @@ class Clients:
         for thread in self._threads:
             thread.join()
 
-    def check(self) -> None:
-        """Check what was accepted."""
+    def check(self, service: Serving) -> None:
+        """Check what was accepted, and that the windows have exactly these events."""
         assert not self.wrong
         for key, events in self.accepted.items():
             total = 0
@@ -95,6 +115,8 @@ class Clients:
                 assert number == place, f"{key}: an event was lost or counted twice"
                 assert counted == total
             assert total <= MOST
+            found = service.add({"user": key, "amount": 0}, path="/v1/check").json["values"]
+            assert (found["spent_day"], found["requests_day"]) == (total, len(events) + 1)
 
 
 def declared_in(folder: Path, store: str) -> Path:
@@ -106,67 +128,87 @@ def declared_in(folder: Path, store: str) -> Path:
     return path
 
 
-@pytest.fixture(params=["file", "redis"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Any]]:
+#: The URL of a store, and an outage of it, if there can be one.
+Store = tuple[str, Callable[[Random], None] | None]
+
+
+@pytest.fixture(params=["file", "redis", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     if request.param == "file":
         yield f"file://{tmp_path / 'pages'}", None
-        return
-    server = RedisServer(tmp_path, "--appendonly", "yes", "--appendfsync", "always")
-    yield f"{server.url}?timeout=1", server
-    server.stop()
+    elif request.param == "redis":
+        redis = RedisServer(tmp_path, "--appendonly", "yes", "--appendfsync", "always")
+
+        def kill_and_start(random: Random) -> None:
+            redis.stop()
+            time.sleep(random.uniform(0, 1.0))
+            redis.start()
+
+        yield f"{redis.url}?timeout=1", kill_and_start
+        redis.stop()
+    else:
+        s3: S3Server = request.getfixturevalue("s3_server")  # a kill would delete its memory
+
+        def freeze(random: Random) -> None:
+            s3.freeze()
+            time.sleep(random.uniform(0, 2.0))
+            s3.thaw()
+
+        yield s3.url(f"kills/{uuid4().hex}"), freeze
 
 
-def test_a_few_kills(store: tuple[str, Any], tmp_path: Path) -> None:
+def test_a_few_kills(store: Store, tmp_path: Path) -> None:
     kill(store, tmp_path, kills=4, seed=1)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_thousand_kills(store: tuple[str, Any], tmp_path: Path, seed: int) -> None:
+def test_a_thousand_kills(store: Store, tmp_path: Path, seed: int) -> None:
     for part in range(10):
         folder = tmp_path / str(part)
         folder.mkdir()
         kill(store, folder, kills=50, seed=10 * seed + part)
 
 
-def kill(store: tuple[str, Any], folder: Path, kills: int, seed: int) -> None:
-    random, server, path = Random(seed), store[1], declared_in(folder, store[0])
+def kill(store: Store, folder: Path, kills: int, seed: int) -> None:
+    (url, outage), random = store, Random(seed)
+    path = declared_in(folder, url)
     serving = [Serving(path, create=True), Serving(path)]
     serving[0].wait_until_all_shards_are_owned()
-    logs = list[str]()
+    logs, killed = list[str](), 0
     clients = Clients([each.port for each in serving], seed)
     try:
-        for _ in range(kills):
+        while killed < kills:
             time.sleep(random.uniform(0.2, 1.0))
             which = random.randrange(2)
-            what = random.choice(
-                ["kill", "kill", "pause", "stop"] + ["store"] * (server is not None)
-            )
+            what = random.choice(["kill", "kill", "pause", "stop"] + ["store"] * bool(outage))
             process = serving[which].process
-            if what == "kill":
-                process.kill()
-            elif what == "stop":
-                process.terminate()
-            elif what == "pause":
+            if what == "pause":
                 process.send_signal(signal.SIGSTOP)
                 time.sleep(random.uniform(1.0, 2.5))
                 process.send_signal(signal.SIGCONT)
                 continue
-            else:
-                server.process.kill()
-                server.process.wait()
-                time.sleep(random.uniform(0, 1.0))
-                server.start()
+            killed += 1
+            if what == "store" and outage is not None:
+                outage(random)
                 continue
+            process.send_signal(signal.SIGKILL if what == "kill" else signal.SIGTERM)
             logs.append(serving[which].stop()[1])
             serving[which] = Serving(path)
             clients.ports[which] = serving[which].port
     finally:
         clients.stop()
-        logs += [each.stop()[1] for each in serving]
+        try:
+            clients.check(serving[0])
+        finally:
+            logs += [each.stop()[1] for each in serving]
     assert not [line for line in "".join(logs).splitlines() if "Traceback" in line], logs
-    clients.check()
-    assert sum(map(len, clients.accepted.values())) > 20
+    accepted = sum(map(len, clients.accepted.values()))
+    assert accepted > 10 * kills
+    logger.info(
+        "%d kills: %d accepted, %d refused, %d retries, %d repeated",
+        killed, accepted, clients.refused, clients.retries, clients.repeated,
+    )  # fmt: skip
 
 
 def test_a_dead_owner_is_replaced_within_two_seconds(tmp_path: Path) -> None:
@@ -179,7 +221,7 @@ def test_a_dead_owner_is_replaced_within_two_seconds(tmp_path: Path) -> None:
             time.sleep(0.05)
         one.process.kill()
         killed = time.monotonic()
-        for key in KEYS:
+        for key in [f"user {n}" for n in range(6)]:
             row = {"user": key, "amount": 1, "id": uuid4().hex}
             while other.add(row).status != 200:  # the forwarded request may end with its owner
                 assert time.monotonic() - killed < LONG / 10
