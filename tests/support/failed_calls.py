@@ -14,9 +14,12 @@ from typing import Any
 
 from mta.errors import StoreUnavailable
 from mta.frames.base import Both, Frame
+from mta.frames.bounds import BoundWindow
 from mta.frames.windows import CountWindow, TimeWindow
 
 Event = tuple[int, str]
+#: The most letters that a bounded window holds.
+LETTERS = 60
 
 
 def tag(time: int) -> str:
@@ -69,6 +72,9 @@ class Listed:
     def _cut(self, frame: Frame) -> int:
         if isinstance(frame, Both):
             return max(self._cut(frame.one), self._cut(frame.other))
+        if isinstance(frame, BoundWindow):
+            fits = (sum(map(len, self.held[at:])) <= LETTERS for at in range(len(self.held) + 1))
+            return self.front + list(fits).index(True)
         if isinstance(frame, CountWindow):
             return len(self.events) - frame.size
         assert isinstance(frame, TimeWindow)

@@ -1,4 +1,4 @@
-"""Bad events, snapshots, pages and stores: a named error that says what to do, and nothing lost."""
+"""Bad events, snapshots and pages: a named error that says what to do, and nothing lost."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ from mta.errors import (
     MissingPage,
     NotPageable,
     SnapshotMismatch,
-    StoreUnavailable,
     WindowStoreError,
 )
 from mta.evaluators.fiba import FiBA
@@ -51,14 +50,10 @@ from stores.memory import MemoryStore
 from tests.support.naive import (
     AGGREGATORS,
     IN_ORDER,
-    FailingStore,
-    Rule,
     bound_rule,
-    count_rule,
     error_of,
     joined,
     pages_of,
-    time_rule,
 )
 from tests.support.sampling import parts
 
@@ -574,167 +569,7 @@ def test_a_missing_page_says_where_it_was_looked_for() -> None:
     assert len(window) == 60
 
 
-# --- failing stores -----------------------------------------------------------------------------
-
-RULES = [count_rule(17), time_rule(17_000_000), bound_rule(17)]
-
-
-#: Every structure under every rule; each of them with checkpoints and without.
-UNDER_FIRE = [
-    pytest.param(rule, aggregator, bool((one + other) % 2), id=f"{name}-{aggregator.__name__}")
-    for one, (rule, name) in enumerate(zip(RULES, ["count", "time", "bound"], strict=True))
-    for other, aggregator in enumerate(AGGREGATORS)
-]
-
-
-@pytest.mark.parametrize("part", parts(12))
-@pytest.mark.parametrize(("rule", "aggregator", "checkpoints"), UNDER_FIRE)
-def test_single_operations_change_nothing_when_the_store_fails(
-    rule: Rule, aggregator: type, checkpoints: bool, part: int
-) -> None:
-    """The Nth call fails, for every N until a run meets no failure; then it goes on."""
-    for failing in range(1 + (part + RULES.index(rule)) % 12, 1000, 12):
-        store = FailingStore()
-        store.failing = lambda number, failing=failing: number == failing
-        window = Window(joined(), rule.frame(), store=store, aggregator=aggregator, **OPTIONS)
-        events: list[tuple[str, int]] = []
-        failures = 0
-
-        def sure(action: Callable[[], Any], window: Window = window) -> Any:
-            nonlocal failures
-            before = (window.query(), len(window), window.stats().inserted)
-            try:
-                return action()
-            except StoreUnavailable:
-                failures += 1
-                assert (window.query(), len(window), window.stats().inserted) == before
-                return action()
-
-        for i in range(72):
-            if i % 24 == 23:
-                sure(lambda window=window: window.evict(5))
-                del events[:5]
-            events.append((chr(97 + i % 26), i * 1_000_000))
-            rule.apply(events)
-            sure(lambda window=window, i=i: window.insert(chr(97 + i % 26), i))
-            assert window.query() == "".join(value for value, _ in events), (failing, i)
-            if checkpoints and i % 17 == 16:
-                sure(window.checkpoint)
-        assert failures <= 1
-        store.failing = lambda number: False
-        window.check()
-        if store.calls < failing:  # every call has failed once, those whose failure can wait too
-            assert failing > 40
-            return
-    pytest.fail("no run without a failure")
-
-
-@pytest.mark.sparse(1)
-@pytest.mark.parametrize("part", range(3))
-@BOTH
-@pytest.mark.parametrize("rule", RULES, ids=["count", "time", "bound"])
-@pytest.mark.parametrize("wanted", ["all", "last"])
-def test_a_batch_says_how_many_events_were_accepted(  # noqa: C901
-    rule: Rule, wanted: Any, aggregator: type, part: int
-) -> None:
-    for failing in range(1 + part, 1000, 3):
-        store = FailingStore()
-        store.failing = lambda number, failing=failing: number == failing
-        window = Window(joined(), rule.frame(), store=store, aggregator=aggregator, **OPTIONS)
-        events: list[tuple[str, int]] = []
-        failures = 0
-        for start, stop in [(0, 10), (10, 40), (40, 41), (41, 70)]:
-            values = [chr(97 + i % 26) for i in range(start, stop)]
-            results: list[str] = []
-            accepted = start
-            while accepted < stop:
-                rest = slice(accepted - start, None)
-                try:
-                    found = window.extend(values[rest], range(accepted, stop), emit=wanted)
-                except StoreUnavailable as error:
-                    failures += 1
-                    count, of = map(int, error.__notes__[0].split(" events")[0].split(" of "))
-                    assert of == stop - accepted
-                else:
-                    count = stop - accepted
-                    results = list(found)
-                expected = []
-                for i in range(accepted, accepted + count):
-                    events.append((values[i - start], i * 1_000_000))
-                    rule.apply(events)
-                    expected.append("".join(value for value, _ in events))
-                accepted += count
-                store.failing, made = lambda number: False, store.calls
-                if results:
-                    assert results == (expected if wanted == "all" else expected[-1:])
-                assert window.stats().inserted == accepted
-                assert window.query() == "".join(value for value, _ in events), failing
-                window.check()
-                store.calls = made  # those of the batches alone are counted
-                if not failures:
-                    store.failing = lambda number, failing=failing: number == failing
-                elif failures == 1 and accepted < stop:
-                    window.insert(values[accepted - start], accepted)  # and on with one event
-                    events.append((values[accepted - start], accepted * 1_000_000))
-                    rule.apply(events)
-                    accepted += 1
-                    assert window.query() == "".join(value for value, _ in events)
-        if store.calls < failing:
-            return
-    pytest.fail("no run without a failure")
-
-
-@BOTH
-def test_a_checkpoint_that_fails_can_be_repeated(aggregator: type) -> None:
-    for failing in range(1, 200):
-        store = FailingStore()
-        window = Window(joined(), CountWindow(17), store=store, aggregator=aggregator, **OPTIONS)
-        window.extend("a" * 50)
-        first = window.checkpoint()
-        window.extend("b" * 30)
-        first_again = Window.restore(
-            first, joined(), CountWindow(17), store=store, aggregator=aggregator
-        )
-        first_again.check()
-        store.calls = 0
-        store.failing = lambda number, failing=failing: number == failing
-        failed = error_of(window.checkpoint)
-        store.failing = lambda number: False
-        if failed is not None:
-            # The earlier snapshot must still be good: the newer one does not exist.
-            again = Window.restore(
-                first, joined(), CountWindow(17), store=store, aggregator=aggregator
-            )
-            assert again.query() == "a" * 17
-            again.check()
-        second = window.checkpoint()
-        last = Window.restore(second, joined(), CountWindow(17), store=store, aggregator=aggregator)
-        assert last.query() == window.query() == "b" * 17
-        last.check()
-        window.delete_pages()
-        assert list(store.keys("")) == []
-        if store.calls < failing:
-            assert failing > 2
-            return
-    pytest.fail("no run without a failure")
-
-
-@BOTH
-def test_a_store_that_fails_for_long_and_comes_back(aggregator: type) -> None:
-    rng = random.Random(11)
-    store = FailingStore()
-    window = Window(joined(), CountWindow(40), store=store, aggregator=aggregator, **OPTIONS)
-    text = ""
-    for i in range(1500):
-        down = i // 100 % 3 == 1
-        store.failing = lambda number, down=down: down and rng.random() < 0.9
-        value = chr(97 + i % 26)
-        if error_of(lambda value=value: window.insert(value)) is None:
-            text = (text + value)[-40:]
-        assert window.query() == text
-    store.failing = lambda number: False
-    window.check()
-    assert len(text) == 40
+# --- failing frames -----------------------------------------------------------------------------
 
 
 class FailsOnce(Frame):

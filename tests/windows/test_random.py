@@ -37,7 +37,7 @@ BULKS = (chunks._EVENTS, chunks._BYTES), (4, 1)
 
 
 def everything(test: Any) -> Any:
-    """Each sort beside each kind by default; orders and seeds take turns."""
+    """Each sort beside each kind by default; orders, seeds and structures take turns."""
     for name, values in (("sort", SORTS), ("order", ORDERS), ("kind", KINDS), ("seed", SEEDS)):
         ids = [kind.name for kind in KINDS] if name == "kind" else None
         test = pytest.mark.parametrize(name, values, ids=ids)(test)
@@ -54,21 +54,21 @@ def set_bulks(monkeypatch: pytest.MonkeyPatch, bulks: tuple[int, int]) -> None:
 def test_windows_are_lists(
     sort: str, order: str, kind: Kind, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    turn = KINDS.index(kind) + seed
+    turn = KINDS.index(kind) + seed + SORTS.index(sort)
     monkeypatch.setattr(pages, "PART_BYTES", PARTS[turn % 4])
     monkeypatch.setattr(shared_engine, "_CHUNK", CHUNKS[turn % 2])
     monkeypatch.setattr(shared_engine, "_TRIM_GROUPS", TRIMS[turn % 2])
     set_bulks(monkeypatch, BULKS[turn // 2 % 2])
-    live_twice(sort, order, kind, seed, STEPS)
+    live_twice(sort, order, kind, seed, STEPS, turn=turn)
 
 
 @everything
 def test_what_nobody_should_give_harms_nothing(
     sort: str, order: str, kind: Kind, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    turn = KINDS.index(kind) + seed
+    turn = KINDS.index(kind) + seed + SORTS.index(sort)
     monkeypatch.setattr(pages, "PART_BYTES", PARTS[turn % 4])
-    live(sort, order, kind, seed, STEPS, watched=bool(turn % 2), is_hostile=True)
+    live(sort, order, kind, seed, STEPS, bool(turn % 2), is_hostile=True, turn=turn)
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 import struct
 import warnings
-from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from itertools import product as pairs
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -47,9 +44,8 @@ from mta.monoids.base import AbstractMonoid
 from mta.monoids.basic import CheckedSum
 from mta.monoids.columnar import ColumnarMonoid
 from mta.windows.engine import WindowEngine
-from stores.errors import StoreUnavailable
-from tests.support.counted import Counted, general_inserts, hash_of, rolling_hash
-from tests.support.naive import CrowdedFiBA, FailingStore, joined
+from tests.support.counted import Counted, general_inserts
+from tests.support.naive import FailingStore
 from tests.support.sampling import REST
 
 DOUBLES = [0.0, -0.0, 1.0, -1.5, 0.1, 3e-310, 1e300, -1e300, math.inf, -math.inf, math.nan]
@@ -257,128 +253,6 @@ def test_single_events_take_no_call_of_the_structure(
         assert len(slow) <= 40 + empty * (frame in frames)
 
 
-@dataclass
-class LateWindow:
-    """A window to which late events come, and a list of the same."""
-
-    random: Random
-    frame: Any
-    window: Window
-    of_letter: Callable[[str], Any]
-    of_text: Callable[[str], Any]
-    times: list[float] = field(default_factory=list)
-    letters: list[str] = field(default_factory=list)
-    #: The index of the oldest event, the newest time that there was, and that somebody evicted.
-    front: int = 0
-    newest: float = 0.0
-    evicted: float = -math.inf
-
-    def insert(self, time: float) -> None:
-        letter = self.random.choice("abcdefgh")
-        self.window.insert(self.of_letter(letter), time)
-        self.newest = max(self.newest, time)
-        if time < self.evicted:
-            return
-        at = bisect_right(self.times, time)
-        self.times.insert(at, time)
-        self.letters.insert(at, letter)
-        self._moved(at, 1)
-
-    def _moved(self, at: int, by: int) -> None:
-        self.front += by if at < self.front else 0
-        size = self.frame.size
-        cut = len(self.times) - size
-        if isinstance(self.frame, TimeWindow):
-            cut = bisect_right(self.times, self.newest - size / 1e6)
-        self.front = max(self.front, cut)
-
-    def in_order(self) -> None:
-        for _ in range(self.random.choice([1, 2, 9, 40])):
-            self.insert(self.newest + self.random.choice([0, 0, 0.5, 1, 1, 4]))
-            if self.random.random() < 0.5:
-                self.ask()
-
-    def late(self) -> None:
-        for _ in range(self.random.choice([1, 1, 3])):
-            self.insert(self.newest - self.random.choice([0.5, 1, 7, 30]))
-
-    def evict(self) -> None:
-        count = min(self.random.choice([1, 1, 5]), len(self))
-        self.window.evict(count)
-        if count:
-            self.evicted = max(self.evicted, self.times[self.front + count - 1])
-            del self.times[: self.front + count], self.letters[: self.front + count]
-            self.front = 0
-
-    def retract(self) -> None:
-        if len(self):
-            time = self.times[self.random.randrange(self.front, len(self.times))]
-            at = bisect_right(self.times, time) - 1
-            self.window.retract(time)
-            del self.times[at], self.letters[at]
-            self._moved(at, -1)
-
-    def restore(self) -> None:
-        snapshot = self.window.checkpoint()
-        self.window.check()
-        self.window = self.window.restore_like(snapshot)
-
-    def look(self) -> None:
-        if len(self):
-            oldest = self.times[self.front]
-            start = bisect_right(self.times, oldest)
-            found = self.window.range(oldest, self.newest, partial=True)
-            if start < len(self.times):
-                assert found == self.of_text("".join(self.letters[start:]))
-            stats = self.window.stats()
-            back = stats.inserted
-            assert stats.events == len(self)
-            newest = self.window.range_by_position(back - 1, back)
-            assert newest == self.of_text(self.letters[-1])
-
-    def __len__(self) -> int:
-        return len(self.times) - self.front
-
-    def ask(self) -> None:
-        assert len(self.window) == len(self)
-        if len(self):
-            assert self.window.query() == self.of_text("".join(self.letters[self.front :]))
-
-
-OF_LETTERS: dict[str, tuple[Callable[[], AbstractMonoid], Any, Any]] = {
-    "joined": (joined, str, str),
-    "hash": (rolling_hash, ord, lambda text: hash_of(text)[0]),
-    "largest": (Max, lambda letter: float(ord(letter)), lambda text: float(ord(max(text)))),
-}
-
-
-@pytest.mark.sparse(1)
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("name", OF_LETTERS)
-@pytest.mark.parametrize("arities", [(2, 2), (3, 5), (4, 32)], ids=str)
-@pytest.mark.parametrize(
-    "frame", [CountWindow(1), CountWindow(9), CountWindow(150), TimeWindow(4), TimeWindow(60)],
-    ids=repr,
-)  # fmt: skip
-def test_a_window_that_takes_late_events_is_a_list(
-    frame: Any, arities: tuple[int, int], name: str, seed: int
-) -> None:
-    """Whatever is done between the events that come in order."""
-    make, of_letter, of_text = OF_LETTERS[name]
-    arity, leaf_arity = arities
-    window = Window(
-        make(), frame, "memory://", "w", aggregator=[FiBA, CrowdedFiBA][seed],
-        arity=arity, leaf_arity=leaf_arity, allowed_lateness=30,
-    )  # fmt: skip
-    both = LateWindow(Random(seed), frame, window, of_letter, of_text)
-    steps = [both.in_order] * 6 + [both.late] * 2
-    steps += [both.evict, both.retract, both.restore, both.look, both.ask]
-    for _ in range(80):
-        both.random.choice(steps)()
-        both.ask()
-    both.restore()
-
-
 @pytest.mark.parametrize("frame", [CountWindow(1000), TimeWindow(1000)], ids=repr)
 def test_what_events_in_order_take_where_others_may_come_late(frame: Any) -> None:
     """A combine, and one for the result; leaves are folded a few times each, and read once."""
@@ -449,37 +323,6 @@ def test_a_late_event_takes_up_nothing_for_others(monkeypatch: pytest.MonkeyPatc
         window.insert(float(at), 50.0 + at / 2)
         window.query()
     assert asked == 0
-
-
-@pytest.mark.parametrize("often", [2, 3, 7])
-def test_a_failing_store_loses_nothing_between_late_events(often: int) -> None:
-    random, store = Random(often), FailingStore()
-    window = Window(
-        joined(), CountWindow(40), store, "w", aggregator=CrowdedFiBA,
-        arity=2, leaf_arity=3, allowed_lateness=50,
-    )  # fmt: skip
-    known: list[tuple[float, str]] = []
-    failed = 0
-    for at in range(600):
-        time, letter = float(at), random.choice("abcdefgh")
-        if at % 10 == 9:
-            time -= 20.5
-        store.failing = lambda number: random.randrange(often) == 0
-        for _ in range(100):
-            try:
-                window.insert(letter, time)
-                break
-            except StoreUnavailable:
-                failed += 1
-        else:
-            raise AssertionError("it never works")
-        known.insert(bisect_right([time for time, _ in known], time), (time, letter))
-        store.failing = lambda number: False
-        if at % 3:
-            assert window.query() == "".join(letter for _, letter in known[-40:])
-        assert len(window) == min(40, len(known))
-    assert failed
-    window.check()
 
 
 def test_a_result_that_cannot_be_keeps_no_event_out() -> None:

@@ -1,106 +1,35 @@
-"""Multiple windows over one stream of late events, against a sorted list."""
+"""Multiple windows over one stream of late events: what leaves, and what corrections change."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from random import Random
 from typing import Any
 
 import pytest
 
-from mta import BoundWindow, CountWindow, Monoid, TimeWindow
-from mta.audit.walk import audit, live_keys
+from mta import BoundWindow, CountWindow, TimeWindow
+from mta.audit.walk import live_keys
 from mta.errors import LateEvent
-from mta.frames.base import Frame
 from mta.windows.shared import SharedWindows
 from stores import open_store
-from tests.support.sampling import parts
+from tests.support.naive import joined, letters
 
 Event = tuple[int, str]
-
-
-def joined() -> Monoid:
-    """Concatenation: order matters and nothing can be subtracted."""
-    return Monoid(identity="", combine=lambda left, right: left + right, name="joined")
-
-
-def letters() -> Monoid:
-    """How many letters the values have."""
-    return Monoid(identity=0, combine=lambda a, b: a + b, lift=len, name="letters")
-
-
-FRAMES: dict[str, Frame] = {
+FRAMES: dict[str, CountWindow | TimeWindow] = {
     "three": CountWindow(3),
-    "many": CountWindow(40),
     "short": TimeWindow(4),
     "long": TimeWindow(60),
-    "either": CountWindow(9) | TimeWindow(20),
 }
 
 
-def held(events: list[Event], frame: Frame, time: int) -> list[Event]:
+def held(events: list[Event], frame: CountWindow | TimeWindow, time: int) -> list[Event]:
     """The window that ends with the last of some events."""
-    if frame is FRAMES["either"]:
-        return held(held(events, CountWindow(9), time), TimeWindow(20), time)
     if isinstance(frame, CountWindow):
         return events[-frame.size :]
-    assert isinstance(frame, TimeWindow)
     return [event for event in events if event[0] > time - frame.size / 1e6]
 
 
 def text(events: list[Event]) -> str:
     return "".join(value for _, value in events)
-
-
-@pytest.mark.parametrize("part", parts(3))
-@pytest.mark.parametrize("scheme", [None, "memory"])
-@pytest.mark.parametrize("lateness", [0, 15, 500])
-def test_windows_over_late_events_are_sorted_lists(
-    scheme: str | None, lateness: int, part: int
-) -> None:
-    for seed in range(part, 9, 3):
-        random = Random(seed)
-        store = None if scheme is None else open_store(f"{scheme}://")
-        options: dict[str, Any] = {"on_late": "drop", "allowed_lateness": lateness}
-        sizes = {"arity": random.choice([2, 3]), "leaf_arity": random.choice([2, 4])}
-        windows = SharedWindows(joined(), FRAMES, store, **sizes, **options)
-        events: list[Event] = []
-        kept: list[tuple[bytes, list[Event], int | None]] = []
-        newest: int | None = None
-        for _ in range(25):
-            base = newest or 0
-            times = [base + random.choice([0, 1, 2, 5, -1, -4, -12]) for _ in range(12)]
-            times = times[: random.choice([1, 4, 12])]
-            values = [chr(97 + random.randrange(26)) for _ in times]
-            floor = -(10**9) if newest is None else newest - lateness
-            if random.random() < 0.3:
-                for value, time in zip(values[:1], times[:1], strict=True):
-                    windows.insert(value, time)
-                values, times, results = values[:1], times[:1], None
-            else:
-                results = windows.extend(values, times)
-            accepted = [i for i, time in enumerate(times) if time >= floor]
-            places: dict[int, int] = {}
-            for i in sorted(accepted, key=lambda i: times[i]):
-                at = bisect_right([time for time, _ in events], times[i])
-                events.insert(at, (times[i], values[i]))
-                places[i] = at
-            newest = max([*[times[i] for i in accepted], *([] if newest is None else [newest])])
-            for name, frame in FRAMES.items():
-                if results is not None:
-                    expected = [
-                        text(held(events[: places[i] + 1], frame, times[i])) for i in accepted
-                    ]
-                    assert list(results[name]) == expected, (seed, name)
-                assert windows.query(name) == text(held(events, frame, newest)), (seed, name)
-            if store is not None and random.random() < 0.3:
-                kept = [*kept, (windows.checkpoint(), list(events), newest)][-2:]
-            elif kept and random.random() < 0.2:
-                snapshot, saved, newest = kept[-1]
-                events = list(saved)
-                windows = SharedWindows.restore(snapshot, joined(), FRAMES, store, **options)
-                assert not audit(windows).damaged
-        windows.check()
 
 
 def test_pages_leave_with_the_longest_window() -> None:
@@ -155,15 +84,14 @@ def test_an_event_older_than_one_that_no_window_kept_has_left_as_well() -> None:
 def test_an_event_that_replaces_another_has_the_result_as_of_it_after_a_query(
     existing: Any, time: int
 ) -> None:
-    frames = {name: FRAMES[name] for name in ("three", "short", "long")}
     window = SharedWindows(
-        joined(), frames, allowed_lateness=500, on_duplicate=existing, arity=2, leaf_arity=2
+        joined(), FRAMES, allowed_lateness=500, on_duplicate=existing, arity=2, leaf_arity=2
     )
     events = [(at, "abcdefghi"[at]) for at in range(9)]
     window.extend([value for _, value in events], [at for at, _ in events])
     window.query()
     found = window.extend(["X"], [time])
     events[time] = time, "X" if existing == "replace" else events[time][1] + "X"
-    for name, frame in frames.items():
+    for name, frame in FRAMES.items():
         assert found[name].tolist() == [text(held(events[: time + 1], frame, time))]
         assert window.query(name) == text(held(events, frame, 8))

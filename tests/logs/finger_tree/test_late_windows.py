@@ -1,11 +1,7 @@
-"""Windows whose events come late, against a sorted list: results, revisions, snapshots, pages.
-
-Every result is that of the window which ends with its event, out of all events that are there.
-"""
+"""Windows whose events come late: lateness, pages, holes, and what is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -23,50 +19,12 @@ from mta import (
     TimeWindow,
     Window,
 )  # fmt: skip
-from mta.audit.walk import audit, live_keys
+from mta.audit.walk import live_keys
 from mta.errors import EventsGone, LateEvent, NotRevisable, SnapshotMismatch
-from mta.frames.base import Frame
-from mta.logs import base
 from mta.logs.finger_tree.log import FingerTreeLog
-from stores import MemoryStore, open_store
-from tests.support.late_streams import FRAMES, Event, Stream
+from stores import MemoryStore
+from tests.support.late_streams import Stream
 from tests.support.naive import joined, letters
-
-
-@pytest.fixture(autouse=True, scope="module", params=[1, 1024])
-def few(request: pytest.FixtureRequest) -> Iterator[None]:
-    """From how many events on several leaves are read at once."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(base, "_FEW", request.param)
-        yield
-
-
-@pytest.mark.sparse
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("frame", FRAMES, ids=repr)
-@pytest.mark.parametrize("lateness", [0, 5, 1000])
-@pytest.mark.parametrize("scheme", [None, "memory"])
-def test_a_window_of_late_events_is_a_sorted_list(
-    frame: Frame, lateness: int, scheme: str | None, seed: int
-) -> None:
-    store = None if scheme is None else open_store(f"{scheme}://")
-    stream = Stream(Random(seed), frame, lateness, store)
-    kept: list[tuple[bytes, list[Event], int | None]] = []
-    for _ in range(30):
-        action = stream.random.choice(["insert", "extend", "extend", "revise", "save", "back"])
-        if action == "save" and store is not None:
-            snapshot = stream.window.checkpoint()
-            kept = [*kept, (snapshot, list(stream.events), stream.newest)][-2:]
-        elif action == "back" and kept:
-            kept = kept[: stream.random.choice([1, len(kept)])]
-            snapshot, events, stream.newest = kept[-1]
-            stream.events = list(events)
-            stream.window = stream.window.restore_like(snapshot)
-            assert not audit(stream.window).damaged
-        elif action in ("insert", "extend", "revise"):
-            getattr(stream, action)()
-        stream.assert_same()
-    stream.window.check()
 
 
 @pytest.mark.parametrize("lateness", [0, 20])

@@ -16,6 +16,7 @@ import pytest
 from mta import FiBA, TimeWindow, Window
 from mta.audit.walk import audit, live_keys
 from mta.frames.base import Frame
+from mta.logs import base
 from mta.logs.finger_tree.node import Node
 from stores import MemoryStore, PageStore
 from stores.errors import StoreUnavailable
@@ -37,8 +38,9 @@ def restored(stream: Stream, snapshot: bytes) -> Window:
 @pytest.mark.parametrize("frame", FRAMES, ids=repr)
 @pytest.mark.parametrize("lateness", [0, 5, 1000])
 def test_a_window_out_of_its_snapshot_for_every_batch_is_a_sorted_list(
-    frame: Frame, lateness: int, seed: int
+    frame: Frame, lateness: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(base, "_FEW", [1, 1024][seed])  # from how many events on it reads ahead
     store = MemoryStore()
     stream = Stream(Random(seed), frame, lateness, store)
     snapshot = stream.window.checkpoint()

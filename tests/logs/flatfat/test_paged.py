@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule
 
 from mta import BoundWindow, CountWindow, Max, Monoid, Product, Sum, TimeWindow, Window
 from mta.audit.walk import audit, live_keys
@@ -21,10 +19,10 @@ from stores import PageStore
 from stores.memory import MemoryStore
 from stores.testing.counting import CountingStore
 from tests.support.counted import Counted
-from tests.support.machines import run_machine
 from tests.support.naive import FailingStore, error_of, joined, pages_of
+from tests.support.random_windows.kinds import CHOSEN, COLLECTED, TEXT, Kind
+from tests.support.random_windows.single import SingleLife
 from tests.support.sampling import parts, some
-from tests.support.window_machine import WindowMachine
 
 N = 1 << 16
 
@@ -70,54 +68,40 @@ def take(window: Window, text: list[str], places: list[int]) -> None:
 # --- against a list -----------------------------------------------------------------------------
 
 
-class ReactiveMachine(WindowMachine):
+class HoledLife(SingleLife):
     """A window out of which events are taken anywhere."""
 
-    aggregator = PagedReactiveAggregator
+    steps = (*SingleLife.steps, "evict_anywhere", "evict_anywhere", "evict_nothing", "compact")
 
-    @precondition(lambda self: self.events)
-    @rule(data=st.data())
-    def evict_anywhere(self, data: st.DataObject) -> None:
-        last = len(self.events) - 1
-        places = data.draw(st.lists(st.integers(0, last), max_size=12))
-        self.evict_places(places)
-        for place in sorted(set(places), reverse=True):
-            del self.events[place]
-        self.note("evict places", places)
+    def evict_anywhere(self) -> None:
+        """The positions of older events move on, as if others had been there before them."""
+        front, events = self.one.front, self.stream.events
+        count = min(self.random.choice([1, 2, 12]), len(events) - front)
+        places = self.random.sample(range(front, len(events)), count)
+        self.note(str(places))
+        tree_of(self.window).evict_at([*places, *places[:1]])
+        kept = [event for at, event in enumerate(events) if at not in places]
+        events[:] = events[:1] * count + kept
+        self.one.front += count
 
-    def evict_places(self, places: list[int]) -> None:
-        front = self.window.structure().front
-        self.window.structure().evict_at([front + place for place in places])
-
-    @rule()
-    def evict_what_is_not_there(self) -> None:
-        for position in (self.window.structure().front - 1, self.window.structure().back):
+    def evict_nothing(self) -> None:
+        for position in (self.one.front - 1, len(self.stream.events)):
             with pytest.raises(EmptyWindow):
-                self.window.structure().evict_at([position])
+                tree_of(self.window).evict_at([position])
 
-    @precondition(lambda self: self.events)
-    @rule()
     def compact(self) -> None:
-        self.window.structure().compact()
-        assert self.window.structure().holes == 0
-        self.note("compact", None)
-
-    def do_again(self, what: str, details: list[Any], at_once: bool) -> None:
-        if what == "evict places":
-            for places in details:
-                self.evict_places(places)
-        elif what == "compact":
-            self.window.structure().compact()
-        else:
-            super().do_again(what, details, at_once)
+        tree_of(self.window).compact()
+        assert tree_of(self.window).holes == 0
 
 
-@pytest.mark.parametrize(
-    ("scheme", "examples"),
-    [(None, 15), ("memory", 20), ("file", 5), *some([("memory", 200)], by_default=0)],
-)
-def test_a_window_with_holes_is_a_list(scheme: str | None, examples: int) -> None:
-    run_machine(ReactiveMachine, examples, scheme=scheme)
+@pytest.mark.parametrize("kind", [COLLECTED, TEXT, CHOSEN], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("seed", some(range(100), by_default=2))
+def test_a_window_with_holes_is_a_list(kind: Kind, seed: int) -> None:
+    life = HoledLife(random.Random(seed), kind, PagedReactiveAggregator)
+    for _ in range(60):
+        life.step()
+        life.watch()
+    life.close()
 
 
 def test_columns_of_numbers_with_holes_equal_a_fold_of_what_is_left() -> None:

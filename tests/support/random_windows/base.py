@@ -57,7 +57,7 @@ class Life(ABC):
             return None
         if scheme == "memory":
             return MemoryStore()
-        self.folder = tempfile.mkdtemp()
+        self.folder = self.folder or tempfile.mkdtemp()
         return open_store(f"file://{self.folder}", write_buffer=2000, cache=1000)
 
     def close(self) -> None:
@@ -66,6 +66,13 @@ class Life(ABC):
             self.store.close()
         if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    def reopened(self) -> bool:
+        """Whether the store is on disk, opened again as after the end of the process."""
+        if self.folder and self.store is not None:
+            self.store.close()
+            self.store = self._open("file")
+        return bool(self.folder)
 
     def step(self) -> None:
         """Do something."""

@@ -24,10 +24,15 @@ ORDERS = ["as they come", "by time"]
 BY_TIME: list[type[Aggregator]] = [CrowdedFiBA, FiBA]
 
 
-def begin(sort: str, order: str, kind: Kind, seed: int, is_hostile: bool = False) -> Life:
-    """A life of a sort over events of a kind, all else drawn."""
+def begin(
+    sort: str, order: str, kind: Kind, seed: int, is_hostile: bool = False, turn: int | None = None
+) -> Life:
+    """A life of a sort over events of a kind, all else drawn; structures may take turns."""
     random = Random(f"{sort} {order} {kind.name} {seed}")
-    aggregator = random.choice([*IN_ORDER, SteadyMTA] if order == ORDERS[0] else BY_TIME)
+    structures = [*IN_ORDER, SteadyMTA] if order == ORDERS[0] else BY_TIME
+    aggregator = random.choice(structures)
+    if turn is not None:
+        aggregator = structures[turn % len(structures)]
     life: Life
     if sort == "shared":
         life = SharedLife(random, kind, aggregator.by_time)
@@ -47,9 +52,10 @@ def live(
     steps: int,
     watched: bool = False,
     is_hostile: bool = False,
+    turn: int | None = None,
 ) -> list[str]:
     """Live a life; all answers, snapshots among them. Fails with all that has been done."""
-    life = begin(sort, order, kind, seed, is_hostile)
+    life = begin(sort, order, kind, seed, is_hostile, turn)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -67,11 +73,17 @@ def live(
 
 
 def live_twice(
-    sort: str, order: str, kind: Kind, seed: int, steps: int, is_hostile: bool = False
+    sort: str,
+    order: str,
+    kind: Kind,
+    seed: int,
+    steps: int,
+    is_hostile: bool = False,
+    turn: int | None = None,
 ) -> None:
     """Live a life unwatched and watched: nothing that only looks may change an answer."""
-    alone = live(sort, order, kind, seed, steps, is_hostile=is_hostile)
-    watched = live(sort, order, kind, seed, steps, watched=True, is_hostile=is_hostile)
+    alone = live(sort, order, kind, seed, steps, is_hostile=is_hostile, turn=turn)
+    watched = live(sort, order, kind, seed, steps, True, is_hostile, turn)
     for at, (one, other) in enumerate(zip(alone, watched, strict=True)):
         assert one == other, (
             f"{sort} life {seed} {order} of {kind.name}: being watched changed answer {at}"

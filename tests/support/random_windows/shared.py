@@ -201,10 +201,11 @@ class SharedLife(Life):
         """Add a window, or make one longer or shorter."""
         name, rule = self.random.choice(_NAMES), self.rule()
         windows, needed = self.lists.windows, self.needed
-        if self.weighed and not self._weighed_without(name) and rule.positional:
-            return
         self.note(f"{name} {rule}")
         change = self.shared.resize if name in windows else self.shared.add
+        if self.weighed and not self._weighed_without(name) and rule.positional:
+            self.assert_refused(lambda: change(name, rule.frame()), ValueError, "a last weight")
+            return
         coverage = change(name, rule.frame())
         windows[name] = OneWindow(rule)
         windows[name].move(self.lists.stream)
@@ -242,9 +243,10 @@ class SharedLife(Life):
     def remove(self) -> None:
         if self.lists.windows:
             name = self.random.choice(sorted(self.lists.windows))
-            if self.weighed and not self._weighed_without(name):
-                return
             self.note(name)
+            if self.weighed and not self._weighed_without(name):
+                self.assert_refused(lambda: self.shared.remove(name), ValueError, "a last weight")
+                return
             self.shared.remove(name)
             del self.lists.windows[name]
 
@@ -273,7 +275,7 @@ class SharedLife(Life):
         same = {n: p.fingerprint for n, p in frames.items()} == {
             n: p.fingerprint for n, p in self.shared.windows.items()
         }
-        if same and self.random.random() < 0.5:
+        if same and self.random.random() < 0.5 and not self.reopened():
             self.shared = self.shared.restore_like(snapshot)
         else:
             assert self.store is not None

@@ -238,8 +238,7 @@ class SingleLife(Life):
         )
         self.refused(call)
 
-    # --- snapshots
-    # ----------------------------------------------------------------------------------
+    # --- snapshots --------------------------------------------------------------------------------
 
     def _save(self) -> bytes:
         return self.window.checkpoint()
@@ -250,7 +249,7 @@ class SingleLife(Life):
     def _go_back(self, snapshot: bytes, then: Any) -> None:
         stream, one = then
         self.stream, self.one = stream.copy(), one.copy()
-        if self.random.random() < 0.5:
+        if self.random.random() < 0.5 and not self.reopened():
             self.window = self.window.restore_like(snapshot)
         else:
             assert self.store is not None
