@@ -44,13 +44,17 @@ from mta.audit.keyed import OpaqueKeys
 from mta.audit.walk import live_keys
 from mta.errors import UnsuitableKey
 from mta.keyed.repartitioning import repartition
+from mta.keyed.snapshot import UnreadSnapshot
+from mta.publishing.batches import republish
 from mta.publishing.buckets import hasher_of
+from mta.publishing.records import What
 from mta.windows.opaque import restore_opaque
 from spark_integration.checkpoint import (
     last_batch,
     open_home,
     open_pages,
     partitions_of,
+    query_id,
     settings_of,
     states_by_bucket,
 )
@@ -67,7 +71,7 @@ from spark_integration.runners.packing import BLOB, LABEL, LABEL_TYPE, TIME, lab
 from spark_integration.runners.state_pages import KEY, PAGE, is_state_url
 from spark_integration.runners.workers import PARTITIONS
 from spark_integration.step.states import State
-from stores import PageStore
+from stores import PageStore, open_store
 
 _AT_ONCE = 256
 #: How long Spark may take to write the states, in seconds.
@@ -95,8 +99,10 @@ class Migrated(NamedTuple):
     batch: int
     """The last batch in the checkpoint."""
     buckets: int
-    states: int
-    """The number of buckets that have, or had, keys."""
+    snapshots: dict[int, bytes]
+    """The windows of each bucket that has, or had, keys."""
+    published: tuple[str, ...] = ()
+    """The published names that were replaced."""
 
 
 def migrate(  # noqa: PLR0913 (public: explicit keywords)
@@ -169,7 +175,7 @@ def migrate(  # noqa: PLR0913 (public: explicit keywords)
     if _require_still(checkpoint, target) != batch:
         raise InvalidRequest(f"the query of {checkpoint} is running: stop it, and try again")
     draft.rename(target)
-    return Migrated(batch, number, len(states))
+    return Migrated(batch, number, repartitioned)
 
 
 def erase(
@@ -183,8 +189,9 @@ def erase(
 ) -> Migrated:
     """Replace the checkpoint of a stopped query by one without some keys.
 
-    Costs as much as ``migrate``, and raises its errors. If it is killed, either checkpoint is there
-    or ``finish`` moves the new one to its place.
+    Costs as much as ``migrate``, and raises its errors. What the query publishes is replaced too,
+    before the checkpoint: so readers never see a key again that they have seen erased. If it is
+    killed, either checkpoint is there or ``finish`` moves the new one to its place.
     """
     target, old = _beside(checkpoint)
     shutil.rmtree(target, ignore_errors=True)
@@ -192,9 +199,22 @@ def erase(
         spark, checkpoint, target, store,
         erased=erased, name=checkpoint.name, time_limit=time_limit, report=report,
     )  # fmt: skip
+    if not is_state_url(store):
+        with open_store(store) as pages:
+            source = query_id(target)
+            published = republish(pages, source, made.batch, made.buckets, made.snapshots, _suits)
+        made = made._replace(published=published)
     checkpoint.rename(old)
     finish(checkpoint)
     return made
+
+
+def _suits(snapshot: bytes, what: What) -> bool:
+    """Return whether a snapshot has the published aggregations and frames."""
+    found = UnreadSnapshot.decode(snapshot).snapshot
+    frames = {name: frame.fingerprint for name, frame in what.windows}
+    own = {name: fingerprint for name, _, fingerprint in found.frames}
+    return found.monoid[1] == what.monoid.fingerprint and own == frames
 
 
 def finish(checkpoint: Path) -> None:

@@ -9,6 +9,8 @@ what an uncommitted batch has written: the batch runs again, and overwrites its 
 ones. If the driver fails before it writes the head, the next committed batch publishes both: the
 driver reads the records of every batch since the one in the head.
 
+When keys are erased from a stopped query, ``republish`` replaces all that it publishes.
+
 If a query starts to publish later, or is rolled back further than the snapshots in the head, the
 windows of a bucket are unknown until the bucket has rows again (None in a head).
 """
@@ -16,13 +18,14 @@ windows of a bucket are unknown until the bucket has rows again (None in a head)
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from time import time_ns
 
 from mta.pages import name_of
-from mta.publishing.publisher import delete_keys, read_head, replace_head
+from mta.publishing.publisher import delete_keys, published_names, read_head, replace_head
 from mta.publishing.records import (
+    HEAD,
     PREFIX,
     Bucket,
     Head,
@@ -170,6 +173,44 @@ class BatchPublisher:
             for place, data in zip(some, store.get_many(keys), strict=True):
                 if data is not None:
                     yield place, decode_written(data, place[1])
+
+
+def republish(
+    store: PageStore,
+    source: str,
+    batch: int,
+    buckets: int,
+    snapshots: Mapping[int, bytes],
+    suits: Callable[[bytes, What], bool],
+) -> tuple[str, ...]:
+    """Publish only the state of a stopped query after its last batch, under each of its names.
+
+    ``snapshots`` are those of the buckets; ``buckets`` is their number, which may differ from the
+    published one after a migration. A bucket is unpublished until its next rows if the published
+    description does not suit its snapshot (``suits``), because the query was changed. Buckets
+    without a state keep the history that they start from. Deletes all other records of the names,
+    also those of unpublished batches. Lists the keys of published names. Returns the names.
+    """
+    names = list[str]()
+    for name in published_names(store):
+        before = read_head(store, name)
+        if before is None or before.source != source:
+            continue
+        same = len(before.buckets) == buckets
+        after: list[Bucket] = list(before.buckets) if same else [[] for _ in range(buckets)]
+        for bucket, snapshot in snapshots.items():
+            after[bucket] = None
+            if suits(snapshot, before.what):
+                after[bucket] = [(batch, Part(name, retain=0, bucket=bucket).put(store, snapshot))]
+        store.flush()
+        head = replace(before, batch=batch, time=time_ns() // 1000, buckets=after)
+        replace_head(store, before, head)
+        needed = head.snapshot_keys()
+        own = {key for key in store.keys(f"{PREFIX}{name}/") if not HEAD.fullmatch(key)}
+        delete_keys(store, own - needed)
+        store.flush()
+        names.append(name)
+    return tuple(names)
 
 
 def _until(bucket: Bucket, first: int) -> Bucket:

@@ -32,11 +32,11 @@ from pyspark.sql import SparkSession
 
 from mta import KeyedWindows
 from mta.audit.keyed import OpaqueKeys
-from mta.audit.published import heads, needed_by_published, unneeded_records
+from mta.audit.published import needed_by_published, unneeded_records
 from mta.audit.walk import Audit
 from mta.cli import snapshots
 from mta.cli.console import note as note_facts
-from mta.cli.console import note_item, plural, say
+from mta.cli.console import plural, say
 from mta.errors import CorruptPage, MissingPage
 from mta.keyed.key_types import text_of
 from mta.keyed.standalone import AnyWindow
@@ -157,6 +157,7 @@ class Sighting(NamedTuple):
 @spark_errors()
 def gc(folder: Path, store: str | None, delete: bool, grace: str, compact: bool = False) -> None:
     """Record and print the pages that no snapshot names, and delete those unneeded long enough."""
+    finish_erasure(folder)
     checkpoint, address = locate(folder, store)
     note_facts(left_out=[])
     if is_state_url(address):
@@ -257,7 +258,8 @@ def migrate(
         report=lambda line: say(f"          {line}"),
     )  # fmt: skip
     home = without_credentials(to or store)
-    say(f"made      {target}, after batch {made.batch}, with {plural(made.states, 'bucket')}")
+    states = plural(len(made.snapshots), "bucket")
+    say(f"made      {target}, after batch {made.batch}, with {states}")
     say(f"store     {home}")
     say(f"continue  with checkpointLocation {target}, store={home!r} and buckets={made.buckets}")
     say("          After that, do not start the query from the old checkpoint again.")
@@ -267,8 +269,7 @@ def migrate(
 def erase(folder: Path, key: list[str], store: str | None, time_limit: str) -> None:
     """Erase keys from the checkpoint of a stopped query, and what is left of them in the store."""
     seconds, wanted, found = _seconds("--time-limit", time_limit), set(key), set[str]()
-    checkpoint = folder if read_job(folder) is None else folder / "checkpoint"
-    migration.finish(checkpoint)
+    finish_erasure(folder)
     checkpoint, address = locate(folder, store)
     ping_home(address, write=True)
 
@@ -284,19 +285,27 @@ def erase(folder: Path, key: list[str], store: str | None, time_limit: str) -> N
     )  # fmt: skip
     say(f"erased    {plural(len(found), 'key')} of {plural(len(wanted), 'key')}, "
         f"after batch {made.batch}")  # fmt: skip
-    note_facts(store=without_credentials(address), erased=sorted(found), published=[])
+    note_facts(
+        store=without_credentials(address), erased=sorted(found), published=[*made.published]
+    )
     for text in sorted(wanted - found):
         say(f"          no window has {text!r}")
+    for name in made.published:
+        say(f"published {name}: readers see the windows without the keys")
     if not is_state_url(address):
-        _sweep_erased(checkpoint, address)
+        _sweep_erased(address, made)
 
 
-def _sweep_erased(checkpoint: Path, address: str) -> None:
+def finish_erasure(folder: Path) -> None:
+    """Finish the replacement of a checkpoint by ``erase`` that was killed."""
+    migration.finish(folder if read_job(folder) is None else folder / "checkpoint")
+
+
+def _sweep_erased(address: str, made: migration.Migrated) -> None:
     """Delete the pages that only the old checkpoint needed, and what is left of deleted pages."""
     with open_store(address) as pages:
-        keys, source = list(pages.keys()), query_id(checkpoint)
-        saved = saved_snapshots(local_session(), checkpoint, address)
-        keyed = [OpaqueKeys(snapshot, pages) for snapshot in saved]
+        keys = list(pages.keys())
+        keyed = [OpaqueKeys(snapshot, pages) for snapshot in made.snapshots.values()]
         live = {page for each in keyed for page in each.live_keys()} | needed_by_published(
             pages, keys
         )
@@ -308,12 +317,6 @@ def _sweep_erased(checkpoint: Path, address: str) -> None:
         snapshots.say_store(address)
         say(f"deleted   {plural(len(gone), 'page')}")
         note_facts(deleted=len(gone))
-        for head in heads(pages, keys):
-            if head.source == source:
-                say(f"published {head.name} still has the keys: continue the query, whose next "
-                    f"batches replace it, or run 'mta unpublish {head.name}'; then run "
-                    "'mta gc --delete --compact'")  # fmt: skip
-                note_item("published", published=head.name)
 
 
 def locate(folder: Path, store: str | None) -> tuple[Path, str]:

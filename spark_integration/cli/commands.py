@@ -146,12 +146,17 @@ def _demo(data: Path | None, events: int, keys: int, output: Path, **given: Any)
     _with_spark("demo", "demo")(job, data, events, keys, output)
 
 
+def _is_of_a_run(path: Path) -> bool:
+    """Return whether a path is a folder, or a checkpoint that an erasure is replacing."""
+    return path.is_dir() or (path.name != "" and path.with_name(f".{path.name}.new").is_dir())
+
+
 def _of_a_run(name: str, of_runs_alone: str) -> Command:
     """Return a command that also works for runs; for files it is unchanged."""
 
     def command(path: Path | list[Path], store: str | None, **options: Any) -> int | None:
         paths = path if isinstance(path, list) else [path]
-        if len(paths) != 1 or not paths[0].is_dir() or options.get("windows"):
+        if len(paths) != 1 or not _is_of_a_run(paths[0]) or options.get("windows"):
             options.pop(of_runs_alone, None)
             of_snapshots: Command = getattr(snapshots, name)
             return of_snapshots(path, store, **options)
