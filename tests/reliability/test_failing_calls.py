@@ -1,8 +1,7 @@
-"""The Nth store call fails, for N = 1, 2, 3 ... until a run meets no failure.
+"""A store call fails, and then one of the recovery from it; and what a buffer before it hides.
 
-Once, and for ever after; and each call of the recovery from it fails as well. The program under
-test does what a user's would: it saves snapshots, and when a call fails, it either repeats what it
-asked for, or starts again from its newest snapshot.
+The program under test does what a user's would: it saves snapshots, and when a call fails, it
+starts again from its newest snapshot. ``test_after_a_failed_call`` has each call of each operation.
 """
 
 from __future__ import annotations
@@ -68,87 +67,19 @@ class Program:
         oracle.assert_whole(self.start(), SIZE)
 
 
-def numbers_of_calls() -> int:
+def number_of_calls(tree: type[Aggregator]) -> int:
     store = FaultyStore(MemoryStore())
-    Program(store).run()
+    Program(store, tree).run()
     return store.calls
 
 
-@pytest.mark.sparse(1)
-@pytest.mark.parametrize("part", range(3))
-@pytest.mark.parametrize("applied", [False, True], ids=["refused", "answer lost"])
 @pytest.mark.parametrize("tree", oracle.TREES)
-def test_each_call_fails_once_and_the_program_starts_again(
-    tree: type[Aggregator], applied: bool, part: int
-) -> None:
-    for nth in count(1 + part, 3):
-        store = FaultyStore(MemoryStore())
-        program = Program(store, tree)
-        store.fail(nth, applied=applied)
-        try:
-            program.run()
-        except StoreUnavailable:
-            program.run()
-        if not store.fired:
-            break
-    assert nth > 30, "hardly a call was made"
-
-
-@pytest.mark.sparse(1)
-@pytest.mark.parametrize("part", range(2))
-@pytest.mark.parametrize("applied", [False, True], ids=["refused", "answer lost"])
-@pytest.mark.parametrize("tree", oracle.TREES)
-def test_each_call_fails_once_and_the_program_repeats_it(
-    tree: type[Aggregator], applied: bool, part: int
-) -> None:
-    """An insertion that failed did not happen; of a batch, the window tells what did."""
-    for nth in count(1 + part, 2):
-        store = FaultyStore(MemoryStore())
-        program = Program(store, tree)
-        window = program.start()
-        store.fail(nth, applied=applied)
-        while window.structure().back < EVENTS:
-            try:
-                program.step(window)
-            except StoreUnavailable:
-                back = window.structure().back
-                window.query()
-                assert window.query() == oracle.text(back, SIZE) or back == 0
-        fired = store.fired
-        store.heal()
-        program.save(window)
-        oracle.assert_whole(window, SIZE)
-        oracle.assert_whole(program.start(), SIZE)
-        if not fired:
-            break
-    assert nth > 30, "hardly a call was made"
-
-
-def test_from_some_call_on_all_fail_until_the_store_is_back() -> None:
-    for nth in count(1):
-        store = FaultyStore(MemoryStore())
-        program = Program(store)
-        store.fail(nth, forever=True)
-        try:
-            program.run()
-        except StoreUnavailable:
-            for _ in range(3):  # it does not get better by trying
-                with pytest.raises(StoreUnavailable):
-                    program.run()
-        fired = store.fired
-        store.heal()
-        program.run()
-        if not fired:
-            break
-    assert nth > 30, "hardly a call was made"
-
-
-def test_the_recovery_fails_too() -> None:
+def test_the_recovery_fails_too(tree: type[Aggregator]) -> None:
     """Call N fails, and then call M of the run that recovers from it, for all N and some M."""
-    for nth in range(1, numbers_of_calls(), 11):
+    for nth in range(1, number_of_calls(tree), 31):
         for then in count(1):
             store = FaultyStore(MemoryStore())
-            program = Program(store)
+            program = Program(store, tree)
             store.fail(nth)
             with pytest.raises(StoreUnavailable):
                 program.run()

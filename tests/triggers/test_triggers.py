@@ -1,18 +1,15 @@
-"""Windows with triggers, sliced and not, against a list: boundaries, gaps, costs, snapshots."""
+"""Windows with triggers, sliced and not: boundaries, gaps, costs, snapshots."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import replace
 from typing import Any
 
 import msgpack
 import numpy as np
 import pytest
 import xxhash
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from mta import (
     AmortizedMTA,
@@ -48,124 +45,11 @@ from mta.triggers.triggered import ResultsWhenDue, TriggeredSnapshot
 from stores import MemoryStore
 from stores.testing.counting import CountingStore
 from tests.support.counted import Counted, rolling_hash
-from tests.support.naive import IN_ORDER, FailingStore, joined, letters, text_of
+from tests.support.naive import IN_ORDER, FailingStore, joined, letters
+from tests.support.random_windows.kinds import TEXT
+from tests.support.random_windows.lists import DueLists, OneWindow, Stream
+from tests.support.random_windows.rules import SECOND, count, span
 from tests.support.sampling import parts
-
-SECOND = 1_000_000
-Event = tuple[str, int]
-#: Whole seconds meet boundaries, others miss them by little; two gaps are far longer than windows.
-GAPS = st.sampled_from(
-    [0, 0, 1, 250_000, SECOND - 1, SECOND, SECOND, 3 * SECOND, 40 * SECOND, 10**4 * SECOND]
-)
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(["insert", "extend", "extend", "restore", "flush", "advance"]),
-        st.lists(st.tuples(st.sampled_from(["a", "b", "c", "dd", ""]), GAPS), max_size=12),
-    ),
-    max_size=14,
-)
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A frame; how many of all the events so far are out at a moment; and when time empties it."""
-
-    frame: Callable[[], Frame]
-    out: Callable[[list[Event], int], int]
-    lifetime: int | None = None
-
-
-def by_time(size: int) -> Rule:
-    return Rule(
-        lambda: TimeWindow(timedelta(microseconds=size)),
-        lambda events, now: sum(time <= now - size for _, time in events),
-        size,
-    )
-
-
-def by_count(size: int) -> Rule:
-    return Rule(lambda: CountWindow(size), lambda events, now: max(0, len(events) - size))
-
-
-def by_letters(most: int) -> Rule:
-    def out(events: list[Event], now: int) -> int:
-        return next(i for i in range(len(events) + 1) if len(text_of(events[i:])) <= most)
-
-    return Rule(lambda: BoundWindow(letters(), at_most=most), out)
-
-
-def either(one: Rule, other: Rule, lifetime: int | None) -> Rule:
-    return Rule(
-        lambda: one.frame() | other.frame(),
-        lambda events, now: max(one.out(events, now), other.out(events, now)),
-        lifetime,
-    )
-
-
-def both(one: Rule, other: Rule) -> Rule:
-    return Rule(
-        lambda: one.frame() & other.frame(),
-        lambda events, now: min(one.out(events, now), other.out(events, now)),
-    )
-
-
-RULES = {
-    "time": by_time(3 * SECOND),
-    "odd time": by_time(2_500_001),
-    "count": by_count(5),
-    "letters": by_letters(4),
-    "time or count": either(by_time(5 * SECOND), by_count(4), 5 * SECOND),
-    "time and count": both(by_time(2 * SECOND), by_count(3)),
-}
-
-
-class Naive:
-    """What is due, from a list of all events, boundary by boundary."""
-
-    def __init__(self, rule: Rule, trigger: Trigger) -> None:
-        self.rule, self.trigger = rule, trigger
-        self.events: list[Event] = []
-        self.closed: int | None = None
-
-    def window(self, now: int) -> str:
-        return text_of(self.events[self.rule.out(self.events, now) :])
-
-    def due_before(self, time: int) -> list[tuple[int, str]]:
-        """What a period has due before a time, one boundary after the other."""
-        trigger = self.trigger
-        if not isinstance(trigger, EveryPeriod) or not self.events:
-            return []
-        newest, period, due = self.events[-1][1], trigger.period, []
-        at = (newest + period - 1) // period * period
-        while at < time:
-            if self.closed is None or at > self.closed:
-                due.append((at, self.window(at)))
-                self.closed = at
-            if self.rule.lifetime is None or at - self.rule.lifetime >= newest:
-                break
-            at += period
-        return due
-
-    def add(self, value: str, time: int) -> list[tuple[int, str]]:
-        due = self.due_before(time)
-        self.events.append((value, time))
-        if isinstance(self.trigger, EveryCount) and len(self.events) % self.trigger.count == 0:
-            due.append((len(self.events), self.window(time)))
-        return due
-
-    def open(self) -> list[tuple[int, str]]:
-        """What ``flush`` gives."""
-        if not self.events:
-            return []
-        newest, count = self.events[-1][1], len(self.events)
-        if isinstance(self.trigger, EveryPeriod):
-            if self.closed is not None and newest <= self.closed:
-                return []
-            at = -(-newest // self.trigger.period) * self.trigger.period
-            return [(at, self.window(at))]
-        if isinstance(self.trigger, EveryCount) and count % self.trigger.count == 0:
-            return []
-        return [(count, self.window(newest))]
 
 
 def as_pairs(due: Any) -> list[tuple[int, str]]:
@@ -173,114 +57,12 @@ def as_pairs(due: Any) -> list[tuple[int, str]]:
     return list(zip(moments.astype("i8").tolist(), list(results), strict=True))
 
 
-def drive(
-    subject: ResultsWhenDue,
-    naive: Naive,
-    steps: list[tuple[str, list[tuple[str, int]]]],
-    restore: Callable[[bytes], ResultsWhenDue],
-    peek: Callable[[], list[tuple[int, str]]] | None = None,
-) -> ResultsWhenDue:
-    """Take every step on both sides; what is due must be the same at once."""
-    now = 1_700_000_000 * SECOND
-    for action, batch in steps:
-        events = [(value, now := now + gap) for value, gap in batch]
-        if action == "restore":
-            subject = restore(subject.checkpoint())
-        elif action == "flush":
-            assert as_pairs(subject.flush()) == (peek or naive.open)()
-        elif action == "advance" and isinstance(naive.trigger, EveryPeriod):
-            now += sum(gap for _, gap in batch)
-            period = naive.trigger.period
-            now = max(now, *(time for _, time in naive.events)) if naive.events else now
-            moment = now // period * period
-            assert as_pairs(subject.advance(np.datetime64(now, "us"))) == (
-                naive.due_before(moment + 1)
-            )
-            now = max(now, moment + 1)
-        elif action == "extend":
-            values, times = [v for v, _ in events], np.array([t for _, t in events], "M8[us]")
-            expected = [due for event in events for due in naive.add(*event)]
-            assert as_pairs(subject.extend(values, times)) == expected
-        elif action == "insert":
-            for value, time in events:
-                given = subject.insert(value, np.datetime64(time, "us"))
-                assert [(int(np.int64(m)), r) for m, r in given] == naive.add(value, time)
-    subject.check()
-    return subject
-
-
-TRIGGERS = [
-    EveryPeriod(1),
-    EveryPeriod("3 seconds"),
-    EveryPeriod("700 ms"),
-    EveryCount(4),
-    EveryCount(1),
-    OnDemand(),
-]
-
-
-@pytest.mark.sparse(1)
-@pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
-@pytest.mark.parametrize("trigger", TRIGGERS, ids=repr)
-@settings(max_examples=15, deadline=None)
-@given(steps=STEPS, aggregator=st.sampled_from([*IN_ORDER, FiBA]), arity=st.sampled_from([2, 3]))
-def test_against_a_list(
-    trigger: Trigger, rule: Rule, steps: Any, aggregator: Any, arity: int
-) -> None:
-    store = MemoryStore()
-
-    def restore(snapshot: bytes) -> TriggeredWindow:
-        return TriggeredWindow.restore(
-            snapshot, joined(), rule.frame(), trigger, store, aggregator=aggregator
-        )
-
-    window = Window(joined(), rule.frame(), store, "w", arity=arity, aggregator=aggregator)
-    drive(TriggeredWindow(window, trigger), Naive(rule, trigger), steps, restore)
-
-
 def test_a_search_counts_the_events_of_a_batch_once() -> None:
-    window = Window(joined(), by_letters(4).frame(), MemoryStore(), "w", arity=3)
+    window = Window(joined(), BoundWindow(letters(), at_most=4), MemoryStore(), "w", arity=3)
     triggered = TriggeredWindow(window, EveryCount(4))
     for _ in range(28):
         triggered.insert("a")
     assert triggered.extend(["a"] * 5 + ["dd", "dd", "a"]).results.tolist() == ["aaaa", "dda"]
-
-
-SLICED = [
-    (by_time(3 * SECOND), "1 second", EveryPeriod(1)),
-    (by_time(2 * SECOND), None, EveryPeriod(2)),
-    (by_time(60 * SECOND), "20 seconds", EveryPeriod(20)),
-    (by_count(6), 2, EveryCount(2)),
-    (by_count(3), 3, EveryCount(3)),
-    (by_count(4), None, EveryCount(4)),
-]
-
-
-@pytest.mark.parametrize(("rule", "slide", "trigger"), SLICED)
-@settings(max_examples=15, deadline=None)
-@given(steps=STEPS, aggregator=st.sampled_from([*IN_ORDER, FiBA]), arity=st.sampled_from([2, 3]))
-def test_slices_against_a_list(
-    rule: Rule, slide: Any, trigger: Trigger, steps: Any, aggregator: Any, arity: int
-) -> None:
-    store = MemoryStore()
-    naive = Naive(rule, trigger)
-
-    def restore(snapshot: bytes) -> SlicedWindow:
-        return SlicedWindow.restore(
-            snapshot, joined(), rule.frame(), slide, store, aggregator=aggregator
-        )
-
-    def peek() -> list[tuple[int, str]]:
-        """By count, a window holds whole slices, and the open one in place of the oldest."""
-        due = naive.open()
-        if due and isinstance(trigger, EveryCount):
-            size, count = len(naive.events), trigger.count
-            whole = rule.frame().size - count + size % count  # type: ignore[attr-defined]
-            return [(size, text_of(naive.events[-whole:]))]
-        return due
-
-    window = SlicedWindow(joined(), rule.frame(), slide, store, arity=arity, aggregator=aggregator)
-    drive(window, naive, steps, restore, peek)
 
 
 # --- boundaries and gaps, in numbers -------------------------------------------------------------
@@ -462,9 +244,9 @@ def test_late_events_and_missing_times_are_refused() -> None:
     assert seconds(window.extend([2.0], [10.5])) == [(10, 1.0)]
     with pytest.raises(ValueError, match="EveryPeriod"):
         TriggeredWindow(Window(Sum(), CountWindow(5), name="c"), OnDemand()).advance(1)
-    for count in (0, -1, 1.5, True):
+    for number in (0, -1, 1.5, True):
         with pytest.raises(ValueError, match="EveryCount takes"):
-            EveryCount(count)  # type: ignore[arg-type]
+            EveryCount(number)  # type: ignore[arg-type]
 
 
 # --- costs ---------------------------------------------------------------------------------------
@@ -547,12 +329,12 @@ def test_tumbling_windows_need_no_page() -> None:
 @pytest.mark.parametrize("kind", ["period", "count", "event", "sliced", "slices"])
 def test_a_store_that_fails_loses_no_result_and_repeats_none(kind: str, part: int) -> None:
     """Every N-th call fails once; what is not accepted is sent again."""
-    rule = by_count(12) if kind == "slices" else by_time(40 * SECOND)
+    rule = count(12) if kind == "slices" else span(40 * SECOND)
     triggers = {"count": EveryCount(3), "slices": EveryCount(2), "event": EveryCount(1)}
     trigger = triggers.get(kind, EveryPeriod(2))
-    events = [("abcdef"[i % 6], (i * 7 // 4) * SECOND) for i in range(120)]
-    naive = Naive(rule, trigger)
-    expected = [due for event in events for due in naive.add(*event)]
+    events = [((i * 7 // 4) * SECOND, "abcdef"[i % 6]) for i in range(120)]
+    lists = DueLists(TEXT, trigger, Stream(kind != "slices", None), OneWindow(rule))
+    expected = [(moment, "".join(values)) for moment, values in lists.take(events)]
     failed = 0
     for number in range(1 + part, 60, 2):
         store = FailingStore()
@@ -564,7 +346,7 @@ def test_a_store_that_fails_loses_no_result_and_repeats_none(kind: str, part: in
         got: list[tuple[int, str]] = []
         while window.progress.events < len(events):
             rest = events[window.progress.events :][:50]
-            values, times = [v for v, _ in rest], np.array([t for _, t in rest], "M8[us]")
+            values, times = [v for _, v in rest], np.array([t for t, _ in rest], "M8[us]")
             try:
                 got += as_pairs(window.extend(values, times))
             except StoreUnavailable as error:

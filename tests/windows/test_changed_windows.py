@@ -9,14 +9,19 @@ import pytest
 
 from mta import (
     AmortizedMTA,
+    BoundWindow,
+    CountWindow,
     FiBA,
     LogMTA,
+    PagedFlatFAT,
+    PagedReactiveAggregator,
     SessionWindow,
     SharedWindows,
     Sum,
     TimeWindow,
     Window,
 )
+from mta.errors import SnapshotMismatch
 from stores import MemoryStore
 from tests.support import oracle
 from tests.support.changing_scenarios import ChangingLife, ChangingShared, ChangingWindow
@@ -27,6 +32,8 @@ SCENARIOS: dict[str, Callable[[Random], ChangingLife]] = {
     "crowded FiBA": lambda random: ChangingWindow(random, oracle.CrowdedFiBA),
     "Amortized MTA": lambda random: ChangingWindow(random, AmortizedMTA),
     "Log MTA": lambda random: ChangingWindow(random, LogMTA),
+    "FlatFAT": lambda random: ChangingWindow(random, PagedFlatFAT),
+    "Reactive Aggregator": lambda random: ChangingWindow(random, PagedReactiveAggregator),
     "shared": lambda random: ChangingShared(random, by_time=False),
     "shared, by time": lambda random: ChangingShared(random, by_time=True),
 }
@@ -95,3 +102,27 @@ def test_coverage_knows_that_a_late_event_may_merge_a_session_with_one_that_left
         window = Window.restore(window.checkpoint(), Sum(), gap, store, allowed_lateness=lateness)
         assert window.structure().kept_from > 0
         assert (lateness, window.coverage().complete) == (lateness, complete)
+
+
+def test_frames_that_cannot_stand_for_each_other() -> None:
+    store = MemoryStore()
+    window = Window(Sum(), CountWindow(5), store)
+    window.extend([1.0, 2.0])
+    snapshot = window.checkpoint()
+    with pytest.raises(SnapshotMismatch, match="so events have no times, not with"):
+        Window.restore(snapshot, Sum(), TimeWindow(5), store)
+    with pytest.raises(SnapshotMismatch, match="not with Sum beside Sum"):
+        Window.restore(snapshot, Sum(), BoundWindow(Sum(), at_most=3.0), store)
+    with pytest.raises(SnapshotMismatch, match="made with the frame"):
+        Window(Sum(), CountWindow(4), store).restore_like(snapshot)
+
+
+def test_windows_of_the_same_name_and_frame_continue_at_the_same_front() -> None:
+    """Also one whose frame looks at values, and would not find its place again."""
+    store, bound = MemoryStore(), BoundWindow(Sum(), at_most=5.0)
+    windows = SharedWindows(Sum(), {"few": CountWindow(2), "bound": bound}, store)
+    windows.extend([1.0, 9.0, 1.0, 1.0])
+    before, frames = windows.fronts["bound"], {"more": CountWindow(3), "bound": bound}
+    again = SharedWindows.restore(windows.checkpoint(), Sum(), frames, store)
+    assert again.fronts["bound"] == before == 2
+    assert (again.query("more"), again.query("bound")) == (11.0, 2.0)

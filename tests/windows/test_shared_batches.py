@@ -1,26 +1,24 @@
-"""Long batches for multiple windows over one stream, also over a store that fails."""
+"""Long batches for multiple windows over one stream."""
 
 from __future__ import annotations
 
 import gc
 import weakref
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pytest
 
 from mta import BoundWindow, ColumnarMonoid, CountWindow, Max, Mean, Sum, TimeWindow
-from mta.errors import StoreUnavailable
 from mta.frames.base import Frame
 from mta.logs.base import Chunk
 from mta.monoids.base import AbstractMonoid
 from mta.windows.shared import SharedWindows
 from stores import MemoryStore
 from tests.support.counted import rolling_hash
-from tests.support.naive import FailingStore, count_rule, first_half, joined, letters, time_rule
-from tests.support.sampling import REST, parts
-from tests.support.shared_windows import FOUR, NAMES, SECOND, Lists, counted_windows, values
+from tests.support.naive import joined, letters
+from tests.support.sampling import REST
+from tests.support.shared_windows import FOUR, counted_windows, values
 
 
 def span() -> AbstractMonoid:
@@ -144,73 +142,3 @@ def test_nothing_of_a_batch_is_kept_when_it_is_over(monkeypatch: pytest.MonkeyPa
     assert not [held for held in gc.get_objects() if type(held) is Chunk]
     del batch
     assert reference() is None
-
-
-def test_other_events_after_a_batch_that_was_not_stored() -> None:
-    """As many as were refused: the windows had been run past those already."""
-    store = FailingStore()
-    windows = SharedWindows(joined(), {"a": CountWindow(4), "b": CountWindow(9)}, store, arity=2)
-    windows.extend(list("abcd"))
-    store.failing = lambda call: True
-    with pytest.raises(StoreUnavailable) as raised:
-        windows.extend(list("efghijk"))
-    assert raised.value.__notes__ == ["0 of 7 events of the batch were accepted"]
-    store.failing = lambda call: False
-    for value in "EFGHIJK":
-        windows.insert(value)
-    assert windows.query() == {"a": "HIJK", "b": "cdEFGHIJK"}
-
-
-@pytest.mark.parametrize("bound", [False, True], ids=["known ahead", "one asked every time"])
-@pytest.mark.parametrize("for_ever", [False, True])
-@pytest.mark.parametrize("part", parts(4))
-def test_every_call_fails_once(
-    part: int, bound: bool, for_ever: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever call fails, what was accepted is in every window, and nothing else."""
-    monkeypatch.setattr("mta.windows.shared_engine._CHUNK", 7)
-    monkeypatch.setattr("mta.logs.levels.log._RECENT_BYTES", 1)
-    drawn = [
-        count_rule(3),
-        time_rule(12 * SECOND),
-        count_rule(30),
-        *([first_half()] if bound else []),
-    ]
-    for nth in range(1 + part, 500, 4):
-        store = FailingStore()
-        store.failing = lambda call, nth=nth: nth <= call < (nth + 4 if for_ever else nth + 1)
-        lists = Lists()
-        for name, frame in zip(NAMES, drawn, strict=False):
-            lists.set(name, frame, 0)
-        frames = {name: frame.frame() for name, frame in lists.rules.items()}
-        windows = SharedWindows(joined(), frames, store=store, arity=2)
-        attempts = 0
-        while len(lists.events) < 48:
-            done = len(lists.events)
-            attempts += 1  # events that were refused do not come again
-            places = range(done, done + 1 + done % 11)
-            batch = [(f"{attempts % 7}{place % 3}", place * SECOND) for place in places]
-            times = np.array([time for _, time in batch], dtype="M8[us]")
-            try:
-                if len(batch) == 1:
-                    windows.insert(batch[0][0], times[0])
-                else:
-                    windows.extend([value for value, _ in batch], times)
-                if done % 5 == 0:
-                    windows.checkpoint()
-            except StoreUnavailable:
-                pass
-            for event in batch[: windows.structure().back - done]:
-                lists.add(event)
-            if attempts % 3 == 0:
-                with suppress(StoreUnavailable):
-                    assert windows.query() == lists.results()
-        calls, store.failing = store.calls, lambda call: False
-        assert windows.query() == lists.results()
-        windows.check()
-        snapshot = windows.checkpoint()
-        again = SharedWindows.restore(snapshot, joined(), frames, store)
-        assert again.query() == windows.query()
-        if calls < nth:
-            break
-    assert nth > 30

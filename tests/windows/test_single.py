@@ -18,7 +18,6 @@ from mta import (
     ArgMin,
     Count,
     CountWindow,
-    CustomFrame,
     FiBA,
     First,
     GeometricMean,
@@ -46,7 +45,6 @@ from mta.monoids.columnar import ColumnarMonoid
 from mta.windows.engine import WindowEngine
 from tests.support.counted import Counted, general_inserts
 from tests.support.naive import FailingStore
-from tests.support.sampling import REST
 
 DOUBLES = [0.0, -0.0, 1.0, -1.5, 0.1, 3e-310, 1e300, -1e300, math.inf, -math.inf, math.nan]
 LONGS = [0, 1, -1, 2**31, -(2**63), 2**63 - 1]
@@ -151,60 +149,6 @@ def test_single_events_give_the_results_of_batches_of_long_windows(make: Any) ->
 
 
 KINDS = [AmortizedMTA, LogMTA, FiBA]
-
-
-#: All structures and frames for monoids of each sort; by default, and of the others, every pair
-#: of two.
-MAKES: list[Any] = [*OF_DOUBLES[:9], Count, lambda: Sum("int64"), ArgMax]
-FRAMES = [CountWindow(37), TimeWindow(50), CountWindow(700)]
-COMBINED = [
-    pytest.param(make, frame, kind, id=f"{make().name}-{frame!r}-{kind.__name__}", marks=marks)
-    for one, make in enumerate(MAKES)
-    for other, frame in enumerate(FRAMES)
-    for another, kind in enumerate(KINDS)
-    for marks in [[REST] if (one + other + another) % 3 else []]
-    if make in (Sum, Max, Count, ArgMax) or not marks
-]
-
-
-@pytest.mark.parametrize(("make", "frame", "kind"), COMBINED)
-def test_single_events_are_as_slow_ones_for_every_structure(
-    make: Any, frame: Any, kind: Any
-) -> None:
-    """What is prefetched for many events gives what each would by itself, evictions among them."""
-    rng, monoid = np.random.default_rng(11), make()
-    values: list[Any] = np.round(rng.normal(size=600), 1).tolist()
-    if isinstance(monoid, ArgMax):
-        values = [(value, float(at)) for at, value in enumerate(values)]
-    elif "int64" in monoid.name:
-        values = list(range(-300, 300))
-    elif isinstance(monoid, GeometricMean):
-        values = [abs(value) for value in values]
-    gaps = rng.choice(
-        [0.0, 1e-6, 0.3, 1.0, 7.5, 60.0], len(values), p=[0.2, 0.1, 0.3, 0.3, 0.09, 0.01]
-    )
-    times = np.cumsum(gaps).tolist()
-    setting: Any = {"arity": 4, "leaf_arity": 32, "aggregator": kind}
-    quick, slow = (Window(make(), frame, "memory://", "w", **setting) for _ in range(2))
-    exact = not isinstance(monoid, Sum | Mean | GeometricMean) or "int64" in monoid.name
-    for at, (value, time) in enumerate(zip(values, times, strict=True)):
-        quick.insert(value, time)
-        with np.errstate(all="ignore"):
-            slow.engine.insert(value, time)
-        if at % 11 == 5 and len(quick) > 2:
-            quick.evict()
-            with np.errstate(all="ignore"):
-                slow.engine.evict(1)
-        found, expected = quick.query(), slow.query()
-        assert len(quick) == len(slow) == len(slow.structure())
-        assert bits(found) == bits(expected) if exact else found == pytest.approx(expected)
-        if at % 97 == 96:
-            quick.check()
-            store = quick.store
-            assert store is not None
-            quick = Window.restore(quick.checkpoint(), make(), frame, store, aggregator=kind)
-    assert quick.structure().front == slow.structure().front
-    quick.check()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -350,50 +294,6 @@ def test_a_result_that_cannot_be_keeps_no_event_out() -> None:
             with pytest.raises(OverflowError):
                 window.query()
     assert window.query() == 40
-
-
-def asking() -> dict[str, tuple[Any, Any]]:
-    """A monoid, and a frame on an aggregate."""
-    larger = Monoid(-math.inf, lambda a, b: a if a >= b else b, name="larger")
-    return {
-        "own": (Max(), CountWindow(37) | SinceMax(own=True)),
-        "own, of a lambda": (larger, SinceMax(own=True) | CountWindow(700)),
-        "without a count": (Max(), SinceMax(own=True)),
-        "beside": (Sum(), CountWindow(50) | SinceMax()),
-        "few": (Sum("int64"), CustomFrame(lambda prefix, total: total - prefix >= 9, name="few")),
-        "shown otherwise": (
-            Monoid(0, max, lower=lambda best: best // 2, name="halved"),
-            CountWindow(20) | CustomFrame(lambda prefix, total: prefix < total, name="halves"),
-        ),
-    }
-
-
-@pytest.mark.sparse(1)
-@pytest.mark.parametrize("kind", KINDS[:2])
-@pytest.mark.parametrize("name", asking())
-def test_what_a_frame_need_not_be_asked_for_changes_nothing(name: str, kind: Any) -> None:
-    """Events for which nothing can leave go the quick way, to the same results, as all others."""
-    monoid, frame = asking()[name]
-    rng = np.random.default_rng(17)
-    setting: Any = {"arity": 3, "leaf_arity": 8, "aggregator": kind}
-    quick, slow = (Window(monoid, frame, "memory://", "w", **setting) for _ in range(2))
-    for at, value in enumerate((rng.integers(0, 40, 900) % rng.integers(1, 41, 900)).tolist()):
-        quick.insert(value)
-        with np.errstate(all="ignore"):
-            slow.engine.insert(value, None)
-        if at % 5 != 4:
-            assert quick.query() == slow.query()
-        assert len(quick) == len(slow.structure())
-        if at % 29 == 28:
-            quick.evict()
-            with np.errstate(all="ignore"):
-                slow.engine.evict(1)
-        if at % 211 == 210:
-            quick.check()
-            assert quick.structure().front == slow.structure().front
-            store = quick.store
-            assert store is not None
-            quick = Window.restore(quick.checkpoint(), monoid, frame, store, aggregator=kind)
 
 
 def test_a_frame_on_an_aggregate_is_asked_when_that_changes(

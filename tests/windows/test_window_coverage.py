@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from mta import (
@@ -20,50 +18,7 @@ from mta import (
     Window,
 )
 from mta.errors import EventsGone
-from mta.frames import Frame
 from stores.memory import MemoryStore
-
-
-def in_window(events: list[tuple[int, float]], frame: Frame, at: int) -> list[float]:
-    """The values of the window that ends with the event at a place in order of time."""
-    if isinstance(frame, CountWindow):
-        return [value for _, value in events[max(0, at + 1 - frame.size) : at + 1]]
-    assert isinstance(frame, TimeWindow)
-    now = events[at][0]
-    age = frame.size // 1_000_000
-    return [value for time, value in events[: at + 1] if time > now - age]
-
-
-@pytest.mark.parametrize("longer", [CountWindow(12), TimeWindow(12)])
-def test_a_window_made_longer_is_complete_only_if_late_results_are_too(
-    longer: Frame,
-) -> None:
-    """Whatever has left when a window is made longer: if it says complete, late results are."""
-    said = {True: 0, False: 0}
-    for seed in range(60):
-        rng = random.Random(seed)
-        lateness, short = rng.choice([2, 5, 9]), rng.randint(1, 16)
-        windows = SharedWindows(
-            Sum(), {"one": CountWindow(short)}, MemoryStore(), arity=2, allowed_lateness=lateness
-        )
-        events: list[tuple[int, float]] = []
-        for time in range(rng.randint(4, 60)):
-            windows.insert(float(2 ** (time % 20)), time)
-            events.append((time, float(2 ** (time % 20))))
-        windows.checkpoint()
-        coverage = windows.resize("one", longer)
-        assert coverage.missing_at_least <= coverage.missing_at_most
-        assert windows.coverage("one") == coverage
-        said[coverage.complete] += 1
-        if not coverage.complete:
-            continue
-        for late in rng.sample(range(lateness + 1), 2):
-            time = max(events)[0] - late
-            at = sum(1 for other in events if other[0] <= time)
-            events.insert(at, (time, 0.5))
-            found = windows.extend([0.5], [time])["one"]
-            assert found.tolist() == [sum(in_window(events, longer, at))], seed
-    assert min(said.values()) > 3
 
 
 def test_windows_without_events_know_that_events_have_left() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from math import inf
 from random import Random
 from typing import Any
@@ -11,97 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import CountWindow, FiBA, Max, Mean, Min, Monoid, Product, Sum, TimeWindow, Window
-from mta.errors import LateEvent
+from mta import CountWindow, FiBA, Max, Monoid, TimeWindow, Window
 from mta.frames.base import Frame
-from mta.monoids.base import AbstractMonoid
 from tests.support.counted import Counted
-from tests.support.kernels import numpy_alone
-
-LATENESS = 60
-MONOIDS: dict[str, Callable[[], AbstractMonoid]] = {
-    "max": Max,
-    "sum": Sum,
-    "mean": Mean,
-    "product": lambda: Product({"most": ("x", Max()), "least": ("x", Min())}),
-    "commutative function": lambda: Monoid(0, lambda a, b: a + b, commutative=True, name="added"),
-    "order matters": lambda: Monoid(
-        "", lambda a, b: a + b, lift=lambda v: f"{v:.0f},", name="text"
-    ),
-}
-
-
-def of_values(monoid: AbstractMonoid, values: list[float]) -> Any:
-    """The result over values in order."""
-    if isinstance(monoid, Product):
-        return {"most": max(values), "least": min(values)}
-    if monoid.name == "text":
-        return "".join(f"{value:.0f}," for value in values)
-    named = {"Max": max, "Sum": sum, "added": sum, "Mean": np.mean}
-    return named[monoid.name](values)  # type: ignore[operator]
-
-
-class Listed:
-    """The same window over a plain list of (time, value)."""
-
-    def __init__(self, frame: Frame) -> None:
-        self.frame, self.events = frame, list[tuple[float, float]]()
-
-    def add(self, time: float, value: float) -> None:
-        self.events.append((time, value))
-        self.events.sort(key=lambda event: event[0])
-
-    def values(self) -> list[float]:
-        if isinstance(self.frame, CountWindow):
-            return [value for _, value in self.events[-self.frame.size :]]
-        oldest = self.events[-1][0] - self.frame.size / 1e6
-        return [value for time, value in self.events if time > oldest]
-
-
-def one_life(seed: int, name: str, compiled: bool) -> None:
-    rng, monoid = Random(seed), MONOIDS[name]()
-    frame = rng.choice([CountWindow, TimeWindow])(rng.choice([5, 40, 300]))
-    settings: dict[str, Any] = {"allowed_lateness": LATENESS, "aggregator": FiBA, "arity": 4}
-    settings["leaf_arity"] = rng.choice([2, 16, 64, 500])
-    with nullcontext() if compiled else numpy_alone():
-        window, listed, now = Window(monoid, frame, name="w", **settings), Listed(frame), 0.0
-        share = rng.choice([0.05, 0.5])
-        for _ in range(rng.choice([60, 600])):
-            now += rng.choice([0, 1, 1, 2, 3])
-            late = rng.choice([1, 10, LATENESS, 2 * LATENESS]) if rng.random() < share else 0
-            time, value = now - late, float(rng.randrange(1000))
-            event = {"x": value} if name == "product" else value
-            newest = listed.events[-1][0] if listed.events else time
-            if time < newest - LATENESS:
-                with pytest.raises(LateEvent):
-                    window.insert(event, time)
-            else:
-                window.insert(event, time)
-                listed.add(time, value)
-            what = rng.random()
-            if what < 0.5 and listed.events:
-                assert window.query() == pytest.approx(of_values(monoid, listed.values()))
-            elif what < 0.52 and listed.events:
-                assert len(window) == len(listed.values())
-            elif what < 0.53 and listed.events:
-                start = now - rng.choice([3, LATENESS])
-                values = [value for at, value in listed.events if start < at <= now]
-                if values:
-                    found = window.range(start, now, partial=True)
-                    assert found == pytest.approx(of_values(monoid, values))
-            elif what < 0.54:
-                window = Window.restore(
-                    window.checkpoint(), monoid, frame, window.store, **settings
-                )
-        window.check()
-
-
-@pytest.mark.sparse(1)
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("compiled", [True, False])
-@pytest.mark.parametrize("name", MONOIDS)
-def test_late_events_among_others_that_wait(name: str, compiled: bool, seed: int) -> None:
-    one_life(seed, name, compiled)
 
 
 @pytest.mark.parametrize("frame", [TimeWindow(50_000), CountWindow(50_000)], ids=str)

@@ -6,9 +6,7 @@ Its tree has no left spine, and its aggregates are not computed, until something
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,11 +17,9 @@ from mta.frames.base import Frame
 from mta.logs import base
 from mta.logs.finger_tree.node import Node
 from stores import MemoryStore, PageStore
-from stores.errors import StoreUnavailable
-from stores.testing import CountingStore, FaultyStore
+from stores.testing import CountingStore
 from tests.support.counted import Counted
 from tests.support.late_streams import FRAMES, Stream
-from tests.support.sampling import some
 
 LEAF, ARITY, EVENTS = 20, 10, 6050
 
@@ -60,36 +56,6 @@ def test_a_window_out_of_its_snapshot_for_every_batch_is_a_sorted_list(
     stream.window = restored(stream, snapshot)
     stream.assert_same()
     stream.window.check()
-
-
-@pytest.mark.parametrize("nth", some([1, 3, 5, 8, 2, 4, 6, 7, 9], by_default=4))
-def test_a_batch_that_at_a_failing_store_can_be_given_again(nth: int) -> None:
-    """A call of each batch and of each snapshot fails; neither leaves a trace."""
-    store, fired = FaultyStore(MemoryStore()), 0
-    stream = Stream(Random(nth), TimeWindow(40), 15, store)
-    snapshot = stream.window.checkpoint()
-
-    def again(action: Callable[[], Any]) -> Any:
-        nonlocal fired
-        store.fail(nth)
-        try:
-            return action()
-        except StoreUnavailable:
-            fired += 1
-        finally:
-            store.heal()
-        return action()
-
-    for _ in range(60):
-        window = stream.window = restored(stream, snapshot)
-        values, times, ok = stream.draw()
-        results = again(lambda w=window, v=values, t=times: list(w.extend(v, t)))
-        tags = stream.take(values, times, ok)
-        expected = {tag: stream.result(at) for at, tag in enumerate(tags) if tag is not None}
-        assert results == [expected[tag] for tag in sorted(expected)]
-        snapshot = again(window.checkpoint)
-        restored(stream, snapshot).check()
-    assert fired
 
 
 def full(counted: Counted, store: PageStore, lateness: int = 300) -> Window:
@@ -147,28 +113,6 @@ def test_batches_in_order_write_each_event_once_and_read_what_the_window_begins_
     assert store.counts.get.pages <= 4 * rounds
     # Of the leaf at the front and the one at the back, and of a node a level, for each batch.
     assert counted.combines <= rounds * (2 * 2 * LEAF + 4 * 2 * ARITY + 4 * 10)
-
-
-def test_a_late_event_changes_nothing_where_a_read_fails() -> None:
-    store = FaultyStore(MemoryStore())
-    window = full(Counted(), store)
-    snapshot = window.checkpoint()
-    for nth in range(1, 20):
-        window = window.restore_like(snapshot)
-        store.fail(nth)
-        try:
-            results = window.extend([2.0], [EVENTS - 100])
-        except StoreUnavailable:
-            assert window.structure().back == EVENTS
-            store.heal()
-            results = window.extend([2.0], [EVENTS - 100])
-        else:
-            break
-        finally:
-            store.heal()
-        assert list(results) == [2.0] and window.query() == 2.0
-        assert window.structure().back == EVENTS + 1 and len(window) == 3001
-    assert nth > 4
 
 
 def test_a_window_out_of_a_snapshot_slides_event_by_event() -> None:
