@@ -63,10 +63,10 @@ def test_the_store_holds_what_retained_snapshots_name(
         values.extend(new)
         snapshots.append((window.checkpoint(), sum(values[-SIZE:])))
         assert set(store.keys()) == set(live_keys(window))
-        assert not audit(window).left
+        assert not audit(window).damaged
         for snapshot, expected in snapshots[-retain:]:
             earlier = again(snapshot, store, tree, retain=retain)
-            assert not audit(earlier).left
+            assert not audit(earlier).damaged
             front, back = earlier.structure().front, earlier.structure().back
             assert earlier.range_by_position(front, back) == expected  # which reads the parts
             assert earlier.query() == expected
@@ -175,7 +175,7 @@ def test_every_call_fails_in_turn(shared: bool) -> None:  # noqa: C901
             fired = store.fired
             store.heal()
             window.check()
-            assert not audit(window).left
+            assert not audit(window).damaged
             if not fired:
                 break
         assert n > 20

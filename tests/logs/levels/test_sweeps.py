@@ -46,4 +46,4 @@ def test_a_window_that_time_empties_leaves_no_page(aggregator: type[AmortizedMTA
             window.checkpoint()
             window = window.restore_like(window.checkpoint())
             assert set(store.keys()) == set(live_keys(window))
-            assert audit(window).left == []
+            assert audit(window).damaged == []
