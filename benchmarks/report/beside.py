@@ -56,6 +56,7 @@ def beside(
     source: str = "the project's own figures",
     expects: str = "The project holds each ratio to a limit, where the table states one; it is "
     "meant for the full size, where no fixed cost of a call hides what an event costs.",
+    better: str = "",
 ) -> Experiment:
     """An experiment that compares our figures with those of others; runs of both alternate."""
 
@@ -64,7 +65,7 @@ def beside(
 
     return Experiment(
         name, title, source, expects, setting,
-        measure, {"ratios": draw}, findings, quick,
+        measure, {"ratios": draw}, findings, quick, better=better,
     )  # fmt: skip
 
 

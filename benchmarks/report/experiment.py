@@ -179,6 +179,9 @@ class Experiment:
     """The share that ``--quick`` measures."""
     full: float = 1.0
     """The share that ``--full`` measures: the paper's own scale, as far as it goes."""
+    better: str = ""
+    """The ratios by which ours is better, "above 1" or "below 1"; then the page of figures lists
+    the rows in which the peer is better."""
     columns: Sequence[str] = field(default=())
     """The columns that the report shows; all by default."""
     captions: Mapping[str, str] = field(default_factory=dict)

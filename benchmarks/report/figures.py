@@ -50,6 +50,8 @@ def _section(done: Done) -> Iterator[str]:
     yield f"```\npython -m benchmarks {one.name}{option}\n```\n"
     if done.rows and set(COMPARED) <= set(done.rows[0]):
         yield from _table(done.rows, COMPARED)
+        if lost := _lost(done):
+            yield f"\nThe other side is better, by the ratio in parentheses, in {'; '.join(lost)}."
         return
     if one.columns:
         yield from _table(done.rows, {name: name.replace("_", " ") for name in one.columns})
@@ -59,6 +61,17 @@ def _section(done: Done) -> Iterator[str]:
         for finding in done.findings
     ]
     yield from _table(findings, {name: name for name in findings[0]})
+
+
+def _lost(done: Done) -> list[str]:
+    """Return the names of the rows in which the peer is better, if the experiment can tell."""
+    better = done.experiment.better
+    compared = [row for row in done.rows if better and row["ratio"] is not None]
+    return [
+        f'"{_cell(row["what"])}" ({_cell(row["ratio"])})'
+        for row in compared
+        if (row["ratio"] < 1 if better == "above 1" else row["ratio"] > 1)
+    ]
 
 
 def _table(rows: Rows, headings: dict[str, str]) -> Iterator[str]:

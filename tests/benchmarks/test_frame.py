@@ -21,9 +21,10 @@ from matplotlib.figure import Figure as Plot
 from benchmarks import running
 from benchmarks.__main__ import main
 from benchmarks.registry import EXPERIMENTS
-from benchmarks.report.beside import Figure
+from benchmarks.report.beside import Figure, beside
 from benchmarks.report.experiment import (
     UNEXPLAINED,
+    Done,
     Experiment,
     Finding,
     Journal,
@@ -31,6 +32,7 @@ from benchmarks.report.experiment import (
     Rows,
     now,
 )
+from benchmarks.report.figures import write_figures
 from benchmarks.report.fits import (
     UNDECIDED,
     crossover,
@@ -321,6 +323,22 @@ def test_the_page_of_figures_has_a_command_and_a_table_for_each_experiment(tmp_p
         "| | mta-windows | compared with | ratio | limit |\n|---|---|---|---|---|\n"
         "| max \\| of 4 | 12 ns | 24 ns, a\\*b | 0.50 | ≤ 0.9 |\n| pages | 3 |  |  |  |\n"
     )
+
+
+@pytest.mark.parametrize(("better", "lost"), [("above 1", "one"), ("below 1", "three")])
+def test_the_page_of_figures_names_the_rows_in_which_the_peer_is_better(
+    better: str, lost: str, tmp_path: Path
+) -> None:
+    rows = [asdict(Figure(what, "1", "2", ratio)) for what, ratio in RATIOS.items()]
+    experiment = beside("spark", "Spark", "A stream.", lambda size: [], 1.0, better=better)
+    record = {"size": 1, "finished": now()}
+    write_figures(tmp_path / "page.md", [Done(experiment, rows, record, [], [])], "")
+    last = (tmp_path / "page.md").read_text().splitlines()[-1]
+    assert last.startswith("The other side is better")
+    assert re.findall('"(.*?)" \\((.*?)\\)', last) == [(lost, f"{RATIOS[lost]:.2f}")]
+
+
+RATIOS = {"one": 0.5, "two": 1.0, "three": 2.5, "four": None}
 
 
 def test_plots_say_what_they_show_and_which_sizes_were_run(toy: Toy, tmp_path: Path) -> None:
