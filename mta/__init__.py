@@ -13,6 +13,7 @@ that are listed before it:
 - ``in_order``: the papers' algorithms in memory
 - ``folds``: folds of many ranges together
 - ``frames``: which events are in a window
+- ``descriptions``: how windows are made, as plain data
 - ``pages``, ``snapshots``: the formats of pages and snapshots
 - ``logs``: ordered events in pages
 - ``evaluators``: aggregates of a moving frame over a log

@@ -5,9 +5,9 @@ You can restore a snapshot as long as the store has the pages that it names:
     snapshot = body digest
     digest   = xxh3_128 of the body, 16 bytes
     body     = msgpack array [magic, version, name, algorithm, monoid, leaf_arity, arity, timed,
-               front, back, front_time, last_time, counts, levels, pages, windows, state]
+               front, back, front_time, last_time, counts, levels, pages, windows, state, recipe]
     magic    = "mta-snapshot"
-    version  = 1
+    version  = 2
     name     = text, the name of the window, or of the windows that share the events
     algorithm = the log's name, such as "Amortized MTA"
     monoid   = [text, 16-byte fingerprint]
@@ -24,6 +24,9 @@ You can restore a snapshot as long as the store has the pages that it names:
     state    = array, the state of the log, which the log's module describes
                (``evaluators.amortized_mta`` for Log MTA and Amortized MTA)
 
+    recipe   = how the windows were made (``mta.descriptions``); nil for the window of one key of
+               keyed windows, whose snapshot has the recipe
+
 All other state of a window follows from the events. Snapshots of other kinds have their own magic
 and fields in the same envelope of body and digest.
 """
@@ -38,12 +41,13 @@ from typing import Any, NamedTuple, TypeVar
 import msgpack
 import xxhash
 
+from mta.descriptions import Recipe, load_recipe
 from mta.errors import CorruptSnapshot, SnapshotMismatch
 from mta.frames.base import Frame
 from mta.pages import MAX_ARITY, NAME, corrupt
 
 MAGIC = "mta-snapshot"
-VERSION = 1
+VERSION = 2
 FINGERPRINT_BYTES = 16
 MAX_NAME_BYTES = 200
 #: An upper bound for times and durations in microseconds, and for all other numbers.
@@ -81,10 +85,11 @@ class Snapshot:
     pages: int
     windows: list[WindowState]
     state: list[Any]
+    recipe: Recipe | None
 
     def encode(self) -> bytes:
-        values = [getattr(self, field.name) for field in fields(self)]
-        return seal(MAGIC, VERSION, values)
+        *values, recipe = [getattr(self, field.name) for field in fields(self)]
+        return seal(MAGIC, VERSION, [*values, None if recipe is None else recipe.dump()])
 
     @staticmethod
     def decode(data: bytes) -> Snapshot:
@@ -111,6 +116,19 @@ class Snapshot:
     def is_shared(self) -> bool:
         """Whether windows with names share the events."""
         return [window.name for window in self.windows] != [""]
+
+    def made(self) -> Recipe:
+        """Return how the windows were made. Raises SnapshotMismatch for the window of one key."""
+        if self.recipe is None:
+            raise SnapshotMismatch(
+                "the snapshot is of one key of keyed windows: restore these with "
+                "KeyedWindows.restore, and take the key's window from them"
+            )
+        return self.recipe
+
+    def made_frames(self) -> dict[str, Frame]:
+        """Return the frame of each window. Raises SnapshotMismatch for functions of the user."""
+        return self.made().made_frames((w.name, w.frame, w.fingerprint) for w in self.windows)
 
     def fronts_for(self, frames: Mapping[str, Frame]) -> dict[str, int]:
         """Return the front of each window. Raises SnapshotMismatch if the windows differ."""
@@ -223,10 +241,14 @@ def _is_arity(value: Any) -> bool:
     return is_number(value, MAX_ARITY + 1) and value >= 2
 
 
+def _is_any(value: Any) -> bool:
+    return True
+
+
 #: The types of the fields of a snapshot, in order.
 _FIELDS: tuple[Fit, ...] = (
     str, str, list, _is_arity, _is_arity, bool, is_number, is_number, is_time_or_nil,
-    is_time_or_nil, list, int, int, list, list,
+    is_time_or_nil, list, int, int, list, list, _is_any,
 )  # fmt: skip
 
 
@@ -237,6 +259,7 @@ def _validated(values: list[Any]) -> Snapshot:
     entry("counts", found.counts, int, int, int)
     states = entries("windows", found.windows, str, str, is_mark, is_number)
     found.windows = [WindowState(*state) for state in states]
+    found.recipe = None if found.recipe is None else load_recipe(found.recipe)
     if not found.front <= found.back:
         raise corrupt("its positions are out of order")
     if not NAME.fullmatch(found.window):

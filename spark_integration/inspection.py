@@ -207,10 +207,10 @@ class _Inside:
                 f"{self.monoid.name} over {asked}: give the query's own frames and "
                 "aggregations, with the types of their columns, such as Max('int64')"
             )
-        late = None if known.lateness is None else known.lateness / 1e6
         return KeyedWindows.restore(
-            snapshot, self.monoid, self.frame, self.store, timed=known.timed, allowed_lateness=late
-        )
+            snapshot, self.store, aggregations=self.monoid, window=self.frame,
+            clock=None, max_ahead=None, on_ahead="raise",
+        )  # fmt: skip
 
     def _results(self, snapshot: bytes, keys: list[Any]) -> dict[str, Any]:
         windows = None if self.monoid is None else self._restored(snapshot)

@@ -54,9 +54,8 @@ def publisher_of(plan: Plan) -> BatchPublisher:
     """Return the publisher of the head for the windows of a plan."""
     options = plan.options
     assert plan.part is not None
-    on_duplicate = options.on_duplicate if plan.by_time else "append"
     what = replace(
-        what_of("keys", plan.monoid, options.windows, on_duplicate),
+        what_of("keys", plan.monoid, options.windows),
         keys=list(zip(options.keys, plan.key_types, strict=True)),
         on=(options.on, str(plan.schema.field(options.on).type)),
     )

@@ -119,9 +119,9 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "mta": (
         "minimal", "errors", "client", "times", "datasets", "kernels", "columns", "recipes",
         "dataframes",
-        "monoids", "in_order", "folds", "frames", "pages", "snapshots", "logs", "evaluators",
-        "publishing", "windows", "triggers", "keyed", "queries", "audit", "published", "laws",
-        "serve", "service", "device", "feast", "cli",
+        "monoids", "in_order", "folds", "frames", "descriptions", "pages", "snapshots", "logs",
+        "evaluators", "publishing", "windows", "triggers", "keyed", "queries", "audit",
+        "published", "laws", "serve", "service", "device", "feast", "cli",
         "__main__",
     ),
     "spark_integration": (

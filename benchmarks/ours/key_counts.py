@@ -99,7 +99,7 @@ def _streamed(keys: int, batch: int) -> Row:
         disk.close()
         began = perf_counter()
         with open_store(f"file://{folder}") as again:
-            windows = KeyedWindows.restore(snapshot, Max(), length, again)
+            windows = KeyedWindows.restore(snapshot, again, aggregations=Max(), window=length)
             windows.extend(batches[0], random.random(batch), np.full(batch, now).astype("M8[s]"))
             windows.checkpoint()
             restart = perf_counter() - began

@@ -70,7 +70,7 @@ def _restart(snapshot: bytes, events: int, counting: CountingStore) -> dict[str,
     """Return the page reads of a restored window's first eviction, and of a bulk eviction."""
     reads = []
     for evicted in (1, events // 2):
-        window = Window.restore(snapshot, Max(), CountWindow(events), store=counting)
+        window = Window.restore(snapshot, counting, aggregations=Max(), window=CountWindow(events))
         before = counting.counts.get.pages
         window.evict(evicted)
         window.query()

@@ -37,10 +37,10 @@ def readings(batch: int) -> np.ndarray:
 
 def open_window(folder: Path, size: int) -> Window:
     """Return the window as of its last checkpoint, or a new one."""
-    frame, store, snapshot = CountWindow(size), f"file://{folder}/pages", folder / "snapshot"
+    store, snapshot = f"file://{folder}/pages", folder / "snapshot"
     if snapshot.exists():
-        return Window.restore(snapshot.read_bytes(), PEAK_AND_MEAN, frame, store)
-    return Window(PEAK_AND_MEAN, frame, store, "vibration")
+        return Window.restore(snapshot.read_bytes(), store)
+    return Window(PEAK_AND_MEAN, CountWindow(size), store, "vibration")
 
 
 def save(window: Window, folder: Path) -> None:

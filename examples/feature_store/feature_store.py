@@ -45,7 +45,7 @@ class FeatureStore:
     def windows(self, card: int) -> SharedWindows:
         """A card's windows as they were left, or new ones: small pages, as there are many cards."""
         if card in self.snapshots:
-            return SharedWindows.restore(self.snapshots[card], FEATURES, WINDOWS, self.store)
+            return SharedWindows.restore(self.snapshots[card], self.store)
         name = f"card-{card}"
         return SharedWindows(FEATURES, WINDOWS, self.store, name, arity=16, leaf_arity=64)
 

@@ -49,7 +49,7 @@ def work(folder: Path, size: int, events: int, batch: int) -> None:
     store, snapshot = CountingStore(open_store(f"file://{folder}/pages")), folder / "snapshot"
     if snapshot.exists():
         saved = snapshot.read_bytes()
-        window = Window.restore(saved, PRICE, CountWindow(size), store)
+        window = Window.restore(saved, store)
         high = window.query()["high"]  # nothing has to be read for it
         took, pages = 1000 * (time.perf_counter() - began), store.counts.get.pages
         print(f"  restored {len(window):,} events from a snapshot of {len(saved):,} bytes ", end="")

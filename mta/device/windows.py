@@ -49,20 +49,25 @@ class DeviceWindows:
         self.counts: Counter[str] = Counter()
         self._ids: dict[Key, dict[tuple[int, bytes], None]] = {}
         self._crossed: set[tuple[Key, str]] = set()
-        lateness = {"allowed_lateness": config.allowed_lateness} if config.allowed_lateness else {}
-        settings: Any = {"timed": True, "nulls": "skip", "on_late": "drop", **lateness}
-        given = config.aggregations, config.frames
+        settings: Any = {
+            "nulls": "skip", "on_late": "drop", "allowed_lateness": config.allowed_lateness or None,
+        }  # fmt: skip
+        aggregations, frames = config.aggregations, config.frames
         store = f"file://{self._folder.absolute()}/pages?write_buffer=1MiB&cache=1MiB"
         self._state = self._folder / "state"
         if not self._state.exists():
-            self.windows = KeyedWindows(*given, store, "device", **settings)
+            self.windows = KeyedWindows(
+                aggregations, frames, store, "device", timed=True, **settings
+            )
             return
         try:
             data = self._state.read_bytes()
             snapshot, ids, crossed = unseal(data, MAGIC, VERSION, "a device's state", _validated)
         except CorruptSnapshot as error:
             raise CorruptSnapshot(f"{self._state}: {error}") from error
-        self.windows = KeyedWindows.restore(snapshot, *given, store, **settings)
+        self.windows = KeyedWindows.restore(
+            snapshot, store, aggregations=aggregations, window=frames, **settings
+        )
         self._ids = {_key(key): dict.fromkeys(map(tuple, some)) for key, some in ids}
         self._crossed = {(_key(key), name) for key, name in crossed}
 
@@ -99,7 +104,7 @@ class DeviceWindows:
 
     def save(self) -> None:
         """Save the state; when it returns, it survives a loss of power."""
-        lateness = self.windows.bucket.kind.settings.allowed_lateness or 0
+        lateness = self.windows.bucket.kind.settings.lateness or 0
         for key, ids in self._ids.items():
             oldest = max(time for time, _ in ids) - lateness
             self._ids[key] = {each: None for each in ids if each[0] >= oldest}

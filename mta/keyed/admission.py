@@ -65,7 +65,7 @@ class Limits:
 
     def __init__(self, windows: KeyedWindows, at_most: Mapping[str, tuple[str, float]]) -> None:
         settings = windows.bucket.kind.settings
-        if at_most and settings.allowed_lateness is not None:
+        if at_most and settings.lateness is not None:
             raise UnsupportedOperation(
                 "limits judge events in order of time, so a late event could exceed a limit that "
                 "later events were judged by: leave out allowed_lateness, or the limits"

@@ -121,7 +121,7 @@ class Bucket:
             usual = REMOTE_PAGE if kind.store.capabilities.remote else LOCAL_PAGE
             page_bytes = settings.page_bytes or usual
             pages = RunPages(kind.store, layout, page_bytes, settings.cache_bytes)
-        self.tree = LSMTree(layout, pages, settings.allowed_lateness is not None, kind.trimmed)
+        self.tree = LSMTree(layout, pages, settings.lateness is not None, kind.trimmed)
         self.standalone = StandaloneWindows(kind)
         self.counts = Counts()
         #: The latest moment at which the windows of an expired key became empty.
@@ -183,7 +183,7 @@ class Bucket:
         at = known.keys.find(keys)
         newest, floors = take_or(known.newest(), at, NO_TIME), None
         if batch.times is not None and len(batch):
-            cutoffs, lateness = self.kind.retention.cutoffs, self.kind.settings.allowed_lateness
+            cutoffs, lateness = self.kind.retention.cutoffs, self.kind.settings.lateness
             least = int(batch.times.min())
             floors = self.floors(known, at, newest, least, cutoffs, lateness)
         questions = None
@@ -374,7 +374,7 @@ class Bucket:
             line, codes = line[~bad], codes[~bad]
             times = None if times is None else times[~bad]
             sizes = np.bincount(codes, minlength=count)
-        if times is not None and self.kind.settings.allowed_lateness is not None and not in_order:
+        if times is not None and self.kind.settings.lateness is not None and not in_order:
             order = sort_within(times, codes)
             if order is not None:
                 line, times = line[order], times[order]
@@ -414,7 +414,7 @@ class Bucket:
     ) -> np.ndarray:  # fmt: skip
         """Return which events, in order of key, are late."""
         floor = floors[codes]
-        if self.kind.settings.allowed_lateness is None:
+        if self.kind.settings.lateness is None:
             steps = times if bad is None else np.where(bad, floor, times)
             bounds = bounds_of(np.bincount(codes, minlength=len(floors)))
             behind: np.ndarray = times < running_max(np.maximum(steps, floor), bounds)
@@ -480,7 +480,7 @@ class Bucket:
         self, batch: Batch, late: np.ndarray, floors: np.ndarray, newest: np.ndarray
     ) -> LateEvent:
         assert batch.times is not None
-        place, lateness = int(np.argmax(late)), self.kind.settings.allowed_lateness
+        place, lateness = int(np.argmax(late)), self.kind.settings.lateness
         key = int(batch.codes[place])
         floor, last = int(floors[key]), int(newest[key])
         allowed = f"by more than {lateness / 1e6} s " if lateness else ""

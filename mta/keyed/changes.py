@@ -354,7 +354,7 @@ def _standalone(
     window = bucket.standalone.begin(keys.packed(0), events, bucket.generation)
     for leaf in leaves:
         extend(bucket.kind, window, leaf.rows, leaf.times, leaf.count)
-    if bucket.kind.settings.allowed_lateness is not None:
+    if bucket.kind.settings.lateness is not None:
         window.engine.intake.advance(last)  # after a retraction, later than the newest event
         if isinstance(window, Window):
             window.engine.pass_to(last)

@@ -197,8 +197,8 @@ class Kind:
         self.reader = self.reading(self.monoid)
         settings = self.settings
         self.retention = Retention(
-            self.frames, settings.allowed_lateness, settings.on_duplicate,
-            settings.retain_for or 0,
+            self.frames, settings.lateness, settings.on_duplicate,
+            settings.retained,
         )  # fmt: skip
 
     def reading(self, monoid: AbstractMonoid) -> AbstractMonoid:

@@ -235,7 +235,7 @@ def _answer_lanes(
     if not len(rows):
         return
     keys = np.unique(questions.of[rows])
-    late = kind.settings.allowed_lateness is not None
+    late = kind.settings.lateness is not None
     union, _ = union_of(known, at[keys], new.take(keys), late)
     of = np.searchsorted(keys, questions.of[rows])
     put_in_lanes(kind, kind.monoid, union, of, questions.times[rows], questions.outputs, rows)

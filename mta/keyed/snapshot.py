@@ -2,9 +2,9 @@
 
 snapshot = body digest                              (as for a window: ``mta.pages``)
 body     = msgpack array [magic, version, window, kind, monoid, frames, timed, spans,
-           number, counts, expired, runs, memtable, pending, changed]
+           number, counts, expired, runs, memtable, pending, changed, recipe]
 magic    = "mta-keyed"
-version  = 1
+version  = 2
 window   = text, the name of the windows
 kind     = type of the keys, one of those in ``mta.keyed.key_types``, or nil if there are no keys
 monoid   = [text, 16-byte fingerprint]
@@ -32,6 +32,7 @@ changes  = how often the windows or the aggregations have been changed
 starts   = array of [name, moment, known]: a window or a column of marks that misses events since a
            change. No event after ``moment`` (microseconds, nil if unknown) is missing, nor any of
            the last ``known`` events of a key before those that it still accepted at the change
+recipe   = how the windows were made (``mta.descriptions``)
 index    = [count, columns]; columns as in a page (``mta.keyed.leaves``)
 """
 
@@ -43,6 +44,8 @@ from typing import Any, NamedTuple
 
 from mta.columns.kinds import schema_of_kind
 from mta.columns.schemas import Schema
+from mta.descriptions import Recipe, load_recipe
+from mta.frames.base import Frame
 from mta.keyed import leaves
 from mta.keyed.key_types import KINDS
 from mta.keyed.leaves import MAX_HEIGHT, Index, Leaves, TableLayout
@@ -61,7 +64,7 @@ from mta.snapshots import (
 from stores import PageStore
 
 MAGIC = "mta-keyed"
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 1 << 16
 #: The maximum length of a name, so that the names of standalone windows can append to it.
 NAME_LENGTH = 60
@@ -114,6 +117,11 @@ class KeyedSnapshot:
     columns: list[tuple[str, str]]
     changes: int
     starts: dict[str, Start]
+    recipe: Recipe
+
+    def made_frames(self) -> dict[str, Frame]:
+        """Return the frame of each window. Raises SnapshotMismatch for functions of the user."""
+        return self.recipe.made_frames(self.frames)
 
     def encode(self) -> bytes:
         """Encode the snapshot as bytes. Raises NotPageable for values that are not plain data."""
@@ -133,6 +141,7 @@ class KeyedSnapshot:
                 self.window, self.kind, self.monoid, self.frames, self.timed,
                 spans, self.number, astuple(self.counts), self.expired, runs, memtable, groups,
                 [self.columns, self.changes, [[n, *s] for n, s in self.starts.items()]],
+                self.recipe.dump(),
             ]
         )  # fmt: skip
 
@@ -183,8 +192,8 @@ class UnreadSnapshot:
 
 def is_keyed_snapshot(data: bytes) -> bool:
     """Return whether bytes start like a snapshot of keyed windows."""
-    head = bytes(data[:16])
-    return head[1:11] == bytes([0xA0 | len(MAGIC)]) + MAGIC.encode()
+    magic = bytes([0xA0 | len(MAGIC)]) + MAGIC.encode()
+    return bytes(data[:16]).find(magic) in (1, 3)  # after the header of an array
 
 
 def _validated(values: list[Any]) -> UnreadSnapshot:
@@ -193,7 +202,7 @@ def _validated(values: list[Any]) -> UnreadSnapshot:
             str(window), str() | None as kind, [str(name), bytes(fingerprint)],
             list(frames), bool(timed), [[lateness, *earlier], [retain_for, *earlier_asked]],
             number, counts, expired, list(runs), (bytes() | None) as memtable, list(groups),
-            [list(columns), changes, list(starts)],
+            [list(columns), changes, list(starts)], recipe,
         ]:  # fmt: skip
             pass
         case _:
@@ -213,6 +222,7 @@ def _validated(values: list[Any]) -> UnreadSnapshot:
         PendingDeletions([], [(count, leaves.load_entries(each)) for count, each in of_groups]),
         entries("columns", columns, str, str), changes,
         {name: Start(moment, known) for name, moment, known in of_starts},
+        load_recipe(recipe),
     )  # fmt: skip
     _require_possible(snapshot)
     if kind is None and (runs or memtable is not None or snapshot.counts.keys):

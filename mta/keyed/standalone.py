@@ -109,7 +109,7 @@ def open_window(
     and the place of pages of an earlier window, which are deleted later.
     """
     settings, sizes = kind.settings, (kind.settings.leaf_arity, kind.settings.arity)
-    frames, lateness = list(kind.frames.values()), settings.allowed_lateness
+    frames, lateness = list(kind.frames.values()), settings.lateness
     if kind.timed and all(frame.positional and not frame.needs_times for frame in frames):
         lateness = lateness or 0  # then only trees by time store times
     if kind.vectorized and sizes == (None, None):
@@ -125,11 +125,15 @@ def open_window(
     if lateness is not None:
         given["allowed_lateness"] = timedelta(microseconds=lateness)
         given["on_duplicate"] = settings.on_duplicate
-        if settings.retain_for is not None:
-            given["retain_for"] = timedelta(microseconds=settings.retain_for)
+        if settings.answers_earlier:
+            given["retain_for"] = settings.retain_for
+    window: AnyWindow
     if kind.single is None:
-        return SharedWindows(kind.monoid, kind.frames, **given)
-    return Window(kind.monoid, kind.single, **given)
+        window = SharedWindows(kind.monoid, kind.frames, **given)
+    else:
+        window = Window(kind.monoid, kind.single, **given)
+    window.engine.has_recipe = False
+    return window
 
 
 class _Overlay(WrapperStore):
@@ -424,7 +428,7 @@ class _KeyBatch:
     def _extend(self) -> None:
         """Add new events to the window, and collect the requested results."""
         want, start, stop = self.want, self.start, self.stop
-        late = self.kind.settings.allowed_lateness is not None
+        late = self.kind.settings.lateness is not None
         if want in ("changed", "newest"):
             self._parts.append(self._revised(start, stop))
             if want == "newest":
@@ -555,7 +559,7 @@ class _KeyBatch:
 
 def _entries(work: Work, places: np.ndarray) -> Table:
     """Return the entries of keys with open windows, each with the time of the newest event only."""
-    new, late = work.new.take(places), work.kind.settings.allowed_lateness is not None
+    new, late = work.new.take(places), work.kind.settings.lateness is not None
     union = union_of(work.known, work.at[places], new, late)[0]
     entries = union.without_oldest(union.bounds[1:] - 1)
     return Table(

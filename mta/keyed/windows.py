@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
 
 from mta.columns.reading import result_of
 from mta.columns.schemas import Rows
+from mta.descriptions import Recipe
 from mta.errors import (
     InvalidTime,
     InvalidValue,
@@ -67,7 +68,17 @@ from mta.windows.intake import (
     rows_without,
     times_ahead,
 )
-from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, OnMissing, Settings
+from mta.windows.settings import (
+    Changes,
+    Clock,
+    Lateness,
+    Nulls,
+    OnAhead,
+    OnLate,
+    OnMissing,
+    Settings,
+    changed,
+)
 from stores import PageStore, StoreLike
 
 #: The maximum of ``retain``, because each snapshot lists what the others need.
@@ -195,7 +206,14 @@ class KeyedWindows(Publishable):
         cache_bytes: int = 1 << 23,
         retain: int = 2,
     ) -> None:
-        self._use(monoid, window, store, name, Settings.read(locals()), timed)
+        settings = Settings(
+            arity=arity, leaf_arity=leaf_arity, allowed_lateness=allowed_lateness,
+            on_duplicate=on_duplicate, retain_for=retain_for, on_missing=on_missing,
+            on_late=on_late, nulls=nulls, min_samples=min_samples, max_ahead=max_ahead,
+            on_ahead=on_ahead, clock=clock, promote_at=promote_at, page_bytes=page_bytes,
+            cache_bytes=cache_bytes, retain=retain,
+        )  # fmt: skip
+        self._use(monoid, window, store, name, settings, timed)
 
     def _use(
         self,
@@ -207,6 +225,7 @@ class KeyedWindows(Publishable):
         timed: bool,
     ) -> None:
         require_monoid(monoid)
+        self._given = monoid
         monoid = settings.aggregating(monoid)
         frames = dict(window) if isinstance(window, Mapping) else {"": window}
         for each in frames.values():
@@ -220,7 +239,9 @@ class KeyedWindows(Publishable):
             raise ValueError(f"retain is at most {MAX_RETAIN} for keyed windows")
         require_joins(monoid, settings.on_duplicate)
         require_distinct(monoid, frames)
-        timed |= settings.allowed_lateness is not None or settings.max_ahead is not None
+        timed |= settings.lateness is not None or settings.max_ahead is not None
+        if settings.keep is not None:
+            raise TypeError("retain_for= takes a duration; SharedWindows take a frame too")
         timed |= any(each.needs_times for each in frames.values())
         self.monoid, self.frame, self.name = monoid, window, name
         self.store, self._owns_store = opened, opened is not store
@@ -321,7 +342,7 @@ class KeyedWindows(Publishable):
 
     def _retractions(self, retracts: Any, count: int) -> np.ndarray | None:
         """Return which rows of a batch are retractions; None if none is."""
-        if self._kind.settings.allowed_lateness is None:
+        if self._kind.settings.lateness is None:
             raise UnsupportedOperation(
                 "these windows insert events in order and evict the oldest first: for retractions "
                 "set allowed_lateness, even 0"
@@ -574,13 +595,12 @@ class KeyedWindows(Publishable):
         return data
 
     def _what(self) -> tuple[What, int]:
-        settings = self._kind.settings
-        what = what_of("keys", self.monoid, self._kind.frames, settings.on_duplicate)
-        return what, settings.retain
+        what = what_of("keys", self.monoid, self._kind.frames)
+        return what, self._kind.settings.retain
 
     def _snapshot(self) -> KeyedSnapshot:
         bucket, kind, tree = self.bucket, self._kind, self.bucket.tree
-        retention, lateness = kind.retention, kind.settings.allowed_lateness
+        retention, lateness = kind.retention, kind.settings.lateness
         late, retain_for = retention.late.length, retention.retain_for
         if bucket.spans_until_now is not None:  # then no event has arrived since
             late, retain_for = map(min, (late, retain_for), bucket.spans_until_now)
@@ -603,49 +623,52 @@ class KeyedWindows(Publishable):
             columns=columns_of(kind.reader),
             changes=kind.changes,
             starts=self._starts,
+            recipe=Recipe.of(self._given, kind.frames.values(), kind.settings.given()),
         )
 
     @classmethod
-    def restore(  # noqa: PLR0913 (public: explicit keywords)
+    def restore(
         cls,
         snapshot: bytes,
-        monoid: AbstractMonoid,
-        window: Frame | Mapping[str, Frame],
         store: StoreLike = "memory://",
         *,
-        timed: bool = False,
-        arity: int | None = None,
-        leaf_arity: int | None = None,
-        allowed_lateness: Lateness | None = None,
-        on_duplicate: OnDuplicate = "append",
-        retain_for: Duration | float | None = None,
-        on_missing: OnMissing = "raise",
-        on_late: OnLate = "raise",
-        nulls: Nulls = "raise",
-        min_samples: int | None = None,
-        max_ahead: Lateness | None = None,
-        on_ahead: OnAhead = "raise",
-        clock: Clock | None = None,
-        promote_at: int = 1024,
-        page_bytes: int | None = None,
-        cache_bytes: int = 1 << 23,
-        retain: int = 2,
+        aggregations: AbstractMonoid | None = None,
+        window: Frame | Mapping[str, Frame] | None = None,
+        timed: bool | None = None,
+        **changes: Unpack[Changes],
     ) -> Self:
         """Return the windows that a snapshot describes; no store call until pages are needed.
 
-        With other frames, or a Product of other aggregations, the windows continue with the
+        The snapshot says how the windows were made, except for Python functions, which must be
+        given again: an aggregation, a frame or a clock. What is given replaces what the snapshot
+        says. With other frames, or a Product of other aggregations, the windows continue with the
         retained events, which are all read and rewritten once; ``coverage`` lists incomplete
-        results. Raises CorruptSnapshot for damaged bytes. Raises SnapshotMismatch if the snapshot's
-        aggregation reads other values, if ``allowed_lateness`` is given for a snapshot without it
-        or vice versa, or if only one side stores times.
+        results. Raises CorruptSnapshot for damaged bytes. Raises SnapshotMismatch if a function is
+        missing, if the snapshot's aggregation reads other values, if ``allowed_lateness`` is given
+        for a snapshot without it or vice versa, or if only one side stores times.
+
+        Args:
+            snapshot: What ``checkpoint`` returned.
+            store: The store of the windows: its URL, or the open store.
+            aggregations: All aggregations, if any of them has Python functions, or others.
+            window: One frame, or all by name, if any of them has Python functions, or others.
+            timed: Whether events have times, which cannot be changed.
+            **changes: Other settings, by the names that the constructor gives them.
         """
+        unread = UnreadSnapshot.decode(snapshot)
+        found = unread.snapshot
+        settings = changed(cls, found.recipe, changes)
+        monoid = found.recipe.made_aggregation() if aggregations is None else aggregations
+        if window is None:
+            frames = found.made_frames()
+            window = frames[""] if [*frames] == [""] else frames
         if store is None:
             raise ValueError("the pages of a snapshot are in a store: pass that store")
-        unread, settings = UnreadSnapshot.decode(snapshot), Settings.read(locals())
         windows = cls.__new__(cls)
-        windows._use(monoid, window, store, unread.snapshot.window, settings, timed)
+        is_timed = found.timed if timed is None else timed
+        windows._use(monoid, window, store, found.window, settings, is_timed)
         windows._restore(unread)
-        require_here(windows.store, unread.snapshot.first_page())
+        require_here(windows.store, found.first_page())
         return windows
 
     def restore_like(self, snapshot: bytes) -> Self:
@@ -658,7 +681,7 @@ class KeyedWindows(Publishable):
         windows = type(self).__new__(type(self))
         kind = self._kind
         windows._use(
-            self.monoid, self.frame, self.store, unread.snapshot.window, kind.settings, kind.timed
+            self._given, self.frame, self.store, unread.snapshot.window, kind.settings, kind.timed
         )
         windows._restore(unread)
         return windows

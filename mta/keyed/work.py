@@ -149,7 +149,7 @@ class Work:
         self.before = self.left + take_or(known.counts, at)
         self.corrects = kind.corrects or taken is not None
         assert not self.corrects or not isinstance(want, EveryCount | Boundaries)
-        self._late = kind.settings.allowed_lateness is not None
+        self._late = kind.settings.lateness is not None
         self.parts: list[Found] = []
         #: The copies of standalone windows with the events of a preview.
         self.scratch: Any = None

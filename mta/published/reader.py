@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from mta.descriptions import described_again, frame_again
 from mta.errors import CorruptSnapshot, MissingPage, NotPublished
 from mta.frames.base import Frame
 from mta.monoids.base import AbstractMonoid
@@ -18,7 +19,6 @@ from mta.published.cuts import Cut, Moment, PublishedStatus, Snapshot
 from mta.published.pages import Lookup, NotCached, ReadOnlyPages
 from mta.published.single import Indexes
 from mta.published.views import Operation
-from mta.publishing.known import described_again, frame_again
 from mta.publishing.publisher import read_head
 from mta.publishing.records import Head, snapshot_key
 from mta.times import Duration, TimeUnit, to_duration

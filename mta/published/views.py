@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 
 from mta.errors import CorruptSnapshot, SnapshotMismatch, UnsupportedOperation
-from mta.evaluators.amortized_mta import AmortizedMTA, LogMTA
 from mta.evaluators.coverage import Incomplete
-from mta.evaluators.fiba import FiBA
-from mta.evaluators.flatfat import PagedFlatFAT
-from mta.evaluators.reactive import PagedReactiveAggregator
-from mta.evaluators.steady_mta import SteadyMTA
 from mta.frames.base import Frame
 from mta.keyed.changes import with_marks
 from mta.keyed.coverage import incomplete
@@ -31,9 +27,7 @@ from mta.keyed.moments import Answers, answers
 from mta.keyed.snapshot import Counts, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, given_back, open_window
 from mta.keyed.table import EXPIRED, STANDALONE, Table
-from mta.logs.base import EventLog
-from mta.logs.finger_tree.log import FingerTreeLog
-from mta.logs.levels.log import LevelLog
+from mta.keyed.windows import KeyedWindows
 from mta.logs.ranges import events_in, leaves_from
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Observed
@@ -42,19 +36,13 @@ from mta.published.single import IndexedPages, Indexes, NotSimple, Results, Sing
 from mta.publishing.records import What
 from mta.snapshots import Snapshot
 from mta.times import TimeUnit
-from mta.windows.settings import Settings
+from mta.windows.settings import changed
 from mta.windows.shared import SharedWindows
 from mta.windows.window import Window
 from stores import WindowStoreError
 
-#: The aggregators of windows without keys, by the names that snapshots use.
-AGGREGATORS: dict[str, type[EventLog]] = {
-    kind.name: kind
-    for kind in (
-        AmortizedMTA, FiBA, LevelLog, FingerTreeLog, LogMTA, PagedFlatFAT, PagedReactiveAggregator,
-        SteadyMTA,
-    )
-}  # fmt: skip
+#: Settings of new events, which a reader does not need.
+_NO_CLOCK = {"clock": None, "max_ahead": None, "on_ahead": "raise"}
 
 
 @dataclass(frozen=True)
@@ -73,7 +61,7 @@ class KeyedView:
 
     def __init__(self, operation: Operation, snapshot: bytes) -> None:
         unread = UnreadSnapshot.decode(snapshot)
-        found, what = unread.snapshot, operation.what
+        found = unread.snapshot
         own = {name: frame.fingerprint for name, frame in operation.frames.items()}
         if found.monoid[1] != operation.monoid.fingerprint or own != {
             name: mark for name, _, mark in found.frames
@@ -82,9 +70,10 @@ class KeyedView:
                 f"the snapshot has {found.monoid[0]} over {[t for _, t, _ in found.frames]}, "
                 "unlike the published description: publish it again"
             )
-        on_duplicate: Any = what.on_duplicate
-        settings = Settings(
-            allowed_lateness=found.lateness, on_duplicate=on_duplicate, retain_for=found.retain_for
+        settings = replace(
+            changed(KeyedWindows, found.recipe, _NO_CLOCK),
+            allowed_lateness=_duration(found.lateness),
+            retain_for=_duration(found.retain_for or None),
         )
         self.kind = Kind(
             with_marks(operation.monoid, found), operation.frames, settings, found.timed,
@@ -154,16 +143,9 @@ class WindowView:
     """The snapshot of a window without keys, or of multiple windows that share their events."""
 
     def __init__(self, operation: Operation, snapshot: bytes) -> None:
-        what = operation.what
-        aggregator = AGGREGATORS.get(what.aggregator)
-        if aggregator is None:
-            raise SnapshotMismatch(
-                f"the windows use the aggregator {what.aggregator!r}, but this release knows only "
-                f"{sorted(AGGREGATORS)}: read them with the release that publishes them"
-            )
         self._lock = threading.Lock()
         try:
-            self._window = _restored(operation, snapshot, aggregator)
+            self._window = _restored(operation, snapshot)
         except WindowStoreError:
             raise
         except (ValueError, TypeError, OverflowError) as error:
@@ -193,19 +175,20 @@ class WindowView:
             return events_of(self._window, newest)
 
 
-def _restored(operation: Operation, snapshot: bytes, aggregator: type[EventLog]) -> AnyWindow:
+def _restored(operation: Operation, snapshot: bytes) -> AnyWindow:
     """Return the windows of a snapshot, to which nothing is ever added."""
-    what, store, monoid = operation.what, operation.store, operation.monoid
-    given: dict[str, Any] = {}
-    if what.lateness is not None:
-        given = {"allowed_lateness": what.lateness / 1e6, "on_duplicate": what.on_duplicate}
+    store, aggregations, frames = operation.store, operation.monoid, operation.frames
     found = Snapshot.decode(snapshot).windows
     _require_same(operation, {window.name: window.fingerprint for window in found})
-    if what.shape == "windows":
-        return SharedWindows.restore(snapshot, monoid, operation.frames, store, **given)
-    if what.lateness is None:
-        given["aggregator"] = aggregator
-    return Window.restore(snapshot, monoid, operation.frames[""], store, **given)
+    if operation.what.shape == "windows":
+        return SharedWindows.restore(
+            snapshot, store, aggregations=aggregations, window=frames, clock=None
+        )
+    return Window.restore(snapshot, store, aggregations=aggregations, window=frames[""], clock=None)
+
+
+def _duration(micros: int | None) -> timedelta | None:
+    return None if micros is None else timedelta(microseconds=micros)
 
 
 def _require_same(operation: Operation, found: Mapping[str, bytes]) -> None:

@@ -16,18 +16,17 @@ attempt does not overwrite anything of a later batch.
     head       = body digest                      (as a snapshot: ``mta.pages``)
     body       = msgpack array [magic, version, name, source, batch, time, what, buckets]
     magic      = "mta-published"
-    version    = 1
+    version    = 2
     name       = text, the name under which the windows are published
     source     = text, the publisher: the id of a Spark query, or the name of the windows
     batch      = the batch that Spark has committed, or how often the windows were published
     time       = time of the publication, microseconds since 1970
-    what       = [shape, monoid, windows, keys, on, late]
+    what       = [shape, monoid, windows, keys, on]
     shape      = "keys", "window" or "windows": KeyedWindows, Window, SharedWindows
-    monoid     = description (``mta.publishing.known``)
+    monoid     = description (``mta.descriptions``)
     windows    = array of [name, description]; a single window has the name ""
     keys       = array of [column, type] for a Spark query, otherwise empty: snapshots have the type
     on         = [column, type] of the time, each "" if there is none
-    late       = [allowed lateness in microseconds or nil, on_duplicate, aggregator or ""]
     buckets    = array, for each bucket an array of [batch, digest]: its newest snapshot, and the
                  earlier snapshots that are still in the store; empty for a bucket without keys, nil
                  for a bucket that was not published yet
@@ -47,15 +46,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from mta import descriptions
+from mta.descriptions import Description
 from mta.frames.base import Frame
 from mta.monoids.base import AbstractMonoid
 from mta.pages import NAME, NAME_BYTES, corrupt
-from mta.publishing import known
-from mta.publishing.known import Description
 from mta.snapshots import seal, unseal
 
 MAGIC, WRITTEN = "mta-published", "mta-written"
-VERSION = 1
+VERSION, _WRITTEN_VERSION = 2, 1
 #: What all keys of published names begin with.
 PREFIX = "publish:"
 #: Matches the key of a head; its group is the name.
@@ -80,14 +79,10 @@ class What:
     windows: list[tuple[str, Description]]
     keys: list[tuple[str, str]]
     on: tuple[str, str]
-    lateness: int | None
-    on_duplicate: str
-    aggregator: str
 
     def dump(self) -> list[Any]:
-        windows = [[name, known.dump(each)] for name, each in self.windows]
-        late = [self.lateness, self.on_duplicate, self.aggregator]
-        return [self.shape, known.dump(self.monoid), windows, self.keys, self.on, late]
+        windows = [[name, descriptions.dump(each)] for name, each in self.windows]
+        return [self.shape, descriptions.dump(self.monoid), windows, self.keys, self.on]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +118,11 @@ def what_of(
     shape: Shape,
     monoid: AbstractMonoid,
     frames: Mapping[str, Frame],
-    on_duplicate: str = "append",
-    lateness: int | None = None,
-    aggregator: str = "",
 ) -> What:
     """Return the description of windows; a Spark query adds ``keys`` and ``on``."""
-    windows = [(name, known.described(frame)) for name, frame in frames.items()]
-    described = known.described(monoid)
-    return What(shape, described, windows, [], ("", ""), lateness, on_duplicate, aggregator)
+    windows = [(name, descriptions.described(frame)) for name, frame in frames.items()]
+    described = descriptions.described(monoid)
+    return What(shape, described, windows, [], ("", ""))
 
 
 def head_key(name: str) -> str:
@@ -154,7 +146,7 @@ def written_key(name: str, source: str, batch: int, bucket: int) -> str:
 
 def encode_written(bucket: int, digest: bytes) -> bytes:
     """Return the record of the snapshot that a task has written."""
-    return seal(WRITTEN, VERSION, [bucket, digest])
+    return seal(WRITTEN, _WRITTEN_VERSION, [bucket, digest])
 
 
 def decode_written(data: bytes, bucket: int) -> bytes:
@@ -166,7 +158,7 @@ def decode_written(data: bytes, bucket: int) -> bytes:
                 return digest
         raise corrupt(f"it is not the record of bucket {bucket}")
 
-    return unseal(data, WRITTEN, VERSION, "the record of a task", validated)
+    return unseal(data, WRITTEN, _WRITTEN_VERSION, "the record of a task", validated)
 
 
 def _head(values: list[Any]) -> Head:
@@ -187,29 +179,22 @@ def _head(values: list[Any]) -> Head:
 
 def _what(values: list[Any]) -> What:
     match values:
-        case [
-            str(shape), monoid, list(windows), list(keys), on,
-            [int() | None as lateness, str(on_duplicate), str(aggregator)],
-        ] if shape in get_args(Shape):  # fmt: skip
+        case [str(shape), monoid, list(windows), list(keys), on] if shape in get_args(Shape):
             named = [_window(each) for each in windows]
             if not named or len({name for name, _ in named}) < len(named):
                 raise corrupt("its windows have no names, or repeated names")
             if (shape == "window") != ([name for name, _ in named] == [""]) and shape != "keys":
                 raise corrupt("the names of its windows do not suit its shape")
-            if lateness is not None and not 0 <= lateness < _FAR:
-                raise corrupt("its lateness is invalid")
             shape_: Any = shape
-            return What(
-                shape_, known.load(monoid), named, [_pair(key) for key in keys], _pair(on),
-                lateness, on_duplicate, aggregator,
-            )  # fmt: skip
+            pairs = [_pair(key) for key in keys]
+            return What(shape_, descriptions.load(monoid), named, pairs, _pair(on))
     raise corrupt("its description has the wrong types")
 
 
 def _window(entry: Any) -> tuple[str, Description]:
     match entry:
         case [str(name), description]:
-            return name, known.load(description)
+            return name, descriptions.load(description)
     raise corrupt("a window has the wrong types")
 
 

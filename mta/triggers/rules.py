@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mta.kernels.native import spread
+from mta.recipes import Recorded
 from mta.times import Duration, Zone, as_text, to_count, to_duration
 from stores.durations import UNITS
 
@@ -49,7 +50,7 @@ class Plan(NamedTuple):
     moments: np.ndarray
 
 
-class Trigger(ABC):
+class Trigger(Recorded, ABC):
     """A rule for when results are due."""
 
     #: Whether moments are times, which all events must then have; otherwise, numbers of events.
@@ -248,6 +249,9 @@ class EveryPeriod(Trigger):
 class OnDemand(Trigger):
     """Only ``query`` and ``flush`` return results."""
 
+    def __init__(self) -> None:
+        """Take no parameters."""
+
     def due(
         self, progress: Progress, micros: np.ndarray | None, count: int, lifetime: int | None
     ) -> Plan:
@@ -259,3 +263,9 @@ class OnDemand(Trigger):
 
     def describe(self) -> str:
         return "OnDemand()"
+
+
+#: The triggers, which snapshots name.
+TRIGGERS: dict[str, type[Trigger]] = {
+    kind.__name__: kind for kind in (EveryCount, EveryPeriod, OnDemand)
+}

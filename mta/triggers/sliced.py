@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 
 from mta.columns.schemas import Payload, Row, Rows
+from mta.descriptions import Recipe
 from mta.frames.base import NEWEST, Frame
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Aggregator
@@ -31,7 +32,7 @@ from mta.triggers.rules import EveryCount, EveryPeriod, Plan, Trigger
 from mta.triggers.triggered import ResultsWhenDue, TriggeredSnapshot, read_rows
 from mta.windows.engine import WindowEngine, require_frame, require_monoid
 from mta.windows.intake import Intake
-from mta.windows.settings import Nulls, OnLate, Settings
+from mta.windows.settings import Changes, Nulls, OnLate, Settings, restored_settings
 from stores import StoreLike
 
 #: The most slices that are inserted together.
@@ -84,6 +85,7 @@ class _SliceEngine(WindowEngine):
 
     def __init__(
         self,
+        given: AbstractMonoid,
         monoid: AbstractMonoid,
         frames: tuple[Frame, Frame],
         store: StoreLike | None,
@@ -93,10 +95,16 @@ class _SliceEngine(WindowEngine):
         """``frames`` are the frames over events and over slices."""
         of_events, of_slices = frames
         # Slices are closed in order, so no event may be late, even if the structure allows it.
-        self._reads = monoid, of_events, monoid.name, replace(settings, allowed_lateness=None)
+        in_order = replace(settings, allowed_lateness=None, aggregator=None)
+        self._reads = monoid, of_events, monoid.name, in_order
         # Nulls are handled when the events are lifted.
         lifted = replace(settings, nulls="raise", min_samples=None)
         super().__init__(Prelifted(monoid), of_slices, store, name, lifted)
+        self._made = self._recipe_of(given, [of_slices], settings)
+
+    def _recipe(self) -> Recipe:
+        """Return how the window over events was made."""
+        return self._made
 
     def _intake(self) -> Intake:
         return Intake(*self._reads, None if self.store is None else "partials")
@@ -153,25 +161,28 @@ class SlicedWindow(ResultsWhenDue[Out]):
         min_samples: int | None = None,
         retain: int = 2,
     ) -> None:
-        checked = Settings.read(locals())
+        settings = Settings(
+            arity=arity, leaf_arity=leaf_arity, aggregator=aggregator, on_late=on_late,
+            nulls=nulls, min_samples=min_samples, retain=retain,
+        )  # fmt: skip
         require_monoid(monoid)
-        self._use(monoid, window, slide, store, name, checked)
+        self._use(monoid, *slices_of(window, slide), store, name, settings)
 
     def _use(
         self,
         monoid: AbstractMonoid,
-        frame: Frame,
-        slide: float | Duration | None,
+        trigger: Trigger,
+        over: Frame,
         store: StoreLike | None,
         name: str,
         settings: Settings,
     ) -> None:
-        trigger, over = slices_of(frame, slide)
-        monoid = settings.aggregating(monoid)
-        self.monoid, self.frame = monoid, frame
+        given, monoid = monoid, settings.aggregating(monoid)
+        self.monoid, self.frame = monoid, of_slices(over, trigger)
         #: The partial of the open slice, once it has events.
         self._open, self._is_open = monoid.identity, False
-        self._begin(_SliceEngine(monoid, (frame, over), store, name, settings), trigger)
+        frames = self.frame, over
+        self._begin(_SliceEngine(given, monoid, frames, store, name, settings), trigger)
 
     def _add(self, partial: Partial) -> None:
         self._open = self.monoid.combine(self._open, partial) if self._is_open else partial
@@ -244,37 +255,51 @@ class SlicedWindow(ResultsWhenDue[Out]):
         return partials.dump(partials.one(self._open)) if self._is_open else None
 
     @classmethod
-    def restore(  # noqa: PLR0913 (public: explicit keywords)
+    def restore(
         cls,
         snapshot: bytes,
-        monoid: AbstractMonoid[Out],
-        window: Frame,
-        slide: float | Duration | None = None,
         store: StoreLike = "memory://",
         *,
-        arity: int | None = None,
-        leaf_arity: int | None = None,
-        aggregator: type[Aggregator] | None = None,
-        on_late: OnLate = "raise",
-        nulls: Nulls = "raise",
-        min_samples: int | None = None,
-        retain: int = 2,
+        aggregations: AbstractMonoid[Out] | None = None,
+        window: Frame | None = None,
+        slide: float | Duration | None = None,
+        **changes: Unpack[Changes],
     ) -> Self:
         """Return the window that a snapshot describes, as ``Window.restore`` does.
 
         Raises CorruptSnapshot, or SnapshotMismatch for another monoid, frame or slide.
+
+        Args:
+            snapshot: What ``checkpoint`` returned.
+            store: The store of the window: its URL, or the open store.
+            aggregations: The aggregation, if it has Python functions.
+            window: The frame; it must be the same.
+            slide: The slide; it must be the same.
+            **changes: Other settings, by the names that the constructor gives them.
         """
         state = TriggeredSnapshot.decode(snapshot)
-        slices = Snapshot.decode(state.window)
+        slices = Snapshot.decode_single(state.window)
+        settings = restored_settings(cls, slices, changes)
+        monoid = slices.made().made_aggregation() if aggregations is None else aggregations
+        trigger, over = state.made_trigger(), slices.made_frames()[""]
+        if window is not None or slide is not None:
+            own = of_slices(over, trigger)
+            trigger, over = slices_of(own if window is None else window, slide)
         restored = cls.__new__(cls)
-        settings = Settings.read(locals()).of_snapshot(slices)
-        restored._use(monoid, window, slide, store, slices.window, settings)
+        restored._use(monoid, trigger, over, store, slices.window, settings)
         restored.engine.restore(slices)
         restored._restore(state)
         if state.open is not None:
             partials = restored.monoid.partials
             restored._add(partials.at(read_rows(partials, state.open, 1), 0))
         return restored
+
+
+def of_slices(over: Frame, trigger: Trigger) -> Frame:
+    """Return the frame over events of a frame over the slices between results."""
+    if isinstance(over, CountWindow) and isinstance(trigger, EveryCount):
+        return CountWindow(over.size * trigger.count)
+    return over
 
 
 def fold_slices(monoid: AbstractMonoid, rows: Rows, ends: np.ndarray) -> Rows:

@@ -16,9 +16,9 @@ The format of the snapshot of a window with a trigger:
     digest   = xxh3_128 of the body, 16 bytes
     body     = msgpack array [magic, version, window, trigger, events, newest, given, held, open]
     magic    = "mta-triggered"
-    version  = 1
+    version  = 2
     window   = bytes, the snapshot of the window itself (``mta.pages``)
-    trigger  = text, the trigger and its parameters
+    trigger  = recipe (``mta.recipes``) of the trigger
     events   = number of events accepted since the beginning
     newest   = microseconds since 1970 of the newest event, or nil
     given    = the moment of the last result that was returned, or nil
@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import astuple, dataclass, replace
-from typing import Any, Generic, NamedTuple, Self
+from typing import Any, Generic, NamedTuple, Self, Unpack
 
 import numpy as np
 
@@ -43,15 +43,15 @@ from mta.columns.schemas import Payload, Row, Rows, Schema
 from mta.errors import CorruptPage, SnapshotMismatch
 from mta.evaluators.coverage import Coverage
 from mta.frames.base import Frame
-from mta.logs.base import Aggregator, OnDuplicate
 from mta.monoids.base import AbstractMonoid, Out
 from mta.pages import corrupt
+from mta.recipes import rebuilt, recipe_of
 from mta.snapshots import Snapshot, entry, is_number, is_time, is_time_or_nil, seal, unseal
 from mta.times import TimeUnit, in_unit, to_time
-from mta.triggers.rules import EveryPeriod, OnDemand, Plan, Progress, Trigger
+from mta.triggers.rules import TRIGGERS, EveryPeriod, OnDemand, Plan, Progress, Trigger
 from mta.windows.engine import PublicWindow, WindowEngine, require_kind
 from mta.windows.intake import alone
-from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, Settings
+from mta.windows.settings import Changes
 from mta.windows.window import Window
 from stores import StoreLike
 
@@ -267,7 +267,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         # This may raise NotPageable, so it runs first: a new snapshot of the window may replace
         # others.
         columns = self.monoid.outputs.dump(held) if len(moments) else []
-        part, trigger = self._open_slice(), self.trigger.describe()
+        part, trigger = self._open_slice(), recipe_of(self.trigger, TRIGGERS)
         window = self.engine.checkpoint(wait)
         return TriggeredSnapshot(
             window, trigger, self.progress, moments.tolist(), columns, part
@@ -279,10 +279,9 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
 
     def _restore(self, state: TriggeredSnapshot) -> None:
         """Continue from a snapshot. Raises SnapshotMismatch for another trigger."""
-        if state.trigger != self.trigger.describe():
+        if (saved := state.made_trigger()) != self.trigger:
             raise SnapshotMismatch(
-                f"the snapshot has the trigger {state.trigger}, not {self.trigger!r}; "
-                "restore with the same one"
+                f"the snapshot has the trigger {saved!r}, not {self.trigger!r}; leave it out"
             )
         if state.moments:
             held = read_rows(self.monoid.outputs, state.columns, len(state.moments))
@@ -345,36 +344,33 @@ class TriggeredWindow(ResultsWhenDue[Out]):
         self.engine.put_result(out, at)
 
     @classmethod
-    def restore(  # noqa: PLR0913 (public: explicit keywords)
+    def restore(
         cls,
         snapshot: bytes,
-        monoid: AbstractMonoid[Out],
-        window: Frame,
-        trigger: Trigger,
         store: StoreLike = "memory://",
         *,
-        arity: int | None = None,
-        leaf_arity: int | None = None,
-        aggregator: type[Aggregator] | None = None,
-        allowed_lateness: Lateness | None = None,
-        on_duplicate: OnDuplicate = "append",
-        retain_for: Lateness | None = None,
-        on_late: OnLate = "raise",
-        nulls: Nulls = "raise",
-        min_samples: int | None = None,
-        max_ahead: Lateness | None = None,
-        on_ahead: OnAhead = "raise",
-        clock: Clock | None = None,
-        retain: int = 2,
+        aggregations: AbstractMonoid[Out] | None = None,
+        window: Frame | None = None,
+        trigger: Trigger | None = None,
+        **changes: Unpack[Changes],
     ) -> Self:
         """Return the window that a snapshot describes, as ``Window.restore`` does.
 
         Raises CorruptSnapshot, or SnapshotMismatch for another trigger, monoid or frame.
+
+        Args:
+            snapshot: What ``checkpoint`` returned.
+            store: The store of the window: its URL, or the open store.
+            aggregations: The aggregation, if it has Python functions.
+            window: The frame, if it has Python functions, or another one.
+            trigger: The trigger; it must be the same.
+            **changes: Other settings, by the names that the constructor of ``Window`` gives them.
         """
         state = TriggeredSnapshot.decode(snapshot)
-        settings = Settings.read(locals())
-        events = Window._of(WindowEngine.restored(state.window, monoid, window, store, settings))
-        restored = cls(events, trigger)
+        events = Window.restore(
+            state.window, store, aggregations=aggregations, window=window, **changes
+        )
+        restored = cls(events, state.made_trigger() if trigger is None else trigger)
         restored._restore(state)
         return restored
 
@@ -392,7 +388,7 @@ def _pairs(due: Due) -> list[tuple[Any, Any]]:
 
 
 MAGIC = "mta-triggered"
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,11 +396,19 @@ class TriggeredSnapshot:
     """The fields of a snapshot; the module describes them."""
 
     window: bytes
-    trigger: str
+    trigger: list[Any]
     progress: Progress
     moments: list[int]
     columns: list[Payload]
     open: list[Payload] | None = None
+
+    def made_trigger(self) -> Trigger:
+        """Return the trigger. Raises CorruptSnapshot for a recipe that is not one of a trigger."""
+        try:
+            found: Trigger = rebuilt(self.trigger, TRIGGERS)
+        except Exception as error:  # a constructor may raise anything for arguments of any kind
+            raise corrupt(f"its trigger cannot be made: {error}") from error
+        return found
 
     def encode(self) -> bytes:
         held = self.moments, self.columns
@@ -432,7 +436,7 @@ def read_rows(schema: Schema, columns: list[Payload], count: int) -> Rows:
 def _validated(values: list[Any]) -> TriggeredSnapshot:
     window, trigger, events, newest, given, (moments, columns), part = values
     lists = moments, columns, part or []
-    if [type(value) for value in (window, trigger, *lists)] != [bytes, str, list, list, list]:
+    if [type(value) for value in (window, trigger, *lists)] != [bytes, list, list, list, list]:
         raise corrupt("its fields have the wrong types")
     Snapshot.decode(window)
     fits = is_number, is_time_or_nil, is_time_or_nil

@@ -20,6 +20,7 @@ import numpy as np
 
 from mta.columns.reading import plain
 from mta.columns.schemas import Rows
+from mta.descriptions import Recipe
 from mta.errors import (
     CorruptPage,
     CorruptSnapshot,
@@ -225,6 +226,13 @@ class Engine(Generic[Out]):
     ``frame`` is the frame in snapshots. For multiple windows it represents all of them.
     """
 
+    #: The logs that settings choose from: in order of arrival, and in order of time.
+    _logs: tuple[type[EventLog], type[EventLog]] = (AmortizedMTA, FiBA)
+    #: Whether snapshots say how the windows were made. The windows of many keys share one recipe.
+    has_recipe = True
+    #: The aggregation, before the settings adapt it to nulls.
+    given: AbstractMonoid
+
     def __init__(
         self,
         monoid: AbstractMonoid[Out],
@@ -234,6 +242,7 @@ class Engine(Generic[Out]):
         settings: Settings,
     ) -> None:
         require_monoid(monoid)
+        self.given = monoid
         monoid = settings.aggregating(monoid)
         require_frame(frame)
         opened = require_store(store)
@@ -242,10 +251,12 @@ class Engine(Generic[Out]):
             raise ValueError(f"a window's name is 1 to 100 of A-Z a-z 0-9 . _ : -, not {name!r}")
         #: The monoid of the results; ``monoid`` also computes what frames observe.
         self.main, self.frame, self.settings = monoid, frame, settings
+        #: The log that keeps the events.
+        self.kind = settings.log(*self._logs)
         observed = [(columns, observer) for _, columns, observer in frame.observers]
         self.monoid = Observed(monoid, observed) if observed else monoid
-        self.timed = frame.needs_times or settings.aggregator.by_time
-        sizes = settings.group_sizes(self.monoid, self.timed)
+        self.timed = frame.needs_times or self.kind.by_time
+        sizes = settings.group_sizes(self.kind, self.monoid, self.timed)
         self.store, self.owns_store = opened, opened is not store
         self._begin(name, *sizes)
 
@@ -254,12 +265,10 @@ class Engine(Generic[Out]):
         settings, self.name = self.settings, name
         setting = Setting(
             self.monoid, self.store, name, leaf_arity, arity,
-            self.timed, self.frame, settings.allowed_lateness or 0, settings.on_duplicate,
-            settings.retain_for or 0,
+            self.timed, self.frame, settings.lateness or 0, settings.on_duplicate,
+            settings.retained,
         )  # fmt: skip
-        self._structure: EventLog = (
-            settings.aggregator(setting) if like is None else like.empty_like(setting)
-        )
+        self._structure: EventLog = self.kind(setting) if like is None else like.empty_like(setting)
         self.intake = self._intake()
         #: Whether a call is in progress, or none is accepted any more.
         self.busy = False
@@ -345,7 +354,24 @@ class Engine(Generic[Out]):
             pages=structure.page_count,
             windows=self._window_states(),
             state=structure.write_state(),
+            recipe=self._recipe() if self.has_recipe else None,
         ).encode()
+
+    def _recipe(self) -> Recipe:
+        """Return how the windows were made."""
+        frames = sorted(self.frames.items())
+        return self._recipe_of(self.given, [frame for _, frame in frames], self.settings)
+
+    @staticmethod
+    def _recipe_of(given: AbstractMonoid, frames: list[Frame], settings: Settings) -> Recipe:
+        sizes = ("arity", "leaf_arity")  # fields of the snapshot
+        saved = {name: value for name, value in settings.given().items() if name not in sizes}
+        return Recipe.of(given, frames, saved)
+
+    @property
+    def frames(self) -> dict[str, Frame]:
+        """The frame of each window by its name; a single window has the name ""."""
+        return {"": self.frame}
 
     def _window_states(self) -> list[WindowState]:
         """Return the windows as a snapshot has them, in the order of their names."""
@@ -399,10 +425,7 @@ class Engine(Generic[Out]):
 
     def what(self, shape: Shape, frames: Mapping[str, Frame]) -> tuple[What, int]:
         """Return the facts that readers of published windows need, and the number of snapshots."""
-        settings = self.settings
-        late, name = settings.allowed_lateness, self.structure().name
-        what = what_of(shape, self.main, frames, settings.on_duplicate, late, name)
-        return what, settings.retain
+        return what_of(shape, self.main, frames), self.settings.retain
 
     def where(self) -> str:
         """Describe where the pages are, for error messages and tables."""
@@ -416,7 +439,11 @@ class WindowEngine(Engine[Out]):
 
     def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
         super()._begin(name, leaf_arity, arity, like)
-        frame, aggregator = self.frame, self.settings.aggregator
+        frame, aggregator = self.frame, self.kind
+        if not issubclass(aggregator, Aggregator):
+            raise TypeError(f"an aggregator is a class such as AmortizedMTA, not {aggregator!r}")
+        if self.settings.keep is not None:
+            raise TypeError("retain_for= takes a duration; SharedWindows take a frame too")
         if frame.end != NEWEST and not issubclass(aggregator, (AmortizedMTA, FiBA)):
             raise ValueError(
                 f"{aggregator.name} folds up to the newest event, but {frame!r} ends before it: "
@@ -510,14 +537,13 @@ class WindowEngine(Engine[Out]):
     @classmethod
     def restored(
         cls,
-        snapshot: bytes,
+        state: Snapshot,
         monoid: AbstractMonoid[Out],
         frame: Frame,
         store: StoreLike,
         settings: Settings,
     ) -> Self:
-        state = Snapshot.decode_single(snapshot)
-        engine = cls(monoid, frame, store, state.window, settings.of_snapshot(state))
+        engine = cls(monoid, frame, store, state.window, settings)
         engine.restore(state, others=True)
         engine.require_pages_here()
         return engine
@@ -545,7 +571,7 @@ class WindowEngine(Engine[Out]):
 
     def coverage(self) -> Coverage:
         structure, time = self.structure(), self.intake.last_time if self.timed else None
-        late = self.settings.allowed_lateness or 0
+        late = self.settings.lateness or 0
         found = coverage_of(
             "", structure.remembered(), self.frame, structure.front, structure.back, time,
             self._view.lens, late,

@@ -89,7 +89,7 @@ def times_ahead(
     The times of queries, which ``asks`` marks, may have any value. Raises AheadEvent unless such
     events are dropped.
     """
-    most = settings.max_ahead
+    most = settings.most_ahead
     if most is None or times is None or not len(times):
         return None
     found: np.ndarray = times > round((settings.clock or time)() * MICROSECONDS) + most
@@ -165,10 +165,10 @@ class Intake:
         #: Adds times to rows if a frame observes an aggregate of times.
         self._stamped = monoid.stamped if isinstance(monoid, Observed) else lambda rows, _: rows
         self._on_late, self._nulls = settings.on_late, settings.nulls
-        self.allowed_lateness = lateness = settings.allowed_lateness
+        self.allowed_lateness = lateness = settings.lateness
         #: The frame, trigger or option that requires a time for every event, if any.
         self.needed_by: object = frame if frame.needs_times else None
-        if self.needed_by is None and settings.retain_for is not None:
+        if self.needed_by is None and settings.answers_earlier:
             self.needed_by = "retain_for="
         #: Whether times are read and checked.
         self.timed = frame.needs_times or lateness is not None

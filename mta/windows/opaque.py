@@ -84,8 +84,8 @@ def restore_opaque(
             f"{sorted(known)}; use the release that wrote it"
         )
     monoid, frame = _UnknownMonoid(state, values), KeepAll(state.timed)
-    settings = Settings(aggregator=aggregator, allowed_lateness=0 if aggregator.by_time else None)
-    engine = Engine(monoid, frame, store, state.window, settings.of_snapshot(state))
+    settings = Settings(arity=state.arity, leaf_arity=state.leaf_arity, aggregator=aggregator)
+    engine = Engine(monoid, frame, store, state.window, settings)
     engine.restore(state)
     return Opaque(engine, fronts)
 

@@ -1,18 +1,26 @@
-"""The settings of all kinds of windows, read and checked once.
+"""The settings of all kinds of windows, checked once.
 
-Public calls take them as keywords. Internal code uses one ``Settings`` object of checked values.
+The constructors take them as keywords. All other code uses one ``Settings`` object.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, Self, get_args
+from datetime import timedelta
+from functools import cached_property
+from inspect import Parameter, signature
+from typing import Any, Literal, TypedDict, get_args
 
-from mta.errors import SnapshotMismatch
-from mta.evaluators.amortized_mta import AmortizedMTA
+from mta.descriptions import Recipe
+from mta.errors import CorruptSnapshot, SnapshotMismatch
+from mta.evaluators.amortized_mta import AmortizedMTA, LogMTA
 from mta.evaluators.fiba import FiBA
-from mta.logs.base import Aggregator, EventLog, OnDuplicate
+from mta.evaluators.flatfat import PagedFlatFAT
+from mta.evaluators.reactive import PagedReactiveAggregator
+from mta.evaluators.steady_mta import SteadyMTA
+from mta.frames.base import Frame
+from mta.logs.base import EventLog, OnDuplicate
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import skipping
 from mta.pages import MAX_ARITY, NAME_BYTES, OBJECT_BYTES
@@ -42,6 +50,11 @@ _INNER_BYTES, _MAX_INNER_ARITY = 8192, 256
 #: The size limit of a leaf page, and of the stack, which has a partial for every event of the head
 #: leaf group.
 _MOST_BYTES = 1 << 22
+#: The aggregators by the names that snapshots use.
+AGGREGATORS: dict[str, type[EventLog]] = {
+    kind.__name__: kind
+    for kind in (AmortizedMTA, FiBA, LogMTA, PagedFlatFAT, PagedReactiveAggregator, SteadyMTA)
+}
 #: The allowed values of each of these settings.
 _CHOICES = {
     "on_late": get_args(OnLate),
@@ -60,83 +73,150 @@ _COUNTS = {
     "page_bytes": ("page_bytes", 1, 1 << 28),
     "cache_bytes": ("cache_bytes", 1, 1 << 40),
 }
+#: Those that are never None.
+_ALWAYS = ("retain", "promote_at", "cache_bytes")
 
 
-@dataclass(frozen=True, slots=True)
+class Changes(TypedDict, total=False):
+    """Settings that ``restore`` replaces: those of the constructor, which describes them."""
+
+    arity: int | None
+    leaf_arity: int | None
+    aggregator: type[EventLog] | None
+    allowed_lateness: Lateness | None
+    on_duplicate: OnDuplicate
+    retain_for: Lateness | Frame | None
+    on_late: OnLate
+    nulls: Nulls
+    min_samples: int | None
+    max_ahead: Lateness | None
+    on_ahead: OnAhead
+    clock: Clock | None
+    retain: int
+    on_missing: OnMissing
+    promote_at: int
+    page_bytes: int | None
+    cache_bytes: int
+
+
+@dataclass(frozen=True)
 class Settings:
-    """The checked settings of one window."""
+    """The settings of windows, which their constructors take as keywords and describe.
+
+    A new object is checked once. Durations become timedeltas. Raises TypeError and ValueError,
+    which say what is allowed.
+
+    >>> Settings(allowed_lateness="1 minute").lateness
+    60000000
+    """
 
     arity: int | None = None
     leaf_arity: int | None = None
-    aggregator: type[EventLog] = AmortizedMTA
+    aggregator: type[EventLog] | None = None
+    allowed_lateness: Lateness | None = None
+    on_duplicate: OnDuplicate = "append"
+    retain_for: Lateness | Frame | None = None
     on_late: OnLate = "raise"
     nulls: Nulls = "raise"
     min_samples: int | None = None
-    retain: int = 2
-    allowed_lateness: int | None = None
-    """In microseconds; None if events must arrive in order."""
-    on_duplicate: OnDuplicate = "append"
-    retain_for: int | None = None
-    """How far back from the newest event windows can be queried, in microseconds."""
-    max_ahead: int | None = None
-    """How far ahead of the clock an event may be, in microseconds; None for any distance."""
+    max_ahead: Lateness | None = None
     on_ahead: OnAhead = "raise"
     clock: Clock | None = None
+    retain: int = 2
     on_missing: OnMissing = "raise"
     """This setting and the following ones are for keyed windows."""
     promote_at: int = 1024
     page_bytes: int | None = None
     cache_bytes: int = 1 << 23
 
-    @classmethod
-    def read(
-        cls,
-        arguments: Mapping[str, Any],
-        in_order: type[EventLog] = AmortizedMTA,
-        by_time: type[EventLog] = FiBA,
-    ) -> Self:
-        """Return the checked settings from the arguments of a public call.
-
-        ``arguments`` are the ``locals()`` of that call, so that only its signature lists the
-        settings. If no aggregator is given, ``in_order`` is used, or ``by_time`` if
-        ``allowed_lateness``, ``retain_for`` or an ``on_duplicate`` other than "append" needs it.
-        Raises TypeError and ValueError, which say what is allowed.
-        """
-        defaults = {each.name: each.default for each in fields(cls)} | {"aggregator": None}
-        given = {
-            name: arguments[name]
-            for name in arguments.keys() & defaults.keys()
-            if arguments[name] is not None or defaults[name] is not None
-        }
+    def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
-            if name in given and given[name] not in choices:
-                raise ValueError(f"{name} is one of {choices}, not {given[name]!r}")
+            if (value := getattr(self, name)) not in choices:
+                raise ValueError(f"{name} is one of {choices}, not {value!r}")
         for name, bounds in _COUNTS.items():
-            if name in given:
-                given[name] = to_count(given[name], *bounds)
-        _require_retained(given)
-        if "min_samples" in given and given.get("nulls") == "accept":
+            if (value := getattr(self, name)) is not None or name in _ALWAYS:
+                object.__setattr__(self, name, to_count(value, *bounds))
+        if self.retain < 2:
+            raise ValueError(
+                "retain must be at least 2: a snapshot is only safe once the next one is saved"
+            )
+        for name in ("allowed_lateness", "retain_for", "max_ahead"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, Frame):
+                length = timedelta(microseconds=to_duration(value, name, least=0))
+                object.__setattr__(self, name, length)
+        self._require_consistent()
+
+    def _require_consistent(self) -> None:
+        """Raise ValueError or TypeError for settings that contradict each other."""
+        if self.min_samples is not None and self.nulls == "accept":
             raise ValueError(
                 "with nulls='accept' NaN counts as a value, so min_samples cannot exclude it: "
                 "choose nulls='skip'"
             )
-        needs_times = bool(given.keys() & {"allowed_lateness", "retain_for"})
-        needs_times |= given.get("on_duplicate", "append") != "append"
-        for name in given.keys() & {"allowed_lateness", "retain_for", "max_ahead"}:
-            given[name] = to_duration(given[name], name, least=0)
-        if given.get("on_ahead", "raise") != "raise" and "max_ahead" not in given:
+        if self.on_ahead != "raise" and self.max_ahead is None:
             raise ValueError("on_ahead= needs max_ahead=, how far ahead of the clock events may be")
-        kind = given.get("aggregator", by_time if needs_times else in_order)
-        if "aggregator" in given and not (isinstance(kind, type) and issubclass(kind, Aggregator)):
+        if self.keep is not None and not self.keep.positional:
+            raise ValueError(
+                f"retain_for= takes a duration, or a frame by count or time, not {self.keep!r}"
+            )
+        if self.clock is not None and not callable(self.clock):
+            raise TypeError(f"clock= takes a function that returns seconds, not {self.clock!r}")
+        kind = self.aggregator
+        if kind is None:
+            return
+        if not (isinstance(kind, type) and issubclass(kind, EventLog)):
             raise TypeError(f"an aggregator is a class such as AmortizedMTA or FiBA, not {kind!r}")
-        if needs_times and not kind.by_time:
+        if self.needs_times and not kind.by_time:
             raise ValueError(
                 f"{kind.name} takes events in order, and appends each: for allowed_lateness=, "
                 "retain_for= and on_duplicate= leave aggregator= out, or choose aggregator=FiBA"
             )
-        lateness = given.get("allowed_lateness", 0) if kind.by_time else None
-        given |= {"aggregator": kind, "allowed_lateness": lateness}
-        return cls(**given)
+
+    @property
+    def needs_times(self) -> bool:
+        """Return whether these settings need a log that keeps events in order of time."""
+        lateness, on_duplicate = self.allowed_lateness, self.on_duplicate
+        return lateness is not None or self.answers_earlier or on_duplicate != "append"
+
+    @property
+    def answers_earlier(self) -> bool:
+        """Return whether ``retain_for`` is a duration: windows can be queried as of a moment."""
+        return self.retain_for is not None and self.keep is None
+
+    @property
+    def keep(self) -> Frame | None:
+        """Return the frame of events to retain, if ``retain_for`` is a frame."""
+        return self.retain_for if isinstance(self.retain_for, Frame) else None
+
+    @cached_property
+    def lateness(self) -> int | None:
+        """Return the allowed lateness in microseconds; None if events must arrive in order."""
+        by_time = self.needs_times or (self.aggregator is not None and self.aggregator.by_time)
+        return _micros(self.allowed_lateness) or 0 if by_time else None
+
+    @cached_property
+    def retained(self) -> int:
+        """Return how far before the newest event windows can be queried, in microseconds."""
+        return (_micros(self.retain_for) or 0) if self.answers_earlier else 0
+
+    @cached_property
+    def most_ahead(self) -> int | None:
+        """Return how far ahead of the clock an event may be, in microseconds; None for any."""
+        return _micros(self.max_ahead)
+
+    def log(self, in_order: type[EventLog], by_time: type[EventLog]) -> type[EventLog]:
+        """Return the log that keeps the events: the given aggregator, or one of two defaults."""
+        return self.aggregator or (by_time if self.needs_times else in_order)
+
+    def given(self) -> dict[str, Any]:
+        """Return the settings that are not the default; an aggregator of this package by name."""
+        own = ((each, getattr(self, each.name)) for each in fields(self))
+        found = {each.name: value for each, value in own if value != each.default}
+        kind = self.aggregator
+        if kind is not None and AGGREGATORS.get(kind.__name__) is kind:
+            found["aggregator"] = kind.__name__
+        return found
 
     def aggregating(self, monoid: AbstractMonoid) -> AbstractMonoid:
         """Return a monoid that treats nulls as these settings require."""
@@ -144,15 +224,9 @@ class Settings:
             return monoid
         return skipping(monoid, self.nulls == "skip", self.min_samples)
 
-    def of_snapshot(self, snapshot: Snapshot) -> Self:
-        """Return these settings with a snapshot's arities. Raises SnapshotMismatch for others."""
-        for name in ("arity", "leaf_arity"):
-            given, held = getattr(self, name), getattr(snapshot, name)
-            if given not in (None, held):
-                raise SnapshotMismatch(f"the snapshot has {name} {held}, not {given}; leave it out")
-        return replace(self, arity=snapshot.arity, leaf_arity=snapshot.leaf_arity)
-
-    def group_sizes(self, monoid: AbstractMonoid, timed: bool) -> tuple[int, int]:
+    def group_sizes(
+        self, log: type[EventLog], monoid: AbstractMonoid, timed: bool
+    ) -> tuple[int, int]:
         """Return the sizes of leaf and inner groups, in rows. The defaults suit one large window.
 
         A leaf page has up to 32512 rows and 4 MiB, but only 64 KiB if values are objects or the
@@ -165,11 +239,11 @@ class Settings:
         if leaf_arity is None:
             weight = OBJECT_BYTES if value is None else max(value + extra, 1)
             rows = _MOST_BYTES // max(weight, partial or 1)
-            if value is None or not self.aggregator.has_parts:
+            if value is None or not log.has_parts:
                 least = 0 if value is None else _LEAST_LEAF_ARITY
                 rows = min(rows, max(least, _SMALL_LEAF_BYTES // weight))
             most = _LEAF_ARITY
-            if self.aggregator.by_time:  # leaves grow to twice their arity
+            if log.by_time:  # leaves grow to twice their arity
                 rows, most = rows // 2, most // 4
             leaf_arity = arity or max(64, min(most, rows))
         if arity is None:
@@ -178,8 +252,39 @@ class Settings:
         return leaf_arity, arity
 
 
-def _require_retained(given: Mapping[str, Any]) -> None:
-    if given.get("retain", 2) < 2:
-        raise ValueError(
-            "retain must be at least 2: a snapshot is only safe once the next one is saved"
+def _micros(duration: Any) -> int | None:
+    """Return a duration of ``Settings`` in microseconds."""
+    return None if duration is None else to_duration(duration, least=0)
+
+
+def changed(kind: type, recipe: Recipe, changes: Mapping[str, Any]) -> Settings:
+    """Return the settings of a snapshot with those that ``restore`` of a class was given.
+
+    Raises TypeError for a keyword that the constructor does not take, SnapshotMismatch for an
+    object of the user that was not given again, CorruptSnapshot, and the errors of ``Settings``.
+    """
+    parameters = signature(kind.__init__).parameters.values()  # type: ignore[misc]
+    settings = {each.name for each in fields(Settings)}
+    known = {each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY} & settings
+    for name in changes.keys() - known:
+        raise TypeError(
+            f"restore() takes no setting {name!r}; there are {', '.join(sorted(known))}"
         )
+    saved = recipe.made_settings(changes)
+    try:
+        if "aggregator" in saved:
+            saved["aggregator"] = AGGREGATORS[saved["aggregator"]]
+        found = Settings(**saved)
+    except (TypeError, ValueError, KeyError) as error:
+        raise CorruptSnapshot(f"the settings in the snapshot are invalid: {error}") from error
+    return replace(found, **changes)
+
+
+def restored_settings(kind: type, state: Snapshot, changes: Mapping[str, Any]) -> Settings:
+    """Return ``changed`` for a window's snapshot. Raises SnapshotMismatch for other group sizes."""
+    for name in ("arity", "leaf_arity"):
+        given, held = changes.get(name), getattr(state, name)
+        if given not in (None, held):
+            raise SnapshotMismatch(f"the snapshot has {name} {held}, not {given}; leave it out")
+    found = changed(kind, state.made(), changes)
+    return replace(found, arity=state.arity, leaf_arity=state.leaf_arity)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, Self, Unpack, overload
 
 from mta.errors import InvariantViolation
 from mta.evaluators.coverage import Coverage
@@ -27,7 +27,16 @@ from mta.times import Duration, TimeUnit, in_unit
 from mta.windows.display import result_rows
 from mta.windows.engine import EventsWindow, require_frame, require_kind
 from mta.windows.intake import alone
-from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, Settings
+from mta.windows.settings import (
+    Changes,
+    Clock,
+    Lateness,
+    Nulls,
+    OnAhead,
+    OnLate,
+    Settings,
+    restored_settings,
+)
 from mta.windows.shared_engine import SharedEngine, check_name
 from mta.windows.single import UNKNOWN
 from stores import StoreLike
@@ -119,11 +128,17 @@ class SharedWindows(EventsWindow[Out]):
         clock: Clock | None = None,
         retain: int = 2,
     ) -> None:
-        checked, keep = _read(locals())
+        settings = Settings(
+            arity=arity, leaf_arity=leaf_arity, allowed_lateness=allowed_lateness,
+            on_duplicate=on_duplicate, retain_for=retain_for, on_late=on_late, nulls=nulls,
+            min_samples=min_samples, max_ahead=max_ahead, on_ahead=on_ahead, clock=clock,
+            retain=retain,
+        )  # fmt: skip
         _check_frames(windows)
         require_distinct(monoid, windows)
-        timed = timed or any(frame.needs_times for frame in [*windows.values(), keep] if frame)
-        self._use(SharedEngine(monoid, windows, store, name, checked, timed, keep))
+        frames = [*windows.values(), *([] if settings.keep is None else [settings.keep])]
+        timed = timed or any(frame.needs_times for frame in frames)
+        self._use(SharedEngine(monoid, windows, store, name, settings, timed))
 
     def structure(self) -> LevelLog | FingerTreeLog:
         """Return the structure that stores the events, after all pending changes."""
@@ -234,7 +249,7 @@ class SharedWindows(EventsWindow[Out]):
         require_frame(frame)
         engine = self.engine
         cursor = engine.ready(engine.cursor(frame))
-        coverage = engine.coverage(name, cursor, engine.settings.allowed_lateness or 0)
+        coverage = engine.coverage(name, cursor, engine.settings.lateness or 0)
         engine.require_observed((engine.frames | {name: frame}).values())
         require_distinct(self.monoid, engine.cursors.keys() | {name})
         engine.cursors[name] = cursor
@@ -261,7 +276,7 @@ class SharedWindows(EventsWindow[Out]):
         Args:
             name: The name of one window. By default, all windows.
         """
-        engine, late = self.engine, self.engine.settings.allowed_lateness or 0
+        engine, late = self.engine, self.engine.settings.lateness or 0
         names = list(engine.cursors) if name is None else [name]
         cursors = [engine.window(each) for each in names]
         with self.structure().preserving_state():
@@ -279,41 +294,40 @@ class SharedWindows(EventsWindow[Out]):
         return self.engine.what("windows", self.windows)
 
     @classmethod
-    def restore(  # noqa: PLR0913 (public: explicit keywords)
+    def restore(
         cls,
         snapshot: bytes,
-        monoid: AbstractMonoid[Out],
-        windows: Mapping[str, Frame],
         store: StoreLike = "memory://",
         *,
-        retain_for: Duration | float | Frame | None = None,
-        arity: int | None = None,
-        leaf_arity: int | None = None,
-        allowed_lateness: Lateness | None = None,
-        on_duplicate: OnDuplicate = "append",
-        on_late: OnLate = "raise",
-        nulls: Nulls = "raise",
-        min_samples: int | None = None,
-        max_ahead: Lateness | None = None,
-        on_ahead: OnAhead = "raise",
-        clock: Clock | None = None,
-        retain: int = 2,
+        aggregations: AbstractMonoid[Out] | None = None,
+        window: Mapping[str, Frame] | None = None,
+        **changes: Unpack[Changes],
     ) -> Self:
-        """Return windows over the events of a snapshot. No store call until pages are needed.
+        """Return the windows that a snapshot describes. No store call until pages are needed.
 
-        Windows with the same name and frame continue. Other windows, as with ``add`` and
-        ``resize``, contain the retained events of their frames; ``coverage`` says which are
-        missing. Reads one page per level later for each window's front. Raises CorruptSnapshot for
-        damaged bytes. Raises SnapshotMismatch if the snapshot has another aggregation, or frames
-        that observe other values. Raises ValueError if a frame needs times and the events have
-        none.
+        As with ``Window.restore``, what is given replaces what the snapshot says, and Python
+        functions must be given again. Windows with the same name and frame continue. Other windows,
+        as with ``add`` and ``resize``, contain the retained events of their frames; ``coverage``
+        says which are missing. Reads one page per level later for each window's front. Raises
+        CorruptSnapshot for damaged bytes. Raises SnapshotMismatch if a function is missing, or if
+        the snapshot has another aggregation, or frames that observe other values. Raises ValueError
+        if a frame needs times and the events have none.
+
+        Args:
+            snapshot: What ``checkpoint`` returned.
+            store: The store of the windows: its URL, or the open store.
+            aggregations: The aggregation, if it has Python functions.
+            window: The frame of each window, by its name: all frames, if any of them has Python
+                functions, or other windows.
+            **changes: Other settings, by the names that the constructor gives them.
         """
         events = Snapshot.decode_shared(snapshot)
-        checked, keep = _read(locals())
+        settings = restored_settings(cls, events, changes)
+        monoid = events.made().made_aggregation() if aggregations is None else aggregations
+        windows = events.made_frames() if window is None else window
         _check_frames(windows)
         require_distinct(monoid, windows)
-        checked = checked.of_snapshot(events)
-        engine = SharedEngine(monoid, windows, store, events.window, checked, events.timed, keep)
+        engine = SharedEngine(monoid, windows, store, events.window, settings, events.timed)
         engine.restore(events)
         engine.require_pages_here()
         engine.place(windows, events.fronts_of(windows))
@@ -383,18 +397,6 @@ class SharedWindows(EventsWindow[Out]):
     def __repr__(self) -> str:
         what, where = f"{self.monoid!r} over {self.windows!r}", self.engine.where()
         return f"<SharedWindows {self.name!r}: {what}, {self.structure().back} events in {where}>"
-
-
-def _read(arguments: dict[str, Any]) -> tuple[Settings, Frame | None]:
-    """Return the checked settings from the arguments of a call, and the frame to retain events."""
-    keep = arguments["retain_for"]
-    if not isinstance(keep, Frame):
-        return Settings.read(arguments, LevelLog, FingerTreeLog), None
-    if not keep.positional:
-        raise ValueError(
-            f"retain_for= takes a duration, or a window by count or time, not {keep!r}"
-        )
-    return Settings.read(arguments | {"retain_for": None}, LevelLog, FingerTreeLog), keep
 
 
 def _check_frames(windows: Mapping[str, Frame]) -> None:

@@ -50,11 +50,9 @@ _TRIM_GROUPS = 32
 
 
 class SharedEngine(Engine[Out]):
-    """The engine of multiple windows by name. It evicts events only when no window needs them.
+    """The engine of multiple windows by name. It evicts events only when no window needs them."""
 
-    ``keep`` is a frame for events to retain beyond the windows.
-    """
-
+    _logs = (LevelLog, FingerTreeLog)
     _structure: LevelLog | FingerTreeLog
 
     def __init__(
@@ -65,11 +63,11 @@ class SharedEngine(Engine[Out]):
         name: str,
         settings: Settings,
         timed: bool,
-        keep: Frame | None,
     ) -> None:
-        timed = timed or settings.aggregator.by_time
+        timed |= settings.log(*self._logs).by_time
         super().__init__(monoid, KeepAll(timed, _observed(windows.values())), store, name, settings)
-        self._keep = keep
+        #: A frame for events to retain beyond the windows.
+        self._keep = settings.keep
         self.place(windows, {})
 
     def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
@@ -245,7 +243,7 @@ class SharedEngine(Engine[Out]):
         if not isinstance(structure, FingerTreeLog):
             return None
         held = [cursor for cursor in cursors if cursor.is_held]
-        for cursor in held if self.settings.allowed_lateness else ():
+        for cursor in held if self.settings.lateness else ():
             cursor.prepare_ahead()
         return structure.newest(min(map(len, held), default=structure.back))
 

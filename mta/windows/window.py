@@ -6,7 +6,7 @@ A window processes one call at a time (WindowBusy). Windows can share a store sa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, Self, Unpack, overload
 
 import numpy as np
 
@@ -24,7 +24,16 @@ from mta.times import Duration, TimeUnit, in_unit
 from mta.windows.display import result_rows
 from mta.windows.engine import EventsWindow, WindowEngine
 from mta.windows.intake import alone, busy
-from mta.windows.settings import Clock, Lateness, Nulls, OnAhead, OnLate, Settings
+from mta.windows.settings import (
+    Changes,
+    Clock,
+    Lateness,
+    Nulls,
+    OnAhead,
+    OnLate,
+    Settings,
+    restored_settings,
+)
 from mta.windows.single import UNKNOWN
 from stores import StoreLike
 
@@ -140,7 +149,13 @@ class Window(EventsWindow[Out]):
         clock: Clock | None = None,
         retain: int = 2,
     ) -> None:
-        self._use(WindowEngine(monoid, window, store, name, Settings.read(locals())))
+        settings = Settings(
+            arity=arity, leaf_arity=leaf_arity, aggregator=aggregator,
+            allowed_lateness=allowed_lateness, on_duplicate=on_duplicate, retain_for=retain_for,
+            on_late=on_late, nulls=nulls, min_samples=min_samples, max_ahead=max_ahead,
+            on_ahead=on_ahead, clock=clock, retain=retain,
+        )  # fmt: skip
+        self._use(WindowEngine(monoid, window, store, name, settings))
 
     def _use(self, engine: Any) -> None:
         super()._use(engine)
@@ -293,38 +308,38 @@ class Window(EventsWindow[Out]):
         return self.engine.what("window", {"": self.frame})
 
     @classmethod
-    def restore(  # noqa: PLR0913 (public: explicit keywords)
+    def restore(
         cls,
         snapshot: bytes,
-        monoid: AbstractMonoid[Out],
-        window: Frame,
         store: StoreLike = "memory://",
         *,
-        arity: int | None = None,
-        leaf_arity: int | None = None,
-        aggregator: type[Aggregator] | None = None,
-        allowed_lateness: Lateness | None = None,
-        on_duplicate: OnDuplicate = "append",
-        retain_for: Duration | float | None = None,
-        on_late: OnLate = "raise",
-        nulls: Nulls = "raise",
-        min_samples: int | None = None,
-        max_ahead: Lateness | None = None,
-        on_ahead: OnAhead = "raise",
-        clock: Clock | None = None,
-        retain: int = 2,
+        aggregations: AbstractMonoid[Out] | None = None,
+        window: Frame | None = None,
+        **changes: Unpack[Changes],
     ) -> Self:
         """Return the window that a snapshot describes. No store call until pages are needed.
 
-        The settings are those of a new window, except the arities, which come from the snapshot.
-        You can give another frame if both frames depend only on counts and times. The window then
-        continues with the events that it contained, and ``coverage`` says which events are missing.
-        Reads at most one page per level later, to build the stack. Raises CorruptSnapshot for
-        damaged bytes, and SnapshotMismatch if the aggregation, the aggregator, a given arity, or a
-        frame that cannot be changed differs from the snapshot.
+        The snapshot says how the window was made, except for Python functions, which must be given
+        again: an aggregation, a frame or a clock. What is given replaces what the snapshot says.
+
+        If both frames depend only on counts and times, another frame continues with the events that
+        the window contained, and ``coverage`` says which events are missing. Reads at most one page
+        per level later, to build the stack. Raises CorruptSnapshot for damaged bytes, and
+        SnapshotMismatch if a function is missing, or if the aggregation, the aggregator, an arity,
+        or a frame that cannot be changed differs from the snapshot.
+
+        Args:
+            snapshot: What ``checkpoint`` returned.
+            store: The store of the window: its URL, or the open store.
+            aggregations: The aggregation, if it has Python functions.
+            window: The frame, if it has Python functions, or another one.
+            **changes: Other settings, by the names that the constructor gives them.
         """
-        settings = Settings.read(locals())
-        return cls._of(WindowEngine.restored(snapshot, monoid, window, store, settings))
+        state = Snapshot.decode_single(snapshot)
+        settings = restored_settings(cls, state, changes)
+        monoid = state.made().made_aggregation() if aggregations is None else aggregations
+        frame = state.made_frames()[""] if window is None else window
+        return cls._of(WindowEngine.restored(state, monoid, frame, store, settings))
 
     def restore_like(self, snapshot: bytes) -> Self:
         """Return the window that a snapshot describes, with the settings and store of this window.

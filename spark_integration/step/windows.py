@@ -67,34 +67,18 @@ class Windows:
         start: tuple[bytes, PageStore] | None = None,
         now: int | None = None,
     ) -> None:
-        self.plan, options = plan, plan.options
-        settings: dict[str, Any] = {
-            "on_late": _raise_or_drop(options.on_late), "on_missing": options.on_missing,
-            "retain": options.retain, "timed": True,
-            "nulls": "accept" if options.nulls == "accept" or options.nan == "propagate"
-            else "drop_row",
-        }  # fmt: skip
-        if options.sized or not vectorizes(plan):
-            settings["leaf_arity"], settings["arity"] = plan.sizes
-        if plan.by_time:
-            settings["allowed_lateness"] = (options.lateness or 0) / 1e6
-            settings["on_duplicate"] = options.on_duplicate
-            if options.retained_for is not None:
-                settings["retain_for"] = timedelta(microseconds=options.retained_for)
-        if options.ahead_by is not None and now is not None:
-            settings["max_ahead"] = timedelta(microseconds=options.ahead_by)
-            settings["on_ahead"] = _raise_or_drop(options.on_ahead)
-            settings["clock"] = lambda: now / 1e6
+        self.plan = plan
+        settings = _settings(plan, now)
         if before is not None:
-            settings["promote_at"] = PROMOTE_AT
-            window = options.window
-            self.keyed = KeyedWindows.restore(before, plan.monoid, window, store, **settings)
+            self.keyed = KeyedWindows.restore(
+                before, store, aggregations=plan.monoid, window=plan.options.window, **settings
+            )
         else:
             # A batch query has all rows in memory, so it needs no pages.
-            most = 1 << 24 if plan.temporary else PROMOTE_AT
+            of_rows = {"promote_at": 1 << 24, "store": None} if plan.temporary else {"store": store}
             name = f"{plan.name}.{plan.fingerprint()[:4].hex()}"
-            settings |= {"promote_at": most, "store": None if plan.temporary else store}
-            self.keyed = KeyedWindows(plan.monoid, _rowwise(plan), name=name, **settings)
+            given: dict[str, Any] = {**settings, **of_rows, "name": name, "timed": True}
+            self.keyed = KeyedWindows(plan.monoid, _rowwise(plan), **given)
             if start is not None:
                 self.keyed.take_over(*start)
         self.bucket = self.keyed.bucket
@@ -185,6 +169,30 @@ class Windows:
             return (watermark or 0) + (options.lifetime or DAY)
         earliest = self.bucket.earliest()
         return None if earliest is None else int(self._end_of(earliest)) + options.patience
+
+
+def _settings(plan: Plan, now: int | None) -> dict[str, Any]:
+    """Return the settings of a plan, all of them: the previous query may have had others."""
+    options, by_time = plan.options, plan.by_time
+    has_clock = options.ahead_by is not None and now is not None
+    leaf_arity, arity = plan.sizes if options.sized or not vectorizes(plan) else (None, None)
+    is_accepted = options.nulls == "accept" or options.nan == "propagate"
+    retained = options.retained_for if by_time else None
+    return {
+        "leaf_arity": leaf_arity,
+        "arity": arity,
+        "nulls": "accept" if is_accepted else "drop_row",
+        "on_late": _raise_or_drop(options.on_late),
+        "on_missing": options.on_missing,
+        "allowed_lateness": (options.lateness or 0) / 1e6 if by_time else None,
+        "on_duplicate": options.on_duplicate if by_time else "append",
+        "retain_for": None if retained is None else timedelta(microseconds=retained),
+        "max_ahead": timedelta(microseconds=options.ahead_by or 0) if has_clock else None,
+        "on_ahead": _raise_or_drop(options.on_ahead) if has_clock else "raise",
+        "clock": (lambda: (now or 0) / 1e6) if has_clock else None,
+        "promote_at": PROMOTE_AT,
+        "retain": options.retain,
+    }
 
 
 def _rowwise(plan: Plan) -> Frame | dict[str, Frame]:

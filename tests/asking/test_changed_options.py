@@ -51,13 +51,15 @@ def restored(kind: type, before: Any, after: Any, was: Any, now: Any, **feed: An
     store = MemoryStore()
     windows = kind(before[0], of(kind, before[1]), store, name="w", **was)
     fed(windows, feed.get("values", VALUES), TIMES)
-    return kind.restore(windows.checkpoint(), after[0], of(kind, after[1]), store, **now)
+    return kind.restore(
+        windows.checkpoint(), store, aggregations=after[0], window=of(kind, after[1]), **now
+    )
 
 
 #: Of all these the events are still retained, so results are those of windows that always had them.
 TAKES_EFFECT: dict[str, tuple[Any, Any, dict[str, Any], dict[str, Any]]] = {
     "min_samples": (HOUR, HOUR, {}, {"min_samples": 6}),
-    "no min_samples": (HOUR, HOUR, {"min_samples": 6}, {}),
+    "no min_samples": (HOUR, HOUR, {"min_samples": 6}, {"min_samples": None}),
     "closed": (HOUR, TimeWindow("1 hour", closed="left"), {}, {}),
     "delay": (HOUR, TimeWindow("50 minutes", delay="1 minute"), {}, {}),
     "exclude_current": (CountWindow(9), CountWindow(8, exclude_current=True), {}, {}),
@@ -87,9 +89,13 @@ def test_an_option_takes_effect_with_the_restore(option: str, kind: type) -> Non
 @pytest.mark.parametrize(
     ("was", "now", "message"),
     [
-        ({"nulls": "skip"}, {}, "skip"),
+        ({"nulls": "skip"}, {"nulls": "raise"}, "skip"),
         ({}, {"retain_for": "1 day"}, "allowed_lateness|FiBA|Finger"),
-        ({"retain_for": "1 day"}, {}, "allowed_lateness|FiBA|Finger"),
+        (
+            {"retain_for": "1 day"},
+            {"retain_for": None, "allowed_lateness": None},
+            "allowed_lateness|FiBA|Finger",
+        ),
     ],
 )
 def test_what_is_stored_otherwise_is_refused(
@@ -132,7 +138,11 @@ def test_another_period_is_refused(other: dict[str, Any]) -> None:
     daily.extend([1.0], [1e9])
     with pytest.raises(SnapshotMismatch, match="has the trigger"):
         TriggeredWindow.restore(
-            daily.checkpoint(), Sum(), HOUR, EveryPeriod("1 day", **other), store
+            daily.checkpoint(),
+            store,
+            aggregations=Sum(),
+            window=HOUR,
+            trigger=EveryPeriod("1 day", **other),
         )
 
 

@@ -41,10 +41,10 @@ from mta import (
     TriggeredWindow,
     Window,
 )
+from mta.descriptions import CLASSES
 from mta.evaluators import ends
 from mta.frames.known import frame_of
 from mta.laws import check_frame
-from mta.publishing.known import CLASSES
 from mta.recipes import rebuilt, recipe_of
 from spark_integration.step.step import step
 from stores.memory import MemoryStore
@@ -152,7 +152,7 @@ def test_keyed_windows_fold_what_is_in_the_frame(frame: Frame) -> None:
             found[name] += column.tolist()
         if rng.random() < 0.3:
             snapshot, store = windows.checkpoint(), windows.store
-            windows = KeyedWindows.restore(snapshot, monoid, frame, store)
+            windows = KeyedWindows.restore(snapshot, store, aggregations=monoid, window=frame)
         at = end
     for key in "abc":
         mine = [at for at, each in enumerate(keys) if each == key]
@@ -208,9 +208,11 @@ def test_a_window_folds_what_is_in_the_frame(frame: Frame, values_are: str) -> N
             one.check()
             many.check()
             store, shared = one.store, many.store
-            one = Window.restore(one.checkpoint(), monoid, frame, store, aggregator=kind)
+            one = Window.restore(
+                one.checkpoint(), store, aggregations=monoid, window=frame, aggregator=kind
+            )
             many = SharedWindows.restore(
-                many.checkpoint(), monoid, {"it": frame, "other": other}, shared
+                many.checkpoint(), shared, aggregations=monoid, window={"it": frame, "other": other}
             )
         at = end
 
@@ -314,7 +316,11 @@ def test_coverage_says_from_when_on_another_frame_is_whole(
         moments, half = np.array(times, "M8[us]"), len(times) // 2
         windows.extend(["a"] * half, values[:half], moments[:half])
         restored = KeyedWindows.restore(
-            windows.checkpoint(), Sum(), new, windows.store, promote_at=promote_at
+            windows.checkpoint(),
+            windows.store,
+            aggregations=Sum(),
+            window=new,
+            promote_at=promote_at,
         )
         incomplete = restored.coverage().incomplete
         rest = len(times) - half

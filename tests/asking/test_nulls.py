@@ -476,7 +476,9 @@ def test_keyed_windows_go_on_from_a_snapshot_of_others_that_refused_nulls() -> N
     store, product = MemoryStore(), Product({"s": ("v", Sum(Decimals(1))), "t": ("w", Sum())})
     windows = KeyedWindows(product, CountWindow(3), store)
     windows.extend(["a", "a"], {"v": [Decimal("1.5"), Decimal(2)], "w": [1.0, 2.0]})
-    again = KeyedWindows.restore(windows.checkpoint(), product, CountWindow(3), store, nulls="skip")
+    again = KeyedWindows.restore(
+        windows.checkpoint(), store, aggregations=product, window=CountWindow(3), nulls="skip"
+    )
     assert again.query("a") == {"s": Decimal("3.5"), "t": 3.0}
     again.extend(["a", "a"], {"v": [None, None], "w": [None, 7.0]})
     assert again.query("a") == {"s": Decimal("2.0"), "t": 9.0}
@@ -492,9 +494,16 @@ def test_windows_that_refuse_nulls_do_not_go_on_from_events_that_may_have_some(
     windows.extend(["a"] * 6, {"w": [1.0, None, 2.0, 3.0, 4.0, 5.0]})
     snapshot = windows.checkpoint()
     with pytest.raises(SnapshotMismatch, match="may have nulls in 'w': set nulls='skip'"):
-        KeyedWindows.restore(snapshot, product, CountWindow(5), store, promote_at=promote_at)
+        KeyedWindows.restore(
+            snapshot, store, aggregations=product, window=CountWindow(5), promote_at=promote_at
+        )
     again = KeyedWindows.restore(
-        snapshot, product, CountWindow(5), store, nulls="skip", promote_at=promote_at
+        snapshot,
+        store,
+        aggregations=product,
+        window=CountWindow(5),
+        nulls="skip",
+        promote_at=promote_at,
     )
     assert again.query("a") == {"sum": 14.0}
 

@@ -82,7 +82,7 @@ def test_questions_are_answered_alike_in_any_cut(window: str, promote_at: int, o
 
         def again(snapshot: bytes, store: MemoryStore = store) -> KeyedWindows:
             return KeyedWindows.restore(
-                snapshot, Sum("i8"), WINDOWS[window], store, timed=True, **given
+                snapshot, store, aggregations=Sum("i8"), window=WINDOWS[window], **given
             )
 
         cuts = sorted(random.choice(np.arange(1, len(rows)), parts - 1, replace=False).tolist())

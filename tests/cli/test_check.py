@@ -236,7 +236,7 @@ def attempt_and_die(out):
         before = set(store.keys())
         for snapshot in saved_snapshots(local_session(), out / "checkpoint", address):
             windows = KeyedWindows.restore(
-                snapshot, monoid, TimeWindow("7 days"), store, timed=True
+                snapshot, store, aggregations=monoid, window=TimeWindow("7 days")
             )
             keys = [f"new {number}" for number in range(1000)]
             times = np.full(1000, np.datetime64("2025-01-09"))

@@ -118,7 +118,9 @@ def test_the_newer_of_two_snapshots_does_not_make_the_older_ones_pages_garbage(s
     address, several, _ = saved
     with open_store(address) as store:
         frames = {"hour": TimeWindow("1 hour"), "day": TimeWindow("1 day")}
-        windows = SharedWindows.restore(several.read_bytes(), Max(), frames, store, retain=9)
+        windows = SharedWindows.restore(
+            several.read_bytes(), store, aggregations=Max(), window=frames, retain=9
+        )
         windows.extend(np.zeros(9_000), np.arange(EVENTS, EVENTS + 9_000) * 10)
         newer = tmp_path / "newer.snapshot"
         newer.write_bytes(windows.checkpoint())

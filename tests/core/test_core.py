@@ -221,7 +221,7 @@ def test_a_window_goes_on_from_its_snapshot(kind: type | None, tmp_path: Path) -
         window.extend(EVENTS[:300])
         snapshot = window.checkpoint()
     with open_store(address) as store:
-        window = Window.restore(snapshot, Mean(), CountWindow(50), store, **how)
+        window = Window.restore(snapshot, store, aggregations=Mean(), window=CountWindow(50), **how)
         found = list(window.extend(EVENTS[300:]))
     expected = [sum(EVENTS[at - 49 : at + 1]) / 50 for at in range(300, 500)]
     assert found == pytest.approx(expected, rel=1e-12)
@@ -290,7 +290,7 @@ with open_store("file://{tmp_path}/pages?map_size=16MiB") as store:
     window.extend([float(at) for at in range(99)])
     snapshot = window.checkpoint()
 with open_store("file://{tmp_path}/pages?map_size=16MiB") as store:
-    again = Window.restore(snapshot, Max(), CountWindow(9), store)
+    again = Window.restore(snapshot, store)
     again.insert(0.0)
     assert again.query() == 98.0
 """

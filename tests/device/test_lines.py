@@ -201,7 +201,7 @@ def test_the_state_is_synced_before_it_is_renamed(
 def test_the_format_of_a_state_is_that_of_its_golden_file(tmp_path: Path) -> None:
     path = config(tmp_path, rest='[bounds]\nhot = ["peak_few", "above", 0.5]\n')
     run(path, events(9))
-    golden = Path(__file__).parent / "golden" / "state-v1"
+    golden = Path(__file__).parent / "golden" / "state"
     assert (tmp_path / "state" / "state").read_bytes() == golden.read_bytes()
     (tmp_path / "state" / "state").write_bytes(golden.read_bytes())
     found, _ = run(path, events(20)[9:])

@@ -52,7 +52,11 @@ def test_ranges_that_begin_before_the_window(
         if restored:
             window.store.flush()  # type: ignore[union-attr]
             window = Window.restore(
-                window.checkpoint(), joined(), frame, window.store, aggregator=aggregator
+                window.checkpoint(),
+                window.store,
+                aggregations=joined(),
+                window=frame,
+                aggregator=aggregator,
             )
     structure = window.structure()
     front, newest = structure.front, times[-1]

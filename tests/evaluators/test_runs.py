@@ -90,7 +90,9 @@ def test_bulks_leave_a_whole_window_behind(seed: int, bulks: None) -> None:
         assert len(window) == len(plain)
         window.check()
         if rng.random() < 0.5:
-            window = Window.restore(window.checkpoint(), Max(), frame, window.store)
+            window = Window.restore(
+                window.checkpoint(), window.store, aggregations=Max(), window=frame
+            )
     assert window.query() == max(v for v, _ in plain)
 
 
@@ -173,7 +175,7 @@ def test_a_batch_longer_than_the_window_writes_the_last_window_alone(
         assert before or store.counts.put.calls <= most / 16 + 4
         assert store.counts.get.pages <= least * most + 1  # when the oldest event was
     window.check()
-    back = Window.restore(window.checkpoint(), Sum(), kind(size), window.store)
+    back = Window.restore(window.checkpoint(), window.store, aggregations=Sum(), window=kind(size))
     back.check()
     assert back.query() == window.query()
     window.extend(values[: 5 * LEAF], times[: 5 * LEAF] + len(times))
@@ -244,7 +246,7 @@ def test_what_comes_and_leaves_before_the_last_result_is_not_written(
         assert store.counts.put.calls <= pages / 16 + 4
         assert store.counts.get.pages == 0
     window.check()
-    back = Window.restore(window.checkpoint(), Sum(), kind(size), window.store)
+    back = Window.restore(window.checkpoint(), window.store, aggregations=Sum(), window=kind(size))
     back.check()
     assert back.query() == window.query()
     more = values[: 5 * LEAF]

@@ -93,7 +93,9 @@ def test_each_goes_on_from_the_others_snapshot() -> None:
             kind = (AmortizedMTA, SteadyMTA)[at % 2]
             window.check()
             snapshot = window.checkpoint()
-            window = Window.restore(snapshot, joined(), CountWindow(50), store, aggregator=kind)
+            window = Window.restore(
+                snapshot, store, aggregations=joined(), window=CountWindow(50), aggregator=kind
+            )
         if at % 41 == 40:
             values = [f"{at}+{i}." for i in range(17)]
             window.extend(values)

@@ -180,7 +180,7 @@ def test_a_window_goes_on_from_its_snapshot(window: CalendarWindow) -> None:
     moments = times.astype("M8[us]")
     written = Window(Max(), window, store, arity=3, leaf_arity=4)
     found = written.extend(values[:half], moments[:half]).tolist()
-    again = Window.restore(written.checkpoint(), Max(), window, store)
+    again = Window.restore(written.checkpoint(), store, aggregations=Max(), window=window)
     found += again.extend(values[half:], moments[half:]).tolist()
     assert found == naive(window, times, values)
 

@@ -213,7 +213,9 @@ def test_events_in_order(rule: str, aggregator: type) -> None:
         if random.random() < 0.3:
             snapshot, again = window.checkpoint(), RULES[rule]()[0]
             del settings["arity"]
-            window = Window.restore(snapshot, monoid(), again, store, **settings)
+            window = Window.restore(
+                snapshot, store, aggregations=monoid(), window=again, **settings
+            )
             settings["arity"] = None
 
 
@@ -233,7 +235,9 @@ def test_windows_that_share_events(rule: str) -> None:
         done += len(some)
         if random.random() < 0.5:
             frames = {name: RULES[rule]()[0] if name == "one" else p for name, p in frames.items()}
-            windows = SharedWindows.restore(windows.checkpoint(), monoid(), frames, store)
+            windows = SharedWindows.restore(
+                windows.checkpoint(), store, aggregations=monoid(), window=frames
+            )
 
 
 @rules
@@ -261,7 +265,9 @@ def test_windows_of_many_keys(rule: str) -> None:
         if random.random() < 0.4:
             root = windows.checkpoint()
             again, settings = RULES[rule]()[0], {"timed": True, "promote_at": 8}
-            windows = KeyedWindows.restore(root, monoid(), again, store, **settings)
+            windows = KeyedWindows.restore(
+                root, store, aggregations=monoid(), window=again, **settings
+            )
     for key in streams:
         assert windows.query(key)["all"] == wanted[key][-1]
 
@@ -377,9 +383,11 @@ def test_a_snapshot_is_of_its_frame() -> None:
         window = Window(monoid(), one, store, "w")
         window.insert(row((0, 1.0, True, 0.0), 0), 0 if one.needs_times else None)
         snapshot = window.checkpoint()
-        assert Window.restore(snapshot, monoid(), one, store).query()["all"] == [0]
+        assert Window.restore(snapshot, store, aggregations=monoid(), window=one).query()[
+            "all"
+        ] == [0]
         with pytest.raises(SnapshotMismatch):
-            Window.restore(snapshot, monoid(), other, store)
+            Window.restore(snapshot, store, aggregations=monoid(), window=other)
 
 
 def test_the_cut_of_a_session_needs_no_search() -> None:
@@ -469,13 +477,16 @@ def test_late_events_merge_sessions_as_a_batch_has_them(
         if random.random() < 0.3:
             for window in (one, several, keys):
                 window.check()
-            one = Window.restore(one.checkpoint(), Collect(), frame(), store, **settings)
-            several = SharedWindows.restore(
-                several.checkpoint(), Collect(), {"s": frame(), "n": CountWindow(3)}, store,
-                allowed_lateness=LATENESS,
-            )  # fmt: skip
+            one = Window.restore(
+                one.checkpoint(), store, aggregations=Collect(), window=frame(), **settings
+            )
+            several = SharedWindows.restore(several.checkpoint(), store)
             keys = KeyedWindows.restore(
-                keys.checkpoint(), Collect(), frame(), store, allowed_lateness=LATENESS
+                keys.checkpoint(),
+                store,
+                aggregations=Collect(),
+                window=frame(),
+                allowed_lateness=LATENESS,
             )
 
 
@@ -488,7 +499,11 @@ def test_sessions_that_no_late_event_can_reach_leave_the_tree(evict: bool) -> No
         window.insert(1, 10 * number)
         if evict and number % 7 == 0:
             window = Window.restore(
-                window.checkpoint(), Count(), SessionWindow(5), store, **settings
+                window.checkpoint(),
+                store,
+                aggregations=Count(),
+                window=SessionWindow(5),
+                **settings,
             )
     window.checkpoint()
     assert len(window) == 1
@@ -572,7 +587,9 @@ def test_coverage_of_a_session_lists_nothing_unless_its_events_were_evicted(
         window = Window(Sum(), frame, store, name="w", **late)
         window.extend([1.0, 2.0, 4.0, 9.0, 9.5, 20.0], [0, 1, 100, 101, 102, 103])
         assert window.coverage().complete, frame
-        window = Window.restore(window.checkpoint(), Sum(), frame, store, **late)
+        window = Window.restore(
+            window.checkpoint(), store, aggregations=Sum(), window=frame, **late
+        )
         assert window.coverage().complete, frame
     window = Window(Sum(), SessionWindow(5), store, name="e", **late)
     window.extend([1.0, 2.0, 4.0], [0, 1, 2])

@@ -145,7 +145,9 @@ def live(seed: int) -> tuple[list[Any], bool]:
             snapshot = window.checkpoint()
             seen.append(snapshot)
             if what == "restore":
-                window = Window.restore(snapshot, monoid, frame, window.store, **settings)
+                window = Window.restore(
+                    snapshot, window.store, aggregations=monoid, window=frame, **settings
+                )
         single = window.engine.single
         used |= single.is_native and single.is_waiting
     window.check()

@@ -213,7 +213,7 @@ def test_a_snapshot_goes_on_with_either(seed: int) -> None:
                 batch = values[at : at + 400], times[at : at + 400]
                 seen.append(Near(window.extend(*batch), values))
                 snapshot = window.checkpoint()
-                window = Window.restore(snapshot, monoid, frame, window.store)
+                window = Window.restore(snapshot, window.store, aggregations=monoid, window=frame)
         assert window.store is not None
         return [*seen, set(window.store.keys())]
 

@@ -125,7 +125,9 @@ class Plan:
         """The windows of a snapshot."""
         assert self.store is not None
         settings = {**self.settings, **self.sizes}
-        return KeyedWindows.restore(snapshot, self.monoid, self.frame, self.store, **settings)
+        return KeyedWindows.restore(
+            snapshot, self.store, aggregations=self.monoid, window=self.frame, **settings
+        )
 
     def single(self) -> Any:
         """A window for one key."""

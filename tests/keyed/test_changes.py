@@ -41,15 +41,19 @@ def test_what_reads_stored_columns_goes_on_from_what_is_kept() -> None:
     snapshot = made.checkpoint()
     assert made.stats().standalone == 1
     other = Product({"low": ("a", Min()), "n": Count(), "all": ("a", Collect())})
-    found = KeyedWindows.restore(snapshot, other, TimeWindow("1 hour"), store, promote_at=50)
+    found = KeyedWindows.restore(
+        snapshot, store, aggregations=other, window=TimeWindow("1 hour"), promote_at=50
+    )
     assert found.coverage().complete
     assert found.query("few") == {"low": 0.0, "n": 6, "all": [5.0, 4.0, 3.0, 2.0, 1.0, 0.0]}
     assert found.query("many")["n"] == 180
     # A shorter window needs nothing that is not there; what it does without is gone.
-    short = KeyedWindows.restore(found.checkpoint(), other, TimeWindow("10 minutes"), store)
+    short = KeyedWindows.restore(
+        found.checkpoint(), store, aggregations=other, window=TimeWindow("10 minutes")
+    )
     assert short.query("many")["n"] == 30 and short.coverage().complete
     assert short.stats().standalone == 2 and KeyedWindows.restore(
-        snapshot, made.monoid, made.frame, store
+        snapshot, store, aggregations=made.monoid, window=made.frame
     ).query("few") == {"peak": 5.0, "last": 0.0}
 
 
@@ -57,7 +61,9 @@ def test_incomplete_results_are_reported() -> None:
     made, store = meters()
     product = Product({"peak": ("a", Max()), "low": ("b", Min())})
     windows = {"hour": TimeWindow("1 hour"), "day": TimeWindow("1 day"), "ten": CountWindow(10)}
-    found = KeyedWindows.restore(made.checkpoint(), product, windows, store, promote_at=50)
+    found = KeyedWindows.restore(
+        made.checkpoint(), store, aggregations=product, window=windows, promote_at=50
+    )
     at = np.datetime64(7180 * 10**6, "us")
     hour, day = np.timedelta64(3600, "s"), np.timedelta64(86400, "s")
     said = {(each.window, each.aggregation): each for each in found.coverage().incomplete}
@@ -69,7 +75,7 @@ def test_incomplete_results_are_reported() -> None:
     }  # fmt: skip
     assert found.query("many")["hour"]["peak"] == 179.0
     assert np.isnan(found.query("many")["hour"]["low"])
-    again = KeyedWindows.restore(found.checkpoint(), product, windows, store)
+    again = KeyedWindows.restore(found.checkpoint(), store, aggregations=product, window=windows)
     assert again.coverage() == found.coverage()
 
 
@@ -77,7 +83,11 @@ def test_pages_of_an_earlier_snapshot_are_deleted_with_the_snapshots_that_name_t
     made, store = meters()
     for size in ("2 hours", "1 hour", "30 minutes"):
         made = KeyedWindows.restore(
-            made.checkpoint(), made.monoid, TimeWindow(size), store, promote_at=50
+            made.checkpoint(),
+            store,
+            aggregations=made.monoid,
+            window=TimeWindow(size),
+            promote_at=50,
         )
         made.check()
     for moment in range(4):
@@ -97,14 +107,21 @@ def test_a_store_that_fails_leaves_the_snapshot_as_it_was() -> None:
     for nth in count(1):
         failing.fail(nth)
         try:
-            KeyedWindows.restore(snapshot, *wanted, failing, promote_at=50).checkpoint()
+            KeyedWindows.restore(
+                snapshot, failing, aggregations=wanted[0], window=wanted[1], promote_at=50
+            ).checkpoint()
         except StoreUnavailable:
             continue
         break
     assert nth > 5
-    before = KeyedWindows.restore(snapshot, made.monoid, made.frame, store)
+    before = KeyedWindows.restore(snapshot, store, aggregations=made.monoid, window=made.frame)
     assert before.query("many") == made.query("many")
-    one, two = (KeyedWindows.restore(snapshot, *wanted, store, promote_at=50) for _ in range(2))
+    one, two = (
+        KeyedWindows.restore(
+            snapshot, store, aggregations=wanted[0], window=wanted[1], promote_at=50
+        )
+        for _ in range(2)
+    )
     assert one.checkpoint() == two.checkpoint()
 
 
@@ -113,13 +130,21 @@ def test_numbers_are_read_as_other_numbers_and_objects_are_not() -> None:
     made = KeyedWindows(Product({"n": ("a", Sum("int64"))}), CountWindow(3), store)
     made.extend([1, 1], {"a": [4, 5]})
     mixed = Product({"mean": ("a", Mean()), "all": ("a", Collect())})
-    found = KeyedWindows.restore(made.checkpoint(), mixed, CountWindow(3), store)
+    found = KeyedWindows.restore(
+        made.checkpoint(), store, aggregations=mixed, window=CountWindow(3)
+    )
     assert found.query(1) == {"mean": 4.5, "all": [4, 5]} and found.coverage().complete
     lists = KeyedWindows.restore(
-        found.checkpoint(), Product({"all": ("a", Collect())}), CountWindow(3), store
+        found.checkpoint(),
+        store,
+        aggregations=Product({"all": ("a", Collect())}),
+        window=CountWindow(3),
     )
     back = KeyedWindows.restore(
-        lists.checkpoint(), Product({"peak": ("a", Max())}), CountWindow(3), store
+        lists.checkpoint(),
+        store,
+        aggregations=Product({"peak": ("a", Max())}),
+        window=CountWindow(3),
     )
     assert [each.complete_after_events for each in back.coverage().incomplete] == [3]
     assert back.extend([1, 1], {"a": [-1.0, -2.0]})["peak"].tolist() == [-1.0, -1.0]

@@ -331,7 +331,7 @@ class Life:
             del self.saved[len(self.saved) - back + 1 :]
             self.lists = {key: listed.copy() for key, listed in lists.items()}
             self.windows = KeyedWindows.restore(
-                snapshot, self.monoid, self.frame, self.store, **self.settings
+                snapshot, self.store, aggregations=self.monoid, window=self.frame, **self.settings
             )
 
     def run(self, steps: int) -> None:
@@ -443,7 +443,9 @@ def test_the_newest_goes_and_comes_again() -> None:
     settings: dict[str, Any] = {"allowed_lateness": 3}
     for _ in range(2):
         snapshot = windows.checkpoint()
-        windows = KeyedWindows.restore(snapshot, Sum(), TimeWindow(10), windows.store, **settings)
+        windows = KeyedWindows.restore(
+            snapshot, windows.store, aggregations=Sum(), window=TimeWindow(10), **settings
+        )
     with pytest.raises(LateEvent):
         windows.extend(["a"], [1.0], [5])
     windows.extend(["a"], [8.0], [9])
@@ -482,7 +484,7 @@ def test_every_call_fails_in_turn(existing: Any, done: bool, part: int) -> None:
                     break
                 except StoreUnavailable:
                     windows = KeyedWindows.restore(
-                        snapshots[-1], Sum(), TimeWindow(30), store, **settings
+                        snapshots[-1], store, aggregations=Sum(), window=TimeWindow(30), **settings
                     )
             snapshots.append(snapshot)
             found.append((results, now))

@@ -78,7 +78,9 @@ def test_a_batch_reads_the_pages_of_its_keys_and_their_indexes() -> None:
         assert not store.puts and not store.deletes
     # What was read stays in memory, within the bound.
     store.reset_counts()
-    warm = KeyedWindows.restore(windows.checkpoint(), Sum("int64"), CountWindow(3), store)
+    warm = KeyedWindows.restore(
+        windows.checkpoint(), store, aggregations=Sum("int64"), window=CountWindow(3)
+    )
     warm.extend([1, 2, 3], [1, 1, 1])
     store.reset_counts()
     warm.extend([1, 2, 3], [1, 1, 1])
@@ -196,7 +198,9 @@ def test_a_snapshot_stays_small_however_much_is_pending_deletion() -> None:
         assert len(snapshot) <= 1 << 16
     assert windows.stats().standalone > 0
     assert 15 in levels(store.pages)  # lists of what is pending deletion
-    windows = KeyedWindows.restore(snapshot, Max(), TimeWindow(50), store, **settings)
+    windows = KeyedWindows.restore(
+        snapshot, store, aggregations=Max(), window=TimeWindow(50), **settings
+    )
     assert len(windows.expire(before=now + 10_000)) > 0
     before = len(store.pages)
     for _ in range(260):
@@ -217,7 +221,7 @@ def test_large_values_do_not_stay_in_the_snapshot(value: Any) -> None:
     windows.extend(["a", "b", "a", "a"], [value] * 4)
     snapshot = windows.checkpoint()
     assert len(snapshot) <= 1 << 13
-    again = KeyedWindows.restore(snapshot, Collect(), CountWindow(2), store)
+    again = KeyedWindows.restore(snapshot, store, aggregations=Collect(), window=CountWindow(2))
     assert again.query("a") == [value, value]
 
 
@@ -253,7 +257,7 @@ def test_expiring_reads_what_falls_due_and_no_page_again_in_vain() -> None:
         assert windows.earliest() == 50_000_000
     store.reset_counts()
     snapshot = windows.checkpoint()
-    again = KeyedWindows.restore(snapshot, Max(), TimeWindow(100), store)
+    again = KeyedWindows.restore(snapshot, store, aggregations=Max(), window=TimeWindow(100))
     assert again.expire(before=149).tolist() == []
     assert store.gets == []
     assert len(again.expire(before=150)) == keys - 5
@@ -314,7 +318,9 @@ def test_a_window_that_begins_with_many_events_has_larger_groups(
             store.reset_counts()
             found = windows.extend(np.zeros(events, int), values, times)
             snapshot = windows.checkpoint()
-            windows = KeyedWindows.restore(snapshot, Max(), frame, store, **late)
+            windows = KeyedWindows.restore(
+                snapshot, store, aggregations=Max(), window=frame, **late
+            )
             if events == 40_000:
                 pages = sum(map(len, store.puts)) + sum(map(len, store.gets))
                 assert pages < 2.5 * events / leaf + 30

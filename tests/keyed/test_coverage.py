@@ -283,7 +283,11 @@ class Life:
             self.windows.take_over(snapshot, store)
         else:
             self.windows = KeyedWindows.restore(
-                snapshot, self.product, self.frames, self.store, **self.settings
+                snapshot,
+                self.store,
+                aggregations=self.product,
+                window=self.frames,
+                **self.settings,
             )
         assert len(self.windows) == sum(line.clock is not None for line in self.lines.values())
 
@@ -563,7 +567,11 @@ class Life:
         snapshot, copy = self.windows.checkpoint(), MemoryStore()
         copy.put_many(pages_of(self.store))
         windows = KeyedWindows.restore(
-            snapshot, self.product, self.frames, copy, **{**self.settings, "on_late": "raise"}
+            snapshot,
+            copy,
+            aggregations=self.product,
+            window=self.frames,
+            **{**self.settings, "on_late": "raise"},
         )
         with pytest.raises(LateEvent):
             windows.extend([key], values, [cutoff - 1])
@@ -605,7 +613,7 @@ def sums(frame: Any, store: MemoryStore, snapshot: bytes | None = None, **settin
     monoid = Product({"n": ("v", Sum())})
     if snapshot is None:
         return KeyedWindows(monoid, frame, store, **settings)
-    return KeyedWindows.restore(snapshot, monoid, frame, store, **settings)
+    return KeyedWindows.restore(snapshot, store, aggregations=monoid, window=frame, **settings)
 
 
 def ones(count: int) -> dict[str, list[float]]:
@@ -695,7 +703,9 @@ def test_a_column_and_a_window_are_whole_once_both_are() -> None:
     windows.extend(["a"] * 20, ones(20), range(20))
     other = Product({"low": ("b", Min())})
     either = TimeWindow(9) | CountWindow(7)
-    windows = KeyedWindows.restore(windows.checkpoint(), other, either, store, allowed_lateness=0)
+    windows = KeyedWindows.restore(
+        windows.checkpoint(), store, aggregations=other, window=either, allowed_lateness=0
+    )
     (found,) = windows.coverage().incomplete
     assert (found.complete_from, found.complete_after_events) == (np.datetime64(28, "s"), 7)
 
@@ -718,7 +728,9 @@ def test_a_key_whose_newest_event_was_retracted_keeps_its_cutoff(promote_at: int
         again = KeyedWindows(one, TimeWindow(10), store, "other", **settings)
         again.take_over(snapshot, store)
     else:
-        again = KeyedWindows.restore(snapshot, one, TimeWindow(10), store, **settings)
+        again = KeyedWindows.restore(
+            snapshot, store, aggregations=one, window=TimeWindow(10), **settings
+        )
     for moment in (97, 100.9):
         with pytest.raises(LateEvent):
             again.extend(["a"], ones(1), [moment])

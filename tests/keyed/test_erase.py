@@ -252,7 +252,9 @@ def test_an_erasure_that_was_killed_is_finished_by_later_checkpoints(after: bool
         kept = life.windows
 
         def restored(snapshot: bytes, store: PageStore, kept: KeyedWindows = kept) -> KeyedWindows:
-            return KeyedWindows.restore(snapshot, kept.monoid, kept.frame, store, **SETTINGS)
+            return KeyedWindows.restore(
+                snapshot, store, aggregations=kept.monoid, window=kept.frame, **SETTINGS
+            )
 
         life.windows = restored(saved, stopping)
         is_saved = False

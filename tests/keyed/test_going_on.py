@@ -54,7 +54,9 @@ def test_a_window_goes_and_comes_back_with_its_events(
                 standalone.append(windows.stats().standalone)
                 if store is not None:
                     snapshot = windows.checkpoint()
-                    windows = KeyedWindows.restore(snapshot, Sum(), frame, store, **late, **SIZES)
+                    windows = KeyedWindows.restore(
+                        snapshot, store, aggregations=Sum(), window=frame, **late, **SIZES
+                    )
         windows.check()
     goes = sum(one < other for one, other in pairwise(standalone))
     comes = sum(one > other for one, other in pairwise(standalone))
@@ -85,7 +87,12 @@ def test_another_lateness_gives_exact_results_or_late_events(seed: int, promote_
             snapshot = windows.checkpoint()
             lateness = int(rng.choice([0, 10, 40, 90]))
             windows = KeyedWindows.restore(
-                snapshot, Sum(), frame, store, allowed_lateness=lateness, **sizes
+                snapshot,
+                store,
+                aggregations=Sum(),
+                window=frame,
+                allowed_lateness=lateness,
+                **sizes,
             )
         now += int(rng.integers(0, 9))
         count = int(rng.integers(1, 5))
@@ -124,14 +131,18 @@ def test_what_was_kept_for_more_is_taken_at_once() -> None:
     windows.extend(["a", "b"] * 50, np.arange(100.0), np.arange(100))
     snapshot = windows.checkpoint()
     with pytest.raises(SnapshotMismatch, match="lateness"):
-        KeyedWindows.restore(snapshot, Max(), frame, store)
-    windows = KeyedWindows.restore(snapshot, Max(), frame, store, allowed_lateness=50)
+        KeyedWindows.restore(snapshot, store, aggregations=Max(), window=frame)
+    windows = KeyedWindows.restore(
+        snapshot, store, aggregations=Max(), window=frame, allowed_lateness=50
+    )
     assert windows.checkpoint() == snapshot  # nothing has come
     windows.extend(["a"], [500.0], [88])
     with pytest.raises(LateEvent, match="key 'a'"):
         windows.extend(["a"], [0.0], [87])
     snapshot = windows.checkpoint()
-    windows = KeyedWindows.restore(snapshot, Max(), frame, store, allowed_lateness=50)
+    windows = KeyedWindows.restore(
+        snapshot, store, aggregations=Max(), window=frame, allowed_lateness=50
+    )
     windows.extend(["a", "new"], [1.0, 1.0], [200, 200])
     windows.extend(["a", "new"], [2.0, 2.0], [150, 150])
     with pytest.raises(LateEvent, match="key 'b'"):

@@ -197,7 +197,9 @@ def test_keys_of_every_type_live_in_pages(kind: str) -> None:
         count += 1
         assert windows.extend(keys, [1] * len(keys)).tolist() == [count] * len(keys)
         snapshot = windows.checkpoint()
-        windows = KeyedWindows.restore(snapshot, Sum("int64"), CountWindow(99), store, **settings)
+        windows = KeyedWindows.restore(
+            snapshot, store, aggregations=Sum("int64"), window=CountWindow(99), **settings
+        )
     assert sorted(windows.keys()) == sorted(keys)
     assert set(map(type, windows.keys())) == {type(keys[0])}
     assert windows.query(keys).tolist() == [count] * len(keys)

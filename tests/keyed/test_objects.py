@@ -137,5 +137,7 @@ def test_results_are_those_of_plain_lists(kind: str, seed: int) -> None:
             before = [value for _, _, value in window[:-1] if value is not None]
             assert found["lag"][row] == (before[-1] if before else None), (seed, row)
         if rng.random() < 0.5:
-            windows = KeyedWindows.restore(windows.checkpoint(), monoid, frame, store, **settings)
+            windows = KeyedWindows.restore(
+                windows.checkpoint(), store, aggregations=monoid, window=frame, **settings
+            )
             windows.check()

@@ -127,7 +127,9 @@ def test_results_are_those_of_plain_lists(seed: int) -> None:
                 assert same(ours, plain), (seed, row, each, monoid)
         if rng.random() < 0.6:
             snapshot = windows.checkpoint()
-            windows = KeyedWindows.restore(snapshot, monoid, frame, store, **sizes, **late)
+            windows = KeyedWindows.restore(
+                snapshot, store, aggregations=monoid, window=frame, **sizes, **late
+            )
             windows.check()
 
 
@@ -183,7 +185,9 @@ def test_expiring_changes_no_result(seed: int) -> None:  # noqa: C901, PLR0912, 
         if stores[0] is not None and rng.random() < 0.5:
             snapshot = ours.checkpoint()
             if rng.random() < 0.5:
-                ours = KeyedWindows.restore(snapshot, monoid, frame, stores[0], **sizes)
+                ours = KeyedWindows.restore(
+                    snapshot, stores[0], aggregations=monoid, window=frame, **sizes
+                )
     # Once nothing comes any more, all are expired, and what it took to know them goes with them.
     assert set(ours.expire(before=now + lifetime).tolist()) == newest.keys()
     assert ours.earliest() is None

@@ -68,7 +68,11 @@ class Program:
 
     def restore(self, snapshot: bytes | None = None) -> None:
         self.windows = KeyedWindows.restore(
-            snapshot or self.snapshots[-1], self.monoid, self.frame, self.store, **self.settings
+            snapshot or self.snapshots[-1],
+            self.store,
+            aggregations=self.monoid,
+            window=self.frame,
+            **self.settings,
         )
 
     def step(self, number: int, batch: Batch) -> Any:
@@ -396,7 +400,11 @@ def test_writes_behind_a_buffer_are_there_before_a_snapshot_is() -> None:
     for number, batch in enumerate(batches(STEPS)):
         program.step(number, batch)
         direct = KeyedWindows.restore(
-            program.snapshots[-1], program.monoid, program.frame, memory, **program.settings
+            program.snapshots[-1],
+            memory,
+            aggregations=program.monoid,
+            window=program.frame,
+            **program.settings,
         )
         direct.check()
     buffer.close()

@@ -88,7 +88,9 @@ def repartitioned(
 
 def restored(kind: str, snapshot: bytes, at: int, of: int, store: PageStore) -> KeyedWindows:
     monoid, frame, settings = KINDS[kind]
-    windows = KeyedWindows.restore(snapshot, monoid, frame, store, **SMALL, **settings)
+    windows = KeyedWindows.restore(
+        snapshot, store, aggregations=monoid, window=frame, **SMALL, **settings
+    )
     windows.name = f"w{at}of{of}"  # of the test's own: by which events are fed
     return windows
 

@@ -128,7 +128,9 @@ def test_windows_on_disk_are_restored_and_equal_the_oracle(
             assert right(result, window), (size, i)
         kept = [window.checkpoint() for window in (one, many)]
         one, many = (
-            Window.restore(snapshot, make(), CountWindow(size), store, **settings)
+            Window.restore(
+                snapshot, store, aggregations=make(), window=CountWindow(size), **settings
+            )
             for snapshot in kept
         )
     for window in (one, many):
@@ -144,7 +146,11 @@ def test_windows_over_fiba(name: str) -> None:
         window.insert(event, float(i))
         assert right(window.query(), events[max(0, i - 8) : i + 1])
     window = Window.restore(
-        window.checkpoint(), make(), TimeWindow(9), window.store or "", aggregator=FiBA
+        window.checkpoint(),
+        window.store or "",
+        aggregations=make(),
+        window=TimeWindow(9),
+        aggregator=FiBA,
     )
     assert right(window.query(), events[31:40])
     window.check()

@@ -66,7 +66,9 @@ def test_keyed_windows_that_are_restored_after_each_batch(name: str, promote_at:
         some = slice(start, start + BATCH)
         found += list(windows.extend(keys[some], batch_of(events[some])))
         snapshot = windows.checkpoint()
-        windows = KeyedWindows.restore(snapshot, case.make(), CountWindow(SIZE), store, **settings)
+        windows = KeyedWindows.restore(
+            snapshot, store, aggregations=case.make(), window=CountWindow(SIZE), **settings
+        )
     lanes = [windows_of(events[key::3]) for key in range(3)]
     agree(case, found, [lanes[key][at // 3] for at, key in enumerate(keys)])
     agree(case, windows.query([0, 1, 2]), [lane[-1] for lane in lanes])

@@ -156,14 +156,18 @@ def test_a_snapshot_of_another_lambda_is_refused() -> None:
     window.extend(list("abcd"))
     snapshot = window.checkpoint()
     assert window.store is not None
-    back = Window.restore(snapshot, Monoid("", lambda a, b: a + b), CountWindow(3), window.store)
+    back = Window.restore(
+        snapshot, window.store, aggregations=Monoid("", lambda a, b: a + b), window=CountWindow(3)
+    )
     assert back.query() == "bcd"
     other = Monoid("", lambda a, b: a if len(a) >= len(b) else b)
     with pytest.raises(SnapshotMismatch, match="lambda>#"):
-        Window.restore(snapshot, other, CountWindow(3), window.store)
+        Window.restore(snapshot, window.store, aggregations=other, window=CountWindow(3))
     # The way out for the same function in another version of Python: the name in the error.
     named = Monoid("", lambda a, b: b"".join([a, b]), name=window.monoid.name)
-    assert len(Window.restore(snapshot, named, CountWindow(3), window.store)) == 3
+    assert (
+        len(Window.restore(snapshot, window.store, aggregations=named, window=CountWindow(3))) == 3
+    )
 
 
 def test_a_snapshot_of_another_frame_is_refused() -> None:
@@ -171,11 +175,11 @@ def test_a_snapshot_of_another_frame_is_refused() -> None:
     window.extend([1.0, 2.0, 3.0])
     snapshot = window.checkpoint()
     assert window.store is not None
-    assert len(Window.restore(snapshot, Sum(), CustomFrame(at_least(4)), window.store)) == len(
-        window
-    )
+    assert len(
+        Window.restore(snapshot, window.store, aggregations=Sum(), window=CustomFrame(at_least(4)))
+    ) == len(window)
     with pytest.raises(SnapshotMismatch, match="frame"):
-        Window.restore(snapshot, Sum(), CustomFrame(at_least(5)), window.store)
+        Window.restore(snapshot, window.store, aggregations=Sum(), window=CustomFrame(at_least(5)))
 
 
 def test_a_snapshot_of_another_part_is_refused() -> None:
@@ -185,7 +189,12 @@ def test_a_snapshot_of_another_part_is_refused() -> None:
     window = Window(both(lambda a, b: a + b), CountWindow(3))
     window.extend({"a": [1.0, 2.0]})
     with pytest.raises(SnapshotMismatch, match="monoid"):
-        Window.restore(window.checkpoint(), both(lambda a, b: a * b), CountWindow(3), window.store)  # type: ignore[arg-type]
+        Window.restore(
+            window.checkpoint(),
+            window.store,
+            aggregations=both(lambda a, b: a * b),
+            window=CountWindow(3),
+        )  # type: ignore[arg-type]
 
 
 def test_two_windows_that_look_at_other_lambdas() -> None:

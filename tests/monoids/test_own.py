@@ -103,7 +103,11 @@ def through_pages(partial_of: Callable[[int], Any], aggregator: type) -> None:
     for i in range(4):
         window.insert(i)
     again = Window.restore(
-        window.checkpoint(), monoid, CountWindow(4), store=window.store, aggregator=aggregator
+        window.checkpoint(),
+        window.store,
+        aggregations=monoid,
+        window=CountWindow(4),
+        aggregator=aggregator,
     )
     assert again.query() == window.query()
     assert repr(again.query()) == repr(window.query())

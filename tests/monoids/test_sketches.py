@@ -371,7 +371,10 @@ def test_a_snapshot_of_no_sketches_is_corrupt(name: str) -> None:
     snapshot.state = spoiled(snapshot.state)
     with pytest.raises(CorruptSnapshot, match="not a summary"):
         restored = Window.restore(
-            snapshot.encode(), SUMMARIES[name](), CountWindow(30), window.store or ""
+            snapshot.encode(),
+            window.store or "",
+            aggregations=SUMMARIES[name](),
+            window=CountWindow(30),
         )
         restored.insert(values[0])
         restored.check()

@@ -159,7 +159,7 @@ def test_what_was_written_can_be_read(name: str) -> None:
     written = WINDOWS[name](store)
     monoid, frame, aggregator = monoid_and_frame(written)
     window = Window.restore(
-        golden_snapshot(name), monoid, frame, store=other, aggregator=aggregator
+        golden_snapshot(name), other, aggregations=monoid, window=frame, aggregator=aggregator
     )
     window.check()
     assert repr(window.query()) == repr(written.query())
@@ -286,10 +286,10 @@ def test_pages_of_too_many_or_too_few_fields() -> None:
 
 def test_an_unknown_version_of_a_snapshot_is_named() -> None:
     fields = msgpack.unpackb(golden_snapshot("numbers")[:-16])
-    assert fields[:2] == ["mta-snapshot", 1]
-    for version in (0, 2, 3, "1"):
+    assert fields[:2] == ["mta-snapshot", 2]
+    for version in (0, 1, 3, "2"):
         body = msgpack.packb([fields[0], version, *fields[2:]])
-        with pytest.raises(CorruptSnapshot, match="this release reads format 1"):
+        with pytest.raises(CorruptSnapshot, match="this release reads format 2"):
             describe_snapshot(body + xxhash.xxh3_128_digest(body))
     body = msgpack.packb(["other", 1, *fields[2:]])
     with pytest.raises(CorruptSnapshot, match="not a window's snapshot"):
@@ -309,12 +309,18 @@ def test_the_same_window_gives_the_same_bytes(aggregator: type) -> None:
     for value in data[:25].tolist():
         windows[1].insert(value)
     half = windows[1].checkpoint()
-    again = Window.restore(half, Max(), CountWindow(9), store=stores[1], aggregator=aggregator)
+    again = Window.restore(
+        half, stores[1], aggregations=Max(), window=CountWindow(9), aggregator=aggregator
+    )
     again.extend(data[25:], emit="last")
     # Each snapshot finds every page that it names in the other's store.
     for window, store in ((windows[0], stores[1]), (again, stores[0])):
         crossed = Window.restore(
-            window.checkpoint(), Max(), CountWindow(9), store=store, aggregator=aggregator
+            window.checkpoint(),
+            store,
+            aggregations=Max(),
+            window=CountWindow(9),
+            aggregator=aggregator,
         )
         crossed.check()
         assert crossed.query() == data[-9:].max()

@@ -44,7 +44,7 @@ class Keyed:
             self.windows = KeyedWindows(Sum("int64"), CountWindow(SIZE), store, "k", **settings)
         else:
             self.windows = KeyedWindows.restore(
-                snapshot, Sum("int64"), CountWindow(SIZE), store, **settings
+                snapshot, store, aggregations=Sum("int64"), window=CountWindow(SIZE), **settings
             )
         self.windows.publish("p")
 
@@ -73,7 +73,7 @@ class Single:
         if snapshot is None:
             self.windows = kind(Sum("int64"), frame, store, "w", arity=4, leaf_arity=16)
         else:
-            self.windows = kind.restore(snapshot, Sum("int64"), frame, store)
+            self.windows = kind.restore(snapshot, store)
         self.windows.publish("p")
 
     def step(self, step: int) -> None:
@@ -272,7 +272,9 @@ class Query:
         if state is None:
             windows = KeyedWindows(monoid, frame, store, f"{self.source}.{bucket}", **settings)
         else:
-            windows = KeyedWindows.restore(state, monoid, frame, store, **settings)
+            windows = KeyedWindows.restore(
+                state, store, aggregations=monoid, window=frame, **settings
+            )
         windows.extend([*rows], list(rows.values()), emit="last")
         snapshot = windows.checkpoint()
         part.write(store, snapshot)

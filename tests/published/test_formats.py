@@ -46,13 +46,13 @@ from mta import (
     Window,
     open_published,
 )
+from mta import descriptions as known
 from mta.errors import CorruptSnapshot, SnapshotMismatch
 from mta.frames.base import Frame
 from mta.keyed import leaves as keyed_pages
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.nulls import SkipNulls
 from mta.pages import name_of
-from mta.publishing import known
 from mta.publishing.batches import Part
 from mta.publishing.records import Head, decode_written, head_key, what_of, written_key
 from stores import MemoryStore

@@ -323,7 +323,7 @@ def test_what_functions_compute_must_be_given() -> None:
         open_published(store, "mine")
     with pytest.raises(SnapshotMismatch, match="no aggregations"):
         open_published(store, "mine", aggregations={"longest": ("v", longest), "x": ("v", Max())})
-    with pytest.raises(SnapshotMismatch, match="published is"):
+    with pytest.raises(SnapshotMismatch, match=r"longest.* that was saved, not"):
         open_published(store, "mine", aggregations={"longest": ("v", Max())})
     for given in (monoid, {"longest": ("v", longest)}):
         features = open_published(store, "mine", aggregations=given)
@@ -629,7 +629,9 @@ def test_windows_that_are_changed_are_read_as_they_are_now() -> None:
     snapshot = windows.checkpoint()
     features = open_published(store, "changed", refresh=0)
     wider = Product(aggregations().aggregations | {"mean": ("v", Mean())})
-    windows = KeyedWindows.restore(snapshot, wider, {"two": CountWindow(2)}, store)
+    windows = KeyedWindows.restore(
+        snapshot, store, aggregations=wider, window={"two": CountWindow(2)}
+    )
     windows.publish("changed")
     windows.checkpoint()
     assert features.query("a") == {"peak_two": 4, "total_two": 7, "events_two": 2, "mean_two": 3.5}

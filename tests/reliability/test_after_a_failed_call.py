@@ -112,7 +112,9 @@ class Kept:
         return self.restore(self.snapshot, store), store, self.listed.copy()
 
     def restore(self, snapshot: bytes, store: PageStore) -> Window:
-        return Window.restore(snapshot, oracle.joined(), self.frame, store, **self.options)
+        return Window.restore(
+            snapshot, store, aggregations=oracle.joined(), window=self.frame, **self.options
+        )
 
     def assert_is(self, window: Window, store: PageStore, listed: Listed, first: int) -> None:
         """Whoever looks first, and all who come after, see the list."""
@@ -214,7 +216,9 @@ def test_a_restored_window_whose_open_leaf_cannot_be_read_stays_as_it_was(
     snapshot = window.checkpoint()
     for nth in count(1):
         store, copy = FaultyStore(memory), listed.copy()
-        window = Window.restore(snapshot, oracle.joined(), frame, store, aggregator=tree)
+        window = Window.restore(
+            snapshot, store, aggregations=oracle.joined(), window=frame, aggregator=tree
+        )
         store.fail(nth, operations=["get"])
         try_out(call, window, copy)
         fired = store.fired
@@ -239,7 +243,9 @@ def test_a_batch_whose_eviction_failed_is_evicted_from_before_the_next_answer(
     assert error.value.__notes__ == ["17 of 17 events of the batch were accepted"]
     store.heal()
     assert (window.query(), len(window)) == (20.0, 20)
-    again = Window.restore(window.checkpoint(), Sum(), CountWindow(20), store, aggregator=tree)
+    again = Window.restore(
+        window.checkpoint(), store, aggregations=Sum(), window=CountWindow(20), aggregator=tree
+    )
     assert again.query() == 20.0
 
 
@@ -270,7 +276,9 @@ def test_several_windows_are_their_lists_whichever_call_failed(
     calls.pop("revise", None)
 
     def restored(snapshot: bytes, store: PageStore) -> SharedWindows:
-        return SharedWindows.restore(snapshot, oracle.joined(), frames, store, **options)
+        return SharedWindows.restore(
+            snapshot, store, aggregations=oracle.joined(), window=frames, **options
+        )
 
     for (name, call), (fault, how) in product(calls.items(), FAULTS.items()):
         for nth in count(1):
@@ -355,7 +363,12 @@ def test_results_that_are_due_come_whichever_call_failed(
                 at += next(int(n.split()[0]) for n in error.__notes__ if "were accepted" in n)
                 assert due.query() == text(at)
                 due = TriggeredWindow.restore(
-                    due.checkpoint(), oracle.joined(), frame, due.trigger, store, aggregator=tree
+                    due.checkpoint(),
+                    store,
+                    aggregations=oracle.joined(),
+                    window=frame,
+                    trigger=due.trigger,
+                    aggregator=tree,
                 )
                 continue
             found += zip(moments.tolist(), results, strict=True)

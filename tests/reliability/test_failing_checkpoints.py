@@ -90,7 +90,9 @@ class Shared(Kind):
         return SharedWindows(oracle.joined(), self.frames, store, "w", **self.late, **SETTINGS)
 
     def again(self, snapshot: bytes, store: PageStore) -> Any:
-        return SharedWindows.restore(snapshot, oracle.joined(), self.frames, store, **self.late)
+        return SharedWindows.restore(
+            snapshot, store, aggregations=oracle.joined(), window=self.frames, **self.late
+        )
 
     def take(self, window: Any, start: int, stop: int) -> None:
         times = None if self.late["allowed_lateness"] is None else range(start, stop)
@@ -108,7 +110,9 @@ class Triggered(Kind):
 
     def again(self, snapshot: bytes, store: PageStore) -> Any:
         monoid, frame = oracle.joined(), CountWindow(SIZE)
-        return TriggeredWindow.restore(snapshot, monoid, frame, EveryCount(7), store)
+        return TriggeredWindow.restore(
+            snapshot, store, aggregations=monoid, window=frame, trigger=EveryCount(7)
+        )
 
 
 class Sliced(Kind):
@@ -118,7 +122,9 @@ class Sliced(Kind):
         return SlicedWindow(oracle.joined(), CountWindow(SIZE), 2, store, "w", **SETTINGS)
 
     def again(self, snapshot: bytes, store: PageStore) -> Any:
-        return SlicedWindow.restore(snapshot, oracle.joined(), CountWindow(SIZE), 2, store)
+        return SlicedWindow.restore(
+            snapshot, store, aggregations=oracle.joined(), window=CountWindow(SIZE), slide=2
+        )
 
     def assert_is(self, window: Any, back: int) -> None:
         whole = "".join(window.engine.structure().events())
@@ -191,6 +197,8 @@ def test_a_checkpoint_that_cannot_be_written_is_not_one_that_was_taken() -> None
     for _ in range(RETAIN + 1):
         with pytest.raises(NotPageable):
             due.checkpoint()
-    again = TriggeredWindow.restore(snapshot, words, CountWindow(SIZE), EveryCount(7), store)
+    again = TriggeredWindow.restore(
+        snapshot, store, aggregations=words, window=CountWindow(SIZE), trigger=EveryCount(7)
+    )
     assert again.query() == {oracle.text(60, SIZE)}
     again.check()

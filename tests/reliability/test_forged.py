@@ -97,7 +97,7 @@ def single(monoid: Any, frame: Any, **settings: Any) -> Made:
         audit(opaque)
         if settings["aggregator"] not in (PagedFlatFAT, PagedReactiveAggregator):
             list(opaque.events())
-        read(Window.restore(snapshot, monoid, frame, store, **settings))
+        read(Window.restore(snapshot, store, aggregations=monoid, window=frame, **settings))
 
     return snapshot, store, use
 
@@ -109,9 +109,13 @@ def shared(**settings: Any) -> Made:
 
     def use(snapshot: bytes, store: MemoryStore) -> None:
         audit(restore_opaque(snapshot, store))
-        read(SharedWindows.restore(snapshot, Max(), windows, copied(store), **settings))
+        read(
+            SharedWindows.restore(
+                snapshot, copied(store), aggregations=Max(), window=windows, **settings
+            )
+        )
         others = {"other": TimeWindow(9), "c": CountWindow(5)}
-        read(SharedWindows.restore(snapshot, Max(), others, store, **settings))
+        read(SharedWindows.restore(snapshot, store, aggregations=Max(), window=others, **settings))
 
     return snapshot, store, use
 
@@ -123,7 +127,7 @@ def triggered(trigger: Any) -> Made:
 
     def use(snapshot: bytes, store: MemoryStore) -> None:
         found = TriggeredWindow.restore(
-            snapshot, Sum(), TimeWindow(20), trigger, store=store, **SMALL
+            snapshot, store, aggregations=Sum(), window=TimeWindow(20), trigger=trigger, **SMALL
         )
         found.extend([1.0, 2.0], [60, 61])
         found.query()
@@ -170,8 +174,12 @@ def keyed(
     windows = KeyedWindows(monoid, frame, store, "k", **settings)
     fed_keys(windows, names, column)
     if isinstance(frame, TimeWindow):
-        windows = KeyedWindows.restore(windows.checkpoint(), monoid, other, store, **settings)
-        windows = KeyedWindows.restore(windows.checkpoint(), monoid, frame, store, **settings)
+        windows = KeyedWindows.restore(
+            windows.checkpoint(), store, aggregations=monoid, window=other, **settings
+        )
+        windows = KeyedWindows.restore(
+            windows.checkpoint(), store, aggregations=monoid, window=frame, **settings
+        )
     snapshot = windows.checkpoint()
 
     def use(snapshot: bytes, store: MemoryStore) -> None:
@@ -182,7 +190,9 @@ def keyed(
         set(opaque.live_keys())
         for wanted in (frame, other):
             store = copied(store)
-            found = KeyedWindows.restore(snapshot, monoid, wanted, store, **settings)
+            found = KeyedWindows.restore(
+                snapshot, store, aggregations=monoid, window=wanted, **settings
+            )
             found.coverage()
             found.query(names)
             list(found.keys())

@@ -56,7 +56,9 @@ def test_at_most_a_page_a_level_and_one_is_read(
     writer.join()
     address = f"file://{tmp_path}/pages?map_size=1GiB&write_buffer=0"
     with CountingStore(open_store(address)) as store:
-        window = Window.restore(snapshot.read_bytes(), Max(), CountWindow(n), store=store)
+        window = Window.restore(
+            snapshot.read_bytes(), store, aggregations=Max(), window=CountWindow(n)
+        )
         levels, back = window.structure().levels, n + n // 3
         assert window.query() == values(back - n, back).max()
         assert store.counts.get.pages == 0  # the snapshot is enough for the result

@@ -405,7 +405,7 @@ def test_what_is_incomplete_is_shown_with_its_end(chromium: Any, tmp_path: Path)
     hour, day = {"hour": TimeWindow("1 hour")}, {"day": TimeWindow("24 hours")}
     first = KeyedWindows(Max(), hour, store, name="w")
     first.extend(["a"] * 3, [1.0, 2.0, 3.0], [now - 9000, now - 5000, now])
-    windows = KeyedWindows.restore(first.checkpoint(), Max(), hour | day, store)
+    windows = KeyedWindows.restore(first.checkpoint(), store, aggregations=Max(), window=hour | day)
     windows.publish("changed")
     windows.extend(["a"], [4.0], [now + 1])
     windows.checkpoint()

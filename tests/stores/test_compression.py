@@ -190,7 +190,9 @@ def test_the_commands_read_them_and_find_the_damaged(
         behind.put_many({key: page[:-1] + bytes([page[-1] ^ 1])})
     assert main(["check", str(saved), "--store", url]) == Exit.DAMAGED
     assert key in capsys.readouterr().out
-    again = Window.restore(snapshot, Max(), CountWindow(3000), url, leaf_arity=128)
+    again = Window.restore(
+        snapshot, url, aggregations=Max(), window=CountWindow(3000), leaf_arity=128
+    )
     with pytest.raises(CorruptPage):
         again.check()
     again.close()

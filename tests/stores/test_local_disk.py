@@ -239,7 +239,7 @@ def test_who_may_only_read_reads_a_whole_window(
             assert ("without locks" in caplog.text) == (lock == 0o444)
             assert sorted(store.keys()) == keys
             assert store.origin
-            again = Window.restore(snapshot, JOINED, stream.frame, store=store)
+            again = Window.restore(snapshot, store, aggregations=JOINED, window=stream.frame)
             again.check()
             assert again.query() == stream.oracle
             for call in (lambda: store.ping(write=True), lambda: store.delete_many(keys)):

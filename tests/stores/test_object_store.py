@@ -262,7 +262,7 @@ def test_mta_gc_compacts(s3_server: S3Server, tmp_path: Path) -> None:
     assert len(after) == 2 < len(before)
     with open_store(url) as store:
         data = (tmp_path / "snapshot").read_bytes()
-        again = Window.restore(data, Max(), CountWindow(1000), store)
+        again = Window.restore(data, store, aggregations=Max(), window=CountWindow(1000))
         again.insert(0.0)
         assert again.query() == 9999
 

@@ -228,7 +228,8 @@ class ChangingWindow(ChangingLife):
             if not self.is_late and not frame.needs_times:
                 frame = frame | TimeWindow(self.random.choice(SIZES))
         self.window = Window.restore(
-            snapshot, joined(), frame, self.store, allowed_lateness=self._given, **self.options
+            snapshot, self.store, aggregations=joined(), window=frame,
+            allowed_lateness=self._given, **self.options,
         )  # fmt: skip
         if frame.fingerprint != self.frames[""].fingerprint and self.events:
             self.front = max(kept, cut_of(frame, self.events, self.newest))
@@ -287,7 +288,11 @@ class ChangingShared(ChangingLife):
             if self.random.random() < 0.6:
                 self.frames[name] = draw_frame(self.random)
         self.windows = SharedWindows.restore(
-            snapshot, joined(), self.frames, self.store, allowed_lateness=self._given
+            snapshot,
+            self.store,
+            aggregations=joined(),
+            window=self.frames,
+            allowed_lateness=self._given,
         )
 
     def moved(self, at: int, count: int) -> None:

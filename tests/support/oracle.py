@@ -64,7 +64,9 @@ def begin(
 
 def reopen(snapshot: bytes, store: str | PageStore, size: int, **options: object) -> Window:
     """The window that a snapshot describes."""
-    return Window.restore(snapshot, joined(), CountWindow(size), store, **options)  # type: ignore[arg-type]
+    return Window.restore(
+        snapshot, store, aggregations=joined(), window=CountWindow(size), **options
+    )  # type: ignore[arg-type]
 
 
 def assert_whole(window: Window, size: int, deep: bool = True) -> int:

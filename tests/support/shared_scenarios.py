@@ -52,7 +52,9 @@ class SharedLife(Noted):
         }
         if self.snapshot.exists():
             snapshot = self.snapshot.read_bytes()
-            return SharedWindows.restore(snapshot, oracle.joined(), self.frames, store, **options)
+            return SharedWindows.restore(
+                snapshot, store, aggregations=oracle.joined(), window=self.frames, **options
+            )
         options |= {"arity": self.arity, "leaf_arity": self.leaf_arity}
         return SharedWindows(oracle.joined(), self.frames, store, self.name, **options)
 

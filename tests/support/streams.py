@@ -51,7 +51,7 @@ class Stream:
         """What a new process would find after a checkpoint equals the list, and goes on."""
         snapshot = self.window.checkpoint()
         with open_store(url) as store:
-            again = Window.restore(snapshot, JOINED, self.frame, store=store)
+            again = Window.restore(snapshot, store, aggregations=JOINED, window=self.frame)
             assert again.query() == self.oracle
             again.check()
             again.insert("<next>")

@@ -355,7 +355,11 @@ def test_a_store_that_fails_loses_no_result_and_repeats_none(kind: str, part: in
         store.failing = lambda number: False
         if not kind.startswith("slice"):
             window = TriggeredWindow.restore(
-                window.checkpoint(), joined(), rule.frame(), trigger, store
+                window.checkpoint(),
+                store,
+                aggregations=joined(),
+                window=rule.frame(),
+                trigger=trigger,
             )
         got += as_pairs(window.extend([], []))
         assert got == expected
@@ -374,7 +378,11 @@ def test_results_that_are_still_to_be_given_are_in_the_snapshot() -> None:
     accepted = window.progress.events
     store.failing = lambda number: False
     again = TriggeredWindow.restore(
-        window.checkpoint(), Sum(), CountWindow(50), EveryCount(2), store
+        window.checkpoint(),
+        store,
+        aggregations=Sum(),
+        window=CountWindow(50),
+        trigger=EveryCount(2),
     )
     for subject in (window, again):
         due = subject.extend([])
@@ -395,11 +403,15 @@ def subjects() -> list[tuple[bytes, Callable[[bytes], ResultsWhenDue]]]:
     return [
         (
             snapshot_of(whole),
-            lambda data: TriggeredWindow.restore(data, monoid, frame, EveryPeriod(1), store),
+            lambda data: TriggeredWindow.restore(
+                data, store, aggregations=monoid, window=frame, trigger=EveryPeriod(1)
+            ),
         ),
         (
             snapshot_of(SlicedWindow(monoid, frame, 1, store, "s")),
-            lambda data: SlicedWindow.restore(data, monoid, frame, 1, store),
+            lambda data: SlicedWindow.restore(
+                data, store, aggregations=monoid, window=frame, slide=1
+            ),
         ),
     ]
 
@@ -457,13 +469,27 @@ def test_snapshots_of_other_windows_are_refused() -> None:
     (whole, _), (sliced, _) = subjects()
     store = MemoryStore()
     for action in (
-        lambda: TriggeredWindow.restore(whole, joined(), TimeWindow(2), EveryPeriod(2), store),
-        lambda: TriggeredWindow.restore(whole, joined(), TimeWindow(2), OnDemand(), store),
-        lambda: TriggeredWindow.restore(sliced, joined(), TimeWindow(2), EveryPeriod(1), store),
-        lambda: SlicedWindow.restore(whole, joined(), TimeWindow(2), 1, store),
-        lambda: SlicedWindow.restore(sliced, joined(), TimeWindow(2), 2, store),
-        lambda: SlicedWindow.restore(sliced, joined(), TimeWindow(4), 1, store),
-        lambda: SlicedWindow.restore(sliced, letters(), TimeWindow(2), 1, store),
+        lambda: TriggeredWindow.restore(
+            whole, store, aggregations=joined(), window=TimeWindow(2), trigger=EveryPeriod(2)
+        ),
+        lambda: TriggeredWindow.restore(
+            whole, store, aggregations=joined(), window=TimeWindow(2), trigger=OnDemand()
+        ),
+        lambda: TriggeredWindow.restore(
+            sliced, store, aggregations=joined(), window=TimeWindow(2), trigger=EveryPeriod(1)
+        ),
+        lambda: SlicedWindow.restore(
+            whole, store, aggregations=joined(), window=TimeWindow(2), slide=1
+        ),
+        lambda: SlicedWindow.restore(
+            sliced, store, aggregations=joined(), window=TimeWindow(2), slide=2
+        ),
+        lambda: SlicedWindow.restore(
+            sliced, store, aggregations=joined(), window=TimeWindow(4), slide=1
+        ),
+        lambda: SlicedWindow.restore(
+            sliced, store, aggregations=letters(), window=TimeWindow(2), slide=1
+        ),
     ):
         with pytest.raises(SnapshotMismatch):
             action()
@@ -474,7 +500,9 @@ def test_a_snapshot_goes_on_under_a_longer_window() -> None:
     store = MemoryStore()
     window = TriggeredWindow(Window(joined(), TimeWindow(2), store, "w"), EveryPeriod(1))
     snapshot = snapshot_of(window)
-    longer = TriggeredWindow.restore(snapshot, joined(), TimeWindow(3), EveryPeriod(1), store)
+    longer = TriggeredWindow.restore(
+        snapshot, store, aggregations=joined(), window=TimeWindow(3), trigger=EveryPeriod(1)
+    )
     longer.check()
     assert longer.query() == window.query() != ""
 
@@ -487,8 +515,9 @@ def test_the_format_of_the_snapshot() -> None:
         (sliced, TimeWindow(2), [["msgpack", b"\x91\xa1c"]]),
     ):
         fields = msgpack.unpackb(data[:-16])
-        assert fields[:2] == ["mta-triggered", 1]
-        assert fields[3:] == ["EveryPeriod(1000000 us)", 3, 3_500_000, 3_000_000, [[], []], part]
+        assert fields[:2] == ["mta-triggered", 2]
+        assert fields[3] == ["EveryPeriod", [1], {}]
+        assert fields[4:] == [3, 3_500_000, 3_000_000, [[], []], part]
         inner = Snapshot.decode(fields[2])
         assert inner.windows[0].fingerprint == frame.fingerprint
         assert (inner.last_time, inner.counts) == (3_500_000, [0, 0, 0])
@@ -500,7 +529,7 @@ def test_a_sliced_window_goes_on_counting_what_it_drops() -> None:
     window = SlicedWindow(Sum(), TimeWindow(2), 1, store, **settings)
     window.extend([1, np.nan, 2, 4], [10, 10, 9, 10.5])
     again = SlicedWindow.restore(
-        window.checkpoint(), Sum(), TimeWindow(2), 1, store=store, **settings
+        window.checkpoint(), store, aggregations=Sum(), window=TimeWindow(2), slide=1, **settings
     )
     assert (again.intake.late_count, again.intake.invalid_count) == (1, 1)
     assert again.insert(8, 10.2) == []

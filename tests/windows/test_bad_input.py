@@ -202,7 +202,11 @@ def test_late_events_are_dropped_and_counted(aggregator: type) -> None:
     assert state(one) == state(many)
     assert (many.stats().late, many.stats().invalid, many.stats().dropped) == (2, 2, 4)
     again = Window.restore(
-        many.checkpoint(), joined(), TimeWindow(10), store=many.store, aggregator=aggregator
+        many.checkpoint(),
+        many.store,
+        aggregations=joined(),
+        window=TimeWindow(10),
+        on_late="raise",
     )
     assert (again.stats().late, again.stats().invalid) == (2, 2)
     with pytest.raises(LateEvent):
@@ -311,17 +315,17 @@ def small_window(aggregator: type = AmortizedMTA, timed: bool = True) -> Window:
 
 
 def restored(snapshot: bytes, **changes: Any) -> Window:
-    arguments: dict[str, Any] = {"monoid": joined(), "window": TimeWindow(20), **changes}
+    arguments: dict[str, Any] = {"aggregations": joined(), "window": TimeWindow(20), **changes}
     return Window.restore(snapshot, **arguments)
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"monoid": Collect()},
-        {"monoid": Monoid(identity="", combine=lambda a, b: a + b, name="other")},
-        {"monoid": Monoid(identity="x", combine=lambda a, b: a + b, name="joined")},
-        {"monoid": Max()},
+        {"aggregations": Collect()},
+        {"aggregations": Monoid(identity="", combine=lambda a, b: a + b, name="other")},
+        {"aggregations": Monoid(identity="x", combine=lambda a, b: a + b, name="joined")},
+        {"aggregations": Max()},
         {"window": CountWindow(20)},
         {"window": bound_rule(3).frame()},
         {"aggregator": LogMTA},
@@ -346,7 +350,7 @@ def test_a_snapshot_of_another_product_or_bound() -> None:
 
     snapshot = Window(product("x"), CountWindow(3), store=store).checkpoint()
     with pytest.raises(SnapshotMismatch, match="sum=Sum"):
-        Window.restore(snapshot, product("y"), CountWindow(3), store=store)
+        Window.restore(snapshot, store, aggregations=product("y"), window=CountWindow(3))
 
 
 @BOTH
@@ -430,7 +434,9 @@ def test_hostile_fields_under_a_good_digest(aggregator: type, timed: bool, part:
 
         def use(data: bytes = data, store: MemoryStore = store) -> None:
             frame = TimeWindow(20) if timed else CountWindow(20)
-            again = Window.restore(data, joined(), frame, store=store, aggregator=aggregator)
+            again = Window.restore(
+                data, store, aggregations=joined(), window=frame, aggregator=aggregator
+            )
             again.query()
             again.insert("a", 30)
             again.checkpoint()
@@ -506,7 +512,11 @@ def test_every_damaged_page_is_noticed_and_nothing_is_lost(aggregator: type, par
         for what, damage in [*damages(pages, key).items()][(at + part) % 3 :: 3]:
             text = [chr(97 + i % 26) for i in range(size // 4, size * 5 // 4)]
             again = Window.restore(
-                snapshot, joined(), CountWindow(size), store=store, aggregator=aggregator
+                snapshot,
+                store,
+                aggregations=joined(),
+                window=CountWindow(size),
+                aggregator=aggregator,
             )
             store._pages.pop(key, None)
             if damage is not None:
@@ -546,7 +556,9 @@ def test_pages_truncated_and_changed_at_every_byte(aggregator: type) -> None:
     )
     window.check()
     # Out of its snapshot, so that none of its nodes is in memory.
-    window = Window.restore(snapshot, joined(), window.frame, store=store, aggregator=aggregator)
+    window = Window.restore(
+        snapshot, store, aggregations=joined(), window=window.frame, aggregator=aggregator
+    )
     for key in (leaf, inner):
         page = store._pages[key]
         for at in range(len(page)):

@@ -355,7 +355,7 @@ def test_no_store_call_while_a_window_fits_in_its_tail() -> None:
     window, store = counting_window(64, 8, CountWindow(1000))
     for value in values(64).tolist():
         window.insert(value)
-    Window.restore(window.checkpoint(), Max(), CountWindow(1000), store=store).query()
+    Window.restore(window.checkpoint(), store, aggregations=Max(), window=CountWindow(1000)).query()
     counts = store.counts
     assert (counts.put.calls, counts.get.calls, counts.delete.calls) == (0, 0, 0)
 
@@ -366,7 +366,7 @@ def test_restore_reads_a_handful_of_pages() -> None:
     snapshot = window.checkpoint()
     expected = window.query()
     store.reset()
-    again = Window.restore(snapshot, Max(), CountWindow(N), store=store)
+    again = Window.restore(snapshot, store, aggregations=Max(), window=CountWindow(N))
     assert again.query() == expected
     assert store.counts.get.pages == 0
     again.insert(0.5)
@@ -446,7 +446,9 @@ def test_pages_of_the_last_snapshots_stay_and_others_go(retain: int, aggregator:
         snapshots.append((window.checkpoint(), window.query()))
         if number % 7 == 6 or number in (20, 21, 22):
             for snapshot, expected in snapshots[-retain:]:
-                again = Window.restore(snapshot, Max(), CountWindow(size), store=store, **options)
+                again = Window.restore(
+                    snapshot, store, aggregations=Max(), window=CountWindow(size), **options
+                )
                 assert again.query() == expected
                 again.check()  # reads every page that the snapshot needs
         counts.append(len(list(store.keys())))
@@ -463,7 +465,7 @@ def test_all_pages_of_a_restored_window_can_be_deleted() -> None:
     window.extend(values(1900))
     window.checkpoint()
     window.extend(values(333))
-    again = Window.restore(window.checkpoint(), Max(), CountWindow(500), store=store)
+    again = Window.restore(window.checkpoint(), store, aggregations=Max(), window=CountWindow(500))
     again.extend(values(1234))
     again.checkpoint()
     other = Window(Max(), CountWindow(50), store=store, name="other", arity=4)
@@ -485,7 +487,7 @@ def test_replaying_writes_the_same_pages() -> None:
         window.extend(data[1200:], seconds[1200:])
         result, pages = window.query(), pages_of(store)
         for wanted, piece in (("all", 333), ("last", 1), ("last", 1200)):
-            again = Window.restore(snapshot, Max(), frame, store=store)
+            again = Window.restore(snapshot, store, aggregations=Max(), window=frame)
             for start in range(1200, 2400, piece):
                 part = slice(start, start + piece)
                 again.extend(data[part], seconds[part], emit=wanted)

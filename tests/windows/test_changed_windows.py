@@ -76,7 +76,12 @@ def test_a_longer_window_begins_with_the_events_that_were_kept_for_late_ones(
     window.extend([1.0] * count, range(count))
     snapshot = window.checkpoint()
     longer = Window.restore(
-        snapshot, Sum(), TimeWindow(10), store, aggregator=FiBA, allowed_lateness=lateness
+        snapshot,
+        store,
+        aggregations=Sum(),
+        window=TimeWindow(10),
+        aggregator=FiBA,
+        allowed_lateness=lateness,
     )
     assert longer.query() == 10.0
     assert longer.coverage().complete == (lateness + 10 < count < 30 or lateness == 0 or count < 30)
@@ -88,7 +93,11 @@ def test_several_windows_made_longer_begin_with_the_events_that_were_kept() -> N
     windows = SharedWindows(Sum(), {"x": TimeWindow(1)}, store, allowed_lateness=30)
     windows.extend([1.0] * 20, range(20))
     longer = SharedWindows.restore(
-        windows.checkpoint(), Sum(), {"x": TimeWindow(10)}, store, allowed_lateness=30
+        windows.checkpoint(),
+        store,
+        aggregations=Sum(),
+        window={"x": TimeWindow(10)},
+        allowed_lateness=30,
     )
     assert longer.coverage("x").complete and longer.query("x") == 10.0
 
@@ -99,7 +108,9 @@ def test_coverage_knows_that_a_late_event_may_merge_a_session_with_one_that_left
     for lateness, complete in ((6, True), (60, False)):
         window = Window(Sum(), gap, store, "w", allowed_lateness=6, arity=2, leaf_arity=3)
         window.extend([1.0] * 40, range(0, 120, 3))
-        window = Window.restore(window.checkpoint(), Sum(), gap, store, allowed_lateness=lateness)
+        window = Window.restore(
+            window.checkpoint(), store, aggregations=Sum(), window=gap, allowed_lateness=lateness
+        )
         assert window.structure().kept_from > 0
         assert (lateness, window.coverage().complete) == (lateness, complete)
 
@@ -110,9 +121,9 @@ def test_frames_that_cannot_stand_for_each_other() -> None:
     window.extend([1.0, 2.0])
     snapshot = window.checkpoint()
     with pytest.raises(SnapshotMismatch, match="so events have no times, not with"):
-        Window.restore(snapshot, Sum(), TimeWindow(5), store)
+        Window.restore(snapshot, store, aggregations=Sum(), window=TimeWindow(5))
     with pytest.raises(SnapshotMismatch, match="not with Sum beside Sum"):
-        Window.restore(snapshot, Sum(), BoundWindow(Sum(), at_most=3.0), store)
+        Window.restore(snapshot, store, aggregations=Sum(), window=BoundWindow(Sum(), at_most=3.0))
     with pytest.raises(SnapshotMismatch, match="made with the frame"):
         Window(Sum(), CountWindow(4), store).restore_like(snapshot)
 
@@ -123,6 +134,6 @@ def test_windows_of_the_same_name_and_frame_continue_at_the_same_front() -> None
     windows = SharedWindows(Sum(), {"few": CountWindow(2), "bound": bound}, store)
     windows.extend([1.0, 9.0, 1.0, 1.0])
     before, frames = windows.fronts["bound"], {"more": CountWindow(3), "bound": bound}
-    again = SharedWindows.restore(windows.checkpoint(), Sum(), frames, store)
+    again = SharedWindows.restore(windows.checkpoint(), store, aggregations=Sum(), window=frames)
     assert again.fronts["bound"] == before == 2
     assert (again.query("more"), again.query("bound")) == (11.0, 2.0)

@@ -49,7 +49,10 @@ def test_a_path_is_a_store(tmp_path: Path, name: str, monkeypatch: pytest.Monkey
     window.extend([1.0, 3.0, 2.0])
     snapshot = window.checkpoint()
     window.close()
-    assert Window.restore(snapshot, Max(), CountWindow(2), tmp_path / name).query() == 3.0
+    assert (
+        Window.restore(snapshot, tmp_path / name, aggregations=Max(), window=CountWindow(2)).query()
+        == 3.0
+    )
     shared = SharedWindows(Max(), {"a": CountWindow(2)}, Path(name), "s")
     keyed = KeyedWindows(Max(), CountWindow(2), Path(name), "k")
     assert shared.store is not None and keyed.store is not None
@@ -121,14 +124,14 @@ def test_a_snapshot_of_pages_in_the_memory_of_another_process_is_refused_at_once
     values, times = [float(at) for at in range(9000)], [*range(9000)]
     day = TimeWindow("1 day")
     cases: list[tuple[Any, Callable[..., Any]]] = [
-        (Window(Max(), day, name="w"), lambda s: Window.restore(s, Max(), day)),
+        (Window(Max(), day, name="w"), lambda s: Window.restore(s, aggregations=Max(), window=day)),
         (Window(Max(), day, name="l", allowed_lateness=5),
-         lambda s: Window.restore(s, Max(), day, allowed_lateness=5)),
+         lambda s: Window.restore(s, aggregations=Max(), window=day, allowed_lateness=5)),
         (SharedWindows(Max(), {"a": day}, name="s"),
-         lambda s: SharedWindows.restore(s, Max(), {"a": day})),
+         lambda s: SharedWindows.restore(s, aggregations=Max(), window={"a": day})),
         (TriggeredWindow(Window(Max(), day, name="o"), OnDemand()),
-         lambda s: TriggeredWindow.restore(s, Max(), day, OnDemand())),
-        (KeyedWindows(Max(), day, name="k"), lambda s: KeyedWindows.restore(s, Max(), day)),
+         TriggeredWindow.restore),
+        (KeyedWindows(Max(), day, name="k"), KeyedWindows.restore),
     ]  # fmt: skip
     for window, restore in cases:
         keys = ([f"{at}" for at in times],) if isinstance(window, KeyedWindows) else ()
@@ -137,7 +140,7 @@ def test_a_snapshot_of_pages_in_the_memory_of_another_process_is_refused_at_once
             restore(window.checkpoint())
     few = Window(Max(), day, name="few")
     few.extend(values[:9], times[:9])  # all of it is in the snapshot
-    assert Window.restore(few.checkpoint(), Max(), day).query() == 8.0
+    assert Window.restore(few.checkpoint(), aggregations=Max(), window=day).query() == 8.0
 
 
 def test_a_notebook_shows_the_current_result_and_sizes_in_peoples_units() -> None:

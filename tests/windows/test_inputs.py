@@ -379,9 +379,11 @@ def test_numpys_whole_numbers_are_settings() -> None:
         lambda: BoundWindow(Sum(), at_most=float("nan")),
         lambda: CustomFrame(5),
         lambda: CustomFrame(lambda prefix, total: False, on=5),
-        lambda: Window.restore("text", Sum(), CountWindow(3)),
-        lambda: SharedWindows.restore(None, Sum(), {}),
-        lambda: TriggeredWindow.restore(5, Sum(), CountWindow(3), OnDemand()),
+        lambda: Window.restore("text", aggregations=Sum(), window=CountWindow(3)),
+        lambda: SharedWindows.restore(None, aggregations=Sum(), window={}),
+        lambda: TriggeredWindow.restore(
+            5, aggregations=Sum(), window=CountWindow(3), trigger=OnDemand()
+        ),
         lambda: Window(Sum(), CountWindow(3)).extend(5),
         lambda: Window(Sum(), CountWindow(3)).extend([1.0], emit="some"),
         lambda: Window(Sum(), TimeWindow(3)).extend([1.0], 5),
@@ -516,7 +518,9 @@ def test_no_warning_leaves_or_breaks_a_window_that_is_evicted(aggregator: Any, m
         window.query()
         window.check()
         snapshot, kinds = window.checkpoint(), {"aggregator": aggregator}
-        restored = Window.restore(snapshot, monoid(), CountWindow(6), store, **kinds)
+        restored = Window.restore(
+            snapshot, store, aggregations=monoid(), window=CountWindow(6), **kinds
+        )
         restored.evict(1)
         restored.check()
     assert len(restored) == 3

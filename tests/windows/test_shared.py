@@ -71,7 +71,9 @@ def test_what_is_kept_beside_the_windows() -> None:
     assert windows.add("most", CountWindow(4_000)).missing_at_least > 1_900
     snapshot = windows.checkpoint()
     kept = CountWindow(2_000)
-    again = SharedWindows.restore(snapshot, Max(), windows.windows, store, retain_for=kept)
+    again = SharedWindows.restore(
+        snapshot, store, aggregations=Max(), window=windows.windows, retain_for=kept
+    )
     assert again.query() == windows.query()
     assert again.stats() == windows.stats()
 
@@ -188,4 +190,4 @@ def test_two_results_of_one_name_are_refused() -> None:
         windows.add("b_c", CountWindow(1))
     assert windows.windows == one
     with pytest.raises(ValueError, match="two results would be named 'a_b_c'"):
-        SharedWindows.restore(windows.checkpoint(), product, clash)
+        SharedWindows.restore(windows.checkpoint(), aggregations=product, window=clash)

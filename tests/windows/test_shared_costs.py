@@ -67,7 +67,9 @@ def test_a_range_reads_at_most_two_pages_a_level() -> None:
     levels = windows.stats().levels
     snapshot = windows.checkpoint()
     for start, stop in [(0, N), (1, N - 1), (7_777, 7_780), (63, 64), (63, 65), (5_000, 15_001)]:
-        windows = SharedWindows.restore(snapshot, Max(), FOUR, store, retain_for=CountWindow(N))
+        windows = SharedWindows.restore(
+            snapshot, store, aggregations=Max(), window=FOUR, retain_for=CountWindow(N)
+        )
         store.reset()
         assert windows.range_by_position(start, stop) == values(N)[start:stop].max()
         assert store.counts.get.pages <= 2 * (levels - 1)
@@ -83,7 +85,7 @@ def test_ranges_and_windows_by_time_read_at_most_two_pages_a_level() -> None:
     levels = windows.stats().levels
     snapshot = windows.checkpoint()
     for after, until in [(-1, N), (3_000, 3_100), (5_000, 15_000)]:
-        windows = SharedWindows.restore(snapshot, Max(), frames, store)
+        windows = SharedWindows.restore(snapshot, store, aggregations=Max(), window=frames)
         store.reset()
         assert windows.range(after, until) == values(N)[after + 1 : until + 1].max()
         assert store.counts.get.pages <= 4 * (levels - 1)  # two searches and a fold

@@ -29,13 +29,17 @@ def test_restored_only_with_the_same_events() -> None:
             other.checkpoint()
         )
     with pytest.raises(SnapshotMismatch, match="monoid"):
-        SharedWindows.restore(snapshot, Sum(), FOUR, store)
+        SharedWindows.restore(snapshot, store, aggregations=Sum(), window=FOUR)
     with pytest.raises(ValueError, match="kept without any"):
-        SharedWindows.restore(snapshot, Max(), {"day": TimeWindow("1 day")}, store)
+        SharedWindows.restore(
+            snapshot, store, aggregations=Max(), window={"day": TimeWindow("1 day")}
+        )
     with pytest.raises(SnapshotMismatch, match=r"a single window: use Window\.restore"):
-        SharedWindows.restore(Window(Max(), CountWindow(5)).checkpoint(), Max(), FOUR, store)
+        SharedWindows.restore(
+            Window(Max(), CountWindow(5)).checkpoint(), store, aggregations=Max(), window=FOUR
+        )
     with pytest.raises(SnapshotMismatch, match=r"multiple windows: use SharedWindows\.restore"):
-        Window.restore(snapshot, Max(), CountWindow(50), store)
+        Window.restore(snapshot, store, aggregations=Max(), window=CountWindow(50))
 
 
 def test_damaged_snapshots_are_noticed() -> None:
@@ -56,7 +60,7 @@ def test_damaged_snapshots_are_noticed() -> None:
     ("at", "value"),
     [
         (0, "mta-shared"),
-        (1, 2),
+        (1, 1),
         (2, b"name"),
         (4, ["Max", bytes(15)]),
         (5, 1),
@@ -72,6 +76,11 @@ def test_damaged_snapshots_are_noticed() -> None:
         (15, [["a" * 201, "p", bytes(16), 0]]),
         (15, [["a", "p", bytes(16)]]),
         (15, [1]),
+        (17, {}),
+        (17, [["Max", bytes(15), None, None], [], {}]),
+        (17, [["Max", bytes(16), None, None], [{}], {}]),
+        (17, [["Max", bytes(16), None, None], [], {1: 2}]),
+        (17, [["Max", bytes(16), None, None], []]),
     ],
 )
 def test_rightly_digested_snapshots_that_cannot_be(at: int, value: Any) -> None:
@@ -88,7 +97,7 @@ def test_the_worked_example_of_a_snapshot() -> None:
     windows = SharedWindows(Max(), {"b": CountWindow(2), "a": CountWindow(1)}, name="w")
     windows.extend([1.0, 2.0, 3.0])
     body = msgpack.unpackb(windows.checkpoint()[:-16])
-    assert body[:2] == ["mta-snapshot", 1]
+    assert body[:2] == ["mta-snapshot", 2]
     assert body[15] == [
         ["a", "CountWindow(1)", CountWindow(1).fingerprint, 2],
         ["b", "CountWindow(2)", CountWindow(2).fingerprint, 1],

@@ -426,7 +426,9 @@ def test_single_events_and_batches_in_turn(frame: Any) -> None:
         if kind == 2:
             window.check()
         if kind == 3:
-            window = Window.restore(window.checkpoint(), Max(), frame, window.store)
+            window = Window.restore(
+                window.checkpoint(), window.store, aggregations=Max(), window=frame
+            )
 
 
 def test_single_events_warn_of_nothing() -> None:

@@ -86,7 +86,9 @@ def test_every_window() -> None:
     window = Window(Max(), LAST_TWO, "memory://", "typed")
     window.extend([3.0, 5.0])
     snapshot = window.checkpoint()
-    restored = Window.restore(snapshot, Max(), LAST_TWO, window.store or "memory://")
+    restored = Window.restore(
+        snapshot, window.store or "memory://", aggregations=Max(), window=LAST_TWO
+    )
     assert assert_type(restored.query(), float) == 5.0
     assert assert_type(restored.restore_like(snapshot).query(), float) == 5.0
     assert assert_type(restored.range_by_position(0, 1), float) == 3.0

@@ -60,14 +60,16 @@ def test_every_kind_of_window_reports_one_type_of_coverage() -> None:
     assert all(type(each.coverage()) is Coverage for each in complete)
     assert all(each.coverage().complete for each in complete)
 
-    again = Window.restore(window.checkpoint(), Sum(), longer, window.store)
+    again = Window.restore(window.checkpoint(), window.store, aggregations=Sum(), window=longer)
     assert again.coverage() == Coverage((Incomplete("", ""),), 3, 17, None, 5, 5)
     triggered = TriggeredWindow(again, EveryCount(5))
     assert triggered.coverage() == again.coverage()
     both = {"a": short, "b": longer}
-    others = SharedWindows.restore(shared.checkpoint(), Sum(), both, shared.store)
+    others = SharedWindows.restore(
+        shared.checkpoint(), shared.store, aggregations=Sum(), window=both
+    )
     assert others.coverage().incomplete == others.coverage("b").incomplete
     assert others.coverage().incomplete == (Incomplete("b", ""),)
     assert others.coverage("a").complete and not others.coverage().complete
-    keys = KeyedWindows.restore(keyed.checkpoint(), Sum(), both)
+    keys = KeyedWindows.restore(keyed.checkpoint(), aggregations=Sum(), window=both)
     assert keys.coverage() == Coverage((Incomplete("b", "", complete_after_events=5),))

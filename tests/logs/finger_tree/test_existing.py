@@ -192,7 +192,11 @@ def test_windows_are_lists(rule: str, existing: Any, aggregator: type, seed: int
         elif what == "go" and saved[0]:
             listed = saved[1].copy()
             window = Window.restore(
-                saved[0], TEXT.monoid(True), listed.rule.frame(), store, **settings
+                saved[0],
+                store,
+                aggregations=TEXT.monoid(True),
+                window=listed.rule.frame(),
+                **settings,
             )
             now = max(now, listed.newest or 0)
         if random.random() < 0.2:
@@ -235,7 +239,11 @@ def test_windows_that_share_events(existing: Any, seed: int) -> None:
                 one.retract(time)
         if random.random() < 0.3:
             windows = SharedWindows.restore(
-                windows.checkpoint(), TEXT.monoid(True), frames, store, **settings
+                windows.checkpoint(),
+                store,
+                aggregations=TEXT.monoid(True),
+                window=frames,
+                **settings,
             )
         if random.random() < 0.2:
             windows.check()
@@ -376,7 +384,9 @@ def test_pages_of_a_correction(operation: str) -> None:
     window = Window(Sum(), CountWindow(8192), store, "w", arity=4, leaf_arity=4, **settings)
     window.extend(np.ones(4096), np.arange(4096))
     snapshot, levels = window.checkpoint(), window.stats().levels
-    window = Window.restore(snapshot, Sum(), CountWindow(8192), store, **settings)
+    window = Window.restore(
+        snapshot, store, aggregations=Sum(), window=CountWindow(8192), **settings
+    )
     store.reset()
     if operation == "retract":
         window.retract(2000)
@@ -428,9 +438,16 @@ def test_a_failing_store_loses_nothing(existing: Any, shared: bool) -> None:
 
     def restored(snapshot: bytes) -> Window | SharedWindows:
         if shared:
-            return SharedWindows.restore(snapshot, Max(), frames, store, **settings)
+            return SharedWindows.restore(
+                snapshot, store, aggregations=Max(), window=frames, **settings
+            )
         return Window.restore(
-            snapshot, Max(), CountWindow(150), store, aggregator=CrowdedFiBA, **settings
+            snapshot,
+            store,
+            aggregations=Max(),
+            window=CountWindow(150),
+            aggregator=CrowdedFiBA,
+            **settings,
         )
 
     window: Window | SharedWindows

@@ -107,7 +107,11 @@ def test_what_is_pinned_can_be_read(name: str) -> None:
     store.put_many(golden_pages(name))
     written: Any = MAKE[name](MemoryStore())
     window = Window.restore(
-        golden_snapshot(name), written.monoid, written.frame, store, aggregator=FiBA
+        golden_snapshot(name),
+        store,
+        aggregations=written.monoid,
+        window=written.frame,
+        aggregator=FiBA,
     )
     window.check()
     assert not audit(window).damaged
@@ -139,7 +143,13 @@ def test_what_is_left_of_a_level_may_be_a_single_subtree() -> None:
             nodes = window.structure().tree.nodes()
             alone += any(node.level and not node.count for node in nodes)
             restored: Any = Window.restore(
-                snapshot, monoid, CountWindow(60), store, arity=2, leaf_arity=2, aggregator=FiBA
+                snapshot,
+                store,
+                aggregations=monoid,
+                window=CountWindow(60),
+                arity=2,
+                leaf_arity=2,
+                aggregator=FiBA,
             )
             restored.check()
             assert not audit(restored).damaged

@@ -52,7 +52,9 @@ def test_a_replayed_batch_writes_the_same_pages() -> None:
     values, times, _ = [*"xyzw" * 9], [(stream.newest or 0) + i % 7 - 5 for i in range(36)], None
     snapshots = []
     for place in (store, other):
-        window = Window.restore(snapshot, joined(), CountWindow(60), place, **stream.options)
+        window = Window.restore(
+            snapshot, place, aggregations=joined(), window=CountWindow(60), **stream.options
+        )
         window.extend(values, times)
         snapshots.append(window.checkpoint())
     assert snapshots[0] == snapshots[1]
@@ -93,8 +95,10 @@ def test_settings_that_need_times_select_the_structure(settings: dict[str, Any])
     windows = SharedWindows(Sum(), {"w": frame}, store, "shared", **settings)
     keys = KeyedWindows(Sum(), frame, store, "keys", **settings)
     snapshots = [each.checkpoint() for each in (window, windows)]
-    again = Window.restore(snapshots[0], Sum(), frame, store, **settings)
-    shared = SharedWindows.restore(snapshots[1], Sum(), {"w": frame}, store, **settings)
+    again = Window.restore(snapshots[0], store, aggregations=Sum(), window=frame, **settings)
+    shared = SharedWindows.restore(
+        snapshots[1], store, aggregations=Sum(), window={"w": frame}, **settings
+    )
     assert isinstance(again.structure(), FiBA)
     assert isinstance(shared.structure(), FingerTreeLog)
     for each in (window, windows, again, shared):
@@ -106,7 +110,7 @@ def test_settings_that_need_times_select_the_structure(settings: dict[str, Any])
     with pytest.raises(ValueError, match="choose aggregator=FiBA"):
         Window(Sum(), frame, aggregator=AmortizedMTA, **settings)
     with pytest.raises(SnapshotMismatch, match="aggregator"):
-        Window.restore(snapshots[0], Sum(), frame, store)
+        Window.restore(snapshots[0], store, aggregations=Sum(), window=frame)
 
 
 @pytest.mark.parametrize("scheme", ["memory://", None])

@@ -35,7 +35,13 @@ def begin(store: PageStore, **more: Any) -> Window:
 
 def again(snapshot: bytes, store: PageStore, **more: Any) -> Window:
     return Window.restore(
-        snapshot, Sum(), TimeWindow(SIZE), store, aggregator=FiBA, allowed_lateness=20, **more
+        snapshot,
+        store,
+        aggregations=Sum(),
+        window=TimeWindow(SIZE),
+        aggregator=FiBA,
+        allowed_lateness=20,
+        **more,
     )
 
 
@@ -70,12 +76,14 @@ def test_the_store_holds_what_retained_snapshots_name(
         assert not audit(window).damaged
         for snapshot, total in snapshots[-retain:]:
             seen += Snapshot.decode(snapshot).state[6] != []
-            earlier = Window.restore(snapshot, Sum(), frame, store, **settings)
+            earlier = Window.restore(snapshot, store, aggregations=Sum(), window=frame, **settings)
             assert earlier.query() == total
             earlier.check()
         window.check()
         if restores:
-            window = Window.restore(snapshots[-1][0], Sum(), frame, store, **settings)
+            window = Window.restore(
+                snapshots[-1][0], store, aggregations=Sum(), window=frame, **settings
+            )
             assert set(store.keys()) == set(live_keys(window))
     assert seen > 70
     window.delete_pages()

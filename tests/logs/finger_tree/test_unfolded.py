@@ -59,7 +59,12 @@ def test_a_window_asked_now_and_then_keeps_what_came_between_two_evictions() -> 
     window.extend("abcde", range(5))
     snapshot = window.checkpoint()
     window = TriggeredWindow.restore(
-        snapshot, joined(), CountWindow(5), OnDemand(), store, aggregator=FiBA
+        snapshot,
+        store,
+        aggregations=joined(),
+        window=CountWindow(5),
+        trigger=OnDemand(),
+        aggregator=FiBA,
     )
     window.extend("f", [5])
     window.extend("g", [6])
@@ -73,7 +78,12 @@ def test_results_of_periods_have_what_came_between_two_evictions() -> None:
     window = TriggeredWindow(Window(joined(), frame, store, "w", aggregator=FiBA), trigger)
     window.extend("abcdefghij", range(10))
     restored = TriggeredWindow.restore(
-        window.checkpoint(), joined(), frame, trigger, store, aggregator=FiBA
+        window.checkpoint(),
+        store,
+        aggregations=joined(),
+        window=frame,
+        trigger=trigger,
+        aggregator=FiBA,
     )
     for time, letter in enumerate("klmnopqrstuvwxyz", 10):
         found, expected = restored.extend([letter], [time]), window.extend([letter], [time])

@@ -47,7 +47,11 @@ def window_of(
 
 def again(snapshot: bytes, store: PageStore, size: int = 10_000) -> Window:
     return Window.restore(
-        snapshot, joined(), CountWindow(size), store=store, aggregator=PagedReactiveAggregator
+        snapshot,
+        store,
+        aggregations=joined(),
+        window=CountWindow(size),
+        aggregator=PagedReactiveAggregator,
     )
 
 

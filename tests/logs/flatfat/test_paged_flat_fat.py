@@ -270,7 +270,9 @@ def test_a_restored_window_reads_a_page_a_level_when_its_front_moves(timed: bool
     window.extend(values(count), np.arange(count).astype("M8[s]"), emit="last")
     snapshot, expected = window.checkpoint(), window.query()
     store.reset()
-    again = Window.restore(snapshot, Max(), frame, store=store, aggregator=PagedFlatFAT)
+    again = Window.restore(
+        snapshot, store, aggregations=Max(), window=frame, aggregator=PagedFlatFAT
+    )
     assert again.query() == expected
     assert store.counts.get.pages == 0
     again.insert(0.5, np.datetime64(count, "s"))

@@ -45,7 +45,9 @@ def begin(store: PageStore, tree: type[Any] = AmortizedMTA, **more: Any) -> Wind
 
 
 def again(snapshot: bytes, store: PageStore, tree: type[Any] = AmortizedMTA, **more: Any) -> Window:
-    return Window.restore(snapshot, Sum(), CountWindow(SIZE), store, aggregator=tree, **more)
+    return Window.restore(
+        snapshot, store, aggregations=Sum(), window=CountWindow(SIZE), aggregator=tree, **more
+    )
 
 
 @pytest.mark.sparse(1)
@@ -151,7 +153,7 @@ def test_every_call_fails_in_turn(shared: bool) -> None:  # noqa: C901
             return begin(store) if snapshot is None else again(snapshot, store)
         if snapshot is None:
             return SharedWindows(Sum(), frames, store, "w", leaf_arity=LEAF, arity=3)
-        return SharedWindows.restore(snapshot, Sum(), frames, store)
+        return SharedWindows.restore(snapshot, store, aggregations=Sum(), window=frames)
 
     def value(of: Any) -> Any:
         return of.query("all") if shared else of.query()

@@ -146,7 +146,7 @@ def test_a_window_restored_for_a_few_events_asks_for_little() -> None:
     snapshot = window.checkpoint()
     store.asked.clear()
     store.here.clear()
-    again = Window.restore(snapshot, Max(), CountWindow(4000), store=store)
+    again = Window.restore(snapshot, store, aggregations=Max(), window=CountWindow(4000))
     feed(again, 2 * LEAF)
     assert len(store.leaves(store.asked)) <= 8 + 2
     assert len(store.asked) <= 8 + 2 + 3

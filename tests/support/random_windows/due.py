@@ -141,7 +141,12 @@ class TriggeredLife(DueLife):
     def again(self, snapshot: bytes) -> TriggeredWindow:
         assert self.store is not None
         return TriggeredWindow.restore(
-            snapshot, self.monoid, self.frame, self.lists.trigger, self.store, **self.options
+            snapshot,
+            self.store,
+            aggregations=self.monoid,
+            window=self.frame,
+            trigger=self.lists.trigger,
+            **self.options,
         )
 
 
@@ -183,5 +188,10 @@ class SlicedLife(DueLife):
     def again(self, snapshot: bytes) -> SlicedWindow:
         assert self.store is not None
         return SlicedWindow.restore(
-            snapshot, self.monoid, self.frame, self.slide, self.store, **self.options
+            snapshot,
+            self.store,
+            aggregations=self.monoid,
+            window=self.frame,
+            slide=self.slide,
+            **self.options,
         )

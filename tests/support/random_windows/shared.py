@@ -280,5 +280,5 @@ class SharedLife(Life):
         else:
             assert self.store is not None
             self.shared = SharedWindows.restore(
-                snapshot, self.monoid, frames, self.store, **self.options
+                snapshot, self.store, aggregations=self.monoid, window=frames, **self.options
             )

@@ -233,7 +233,9 @@ class SingleLife(Life):
                 lambda: window.range_by_position(0, len(self.stream.events) + 1),
                 lambda: window.range("a", "b"),
                 lambda: window.range(5, 4),
-                lambda: Window.restore(b"", self.monoid, self.frame, self.store or MemoryStore()),
+                lambda: Window.restore(
+                    b"", self.store or MemoryStore(), aggregations=self.monoid, window=self.frame
+                ),
             ]
         )
         self.refused(call)
@@ -254,5 +256,5 @@ class SingleLife(Life):
         else:
             assert self.store is not None
             self.window = Window.restore(
-                snapshot, self.monoid, self.frame, self.store, **self.options
+                snapshot, self.store, aggregations=self.monoid, window=self.frame, **self.options
             )

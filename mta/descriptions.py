@@ -1,4 +1,16 @@
-"""Descriptions of aggregations and windows as plain data, from which readers rebuild them.
+"""How windows are made, as plain data: their aggregations, frames and settings.
+
+Snapshots have a ``Recipe``, so that a snapshot and its store are enough to restore windows.
+Published records have the ``Description`` of each aggregation and frame, so that any process can
+read them.
+
+    recipe      = [description, array of recipe of a frame or nil, settings]
+    settings    = map of name to value, for each setting that is not the default
+    description = [name, 16-byte fingerprint, recipe or nil, parts or nil]
+    parts       = array of [alias, array of column, description]
+
+``mta.recipes`` has the format of recipes of objects and of values. The frames are those of the
+snapshot, in its order. A setting that is an object of the user, such as a clock, has the value nil.
 
 >>> from mta.monoids import Max, Product
 >>> written = described(Product({"peak": ("watts", Max("int64"))}))
@@ -6,13 +18,12 @@
 'Product(peak=Max[int64](watts))'
 
 A ``Description`` always has the name and the fingerprint. An aggregation that is made of functions
-has no recipe, so the reader must be given the object; for a ``Product``, only its aggregations that
-have no recipe.
+has no recipe, so the reader must be given the object.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from mta import frames, monoids
@@ -22,7 +33,7 @@ from mta.frames.calendar import CalendarWindow
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.nulls import CountValues, SkipNulls
 from mta.monoids.product import Aggregations, Product, column_names, pairs_of
-from mta.recipes import NoRecipe, Recorded, rebuilt, recipe_of
+from mta.recipes import NoRecipe, Recorded, from_plain, rebuilt, recipe_of, to_plain
 
 _Made = TypeVar("_Made", AbstractMonoid, Frame)
 #: What a recipe may call: the classes of this package that take plain data.
@@ -67,13 +78,15 @@ def described(made: AbstractMonoid | Frame) -> Description:
 
 
 def described_again(
-    description: Description, given: AbstractMonoid | Aggregations | None = None
+    description: Description,
+    given: AbstractMonoid | Aggregations | None = None,
+    call: str = "open_published",
 ) -> AbstractMonoid:
     """Return the monoid of a description.
 
-    ``given`` is the monoid itself, or the aggregations of a Product that have no recipe. Raises
-    SnapshotMismatch if one is missing or differs from its description, and CorruptSnapshot for an
-    invalid recipe.
+    ``given`` is the monoid itself, or the aggregations of a Product that have no recipe; ``call``
+    takes them from the user. Raises SnapshotMismatch if one is missing or differs from its
+    description, and CorruptSnapshot for an invalid recipe.
     """
     if isinstance(given, AbstractMonoid):
         return _same(given, description)
@@ -82,15 +95,15 @@ def described_again(
         return _monoid(description)
     if description.parts is None and description.recipe is None:
         raise SnapshotMismatch(
-            f"the aggregation {description.name} is made of functions, which are not published: "
-            "give it, as open_published(..., aggregations=...)"
+            f"the aggregation {description.name} is made of functions, which are not saved: "
+            f"give it, as {call}(..., aggregations=...)"
         )
     found = _parts_of(description)
     missing = [alias for alias, (_, monoid) in found.items() if monoid is None and alias not in own]
     if missing:
         raise SnapshotMismatch(
             f"the aggregations {', '.join(missing)} are made of functions, which are not "
-            f"published: give them, as open_published(..., aggregations={{{missing[0]!r}: ...}})"
+            f"saved: give them, as {call}(..., aggregations={{{missing[0]!r}: ...}})"
         )
     unknown = own.keys() - found.keys()
     if unknown:
@@ -101,14 +114,16 @@ def described_again(
     return _same(Product({alias: (known | own)[alias] for alias in found}), description)
 
 
-def frame_again(description: Description, given: Frame | None = None) -> Frame:
+def frame_again(
+    description: Description, given: Frame | None = None, call: str = "open_published"
+) -> Frame:
     """Return the frame of a description, or ``given``; raises the same errors as for monoids."""
     if given is not None:
         return _same(given, description)
     if description.recipe is None:
         raise SnapshotMismatch(
-            f"the window {description.name} is made of functions, which are not published: give "
-            "it, as open_published(..., window=...)"
+            f"the frame {description.name} is made of functions, which are not saved: give it, "
+            f"as {call}(..., window=...)"
         )
     found: Frame = _rebuilt(description, Frame, "is no window")
     return found
@@ -161,16 +176,97 @@ def _rebuilt(description: Description, kind: Any, otherwise: str) -> Any:
     try:
         found = rebuilt(description.recipe, CLASSES)
     except Exception as error:  # a constructor may raise anything for arguments of any kind
-        raise CorruptSnapshot(f"what is published of {description.name!r}: {error}") from error
+        raise CorruptSnapshot(f"the recipe of {description.name!r}: {error}") from error
     if not isinstance(found, kind):
-        raise CorruptSnapshot(f"what is published as {description.name!r} {otherwise}")
+        raise CorruptSnapshot(f"the recipe of {description.name!r} {otherwise}")
     return _same(found, description)
 
 
 def _same(found: _Made, description: Description) -> _Made:
     if found.fingerprint != description.fingerprint:
         raise SnapshotMismatch(
-            f"published is {description.name}, not {found!r}: give what the publisher uses, with "
-            "the types of its columns, such as Max('int64'), and the same release of this package"
+            f"it is {description.name} that was saved, not {found!r}: give what the windows use, "
+            "with the types of its columns, such as Max('int64'), and use the same release of this "
+            "package"
         )
     return found
+
+
+# --- recipes --------------------------------------------------------------------------------------
+
+
+class Recipe(NamedTuple):
+    """How the windows of a snapshot were made."""
+
+    aggregation: Description
+    frames: list[list[Any] | None]
+    """The recipe of each frame, in the order of the snapshot; None for one of functions."""
+    settings: dict[str, Any]
+    """As plain data, those that are not the default."""
+
+    @classmethod
+    def of(
+        cls,
+        aggregation: AbstractMonoid,
+        frames: Iterable[Frame],
+        settings: Mapping[str, Any],
+    ) -> Recipe:
+        """Return the recipe of windows, with their settings by name."""
+        plain = {name: _plain_or_none(value) for name, value in settings.items()}
+        return cls(described(aggregation), [described(each).recipe for each in frames], plain)
+
+    def dump(self) -> list[Any]:
+        return [dump(self.aggregation), self.frames, self.settings]
+
+    def made_aggregation(self) -> AbstractMonoid:
+        """Return the aggregation. Raises SnapshotMismatch if it has functions of the user."""
+        return described_again(self.aggregation, call="restore")
+
+    def made_frames(self, windows: Iterable[tuple[str, str, bytes]]) -> dict[str, Frame]:
+        """Return the frame of each window (name, text, fingerprint) of the snapshot."""
+        listed = list(windows)
+        if len(listed) != len(self.frames):
+            raise CorruptSnapshot("the snapshot has other windows than its recipe has frames")
+        return {
+            name: frame_again(Description(text, mark, recipe), call="restore")
+            for (name, text, mark), recipe in zip(listed, self.frames, strict=True)
+        }
+
+    def made_settings(self, given: Container[str]) -> dict[str, Any]:
+        """Return the settings by name. Raises SnapshotMismatch for an object of the user.
+
+        Objects that are ``given`` need not be saved.
+        """
+        found = {}
+        for name, value in self.settings.items():
+            if value is None and name in given:
+                continue
+            if value is None:
+                raise SnapshotMismatch(
+                    f"the windows have {name}= of yours, which is not saved: give it again, as "
+                    f"restore(..., {name}=...)"
+                )
+            try:
+                found[name] = from_plain(value, CLASSES)
+            except Exception as error:  # as for other recipes
+                raise CorruptSnapshot(f"the setting {name!r}: {error}") from error
+        return found
+
+
+def load_recipe(data: Any) -> Recipe:
+    """Return the recipe in plain data. Raises ValueError for other data."""
+    match data:
+        case [aggregation, list(frames), dict(settings)]:
+            if all(each is None or type(each) is list for each in frames) and all(
+                type(name) is str for name in settings
+            ):
+                return Recipe(load(aggregation), frames, settings)
+    raise ValueError("a recipe has the wrong types")
+
+
+def _plain_or_none(value: Any) -> Any:
+    """Return a setting as plain data; None for an object of the user."""
+    try:
+        return to_plain(value, CLASSES)
+    except NoRecipe:
+        return None
