@@ -50,7 +50,7 @@ def results_of(window: Any, aggregator: type[Aggregator] | None) -> list[Any]:
     return found
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "aggregator", [AmortizedMTA, LogMTA, PagedFlatFAT, PagedReactiveAggregator]
 )

@@ -149,7 +149,7 @@ def test_what_comes_and_leaves_in_one_bulk_is_written_only_where_a_snapshot_was_
     assert 100 <= counts[1] <= 100 * (1 + 1 / ARITY) + 1
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", [CountWindow, TimeWindow])
 @pytest.mark.parametrize("size", [LEAF, 5 * LEAF, 40 * LEAF, 300 * LEAF])
 @pytest.mark.parametrize("before", [0, 3 * LEAF + 5])
@@ -296,7 +296,7 @@ def test_a_bulk_reads_a_page_about_once(frame: Frame, taken: bool, groups: int) 
     assert store.counts.get.pages <= 1.1 * 500 * (1 + 3 / ARITY)
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("store", [None, "memory://"])
 @pytest.mark.parametrize("size", [LEAF // 2, 5 * LEAF, 40 * LEAF])
 @pytest.mark.parametrize("kind", [CountWindow, TimeWindow])
@@ -334,7 +334,7 @@ def test_leaves_that_a_pause_skips_are_not_read() -> None:
     window.check()
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("frame", [CountWindow(900), TimeWindow(900), CountWindow(9000)])
 @pytest.mark.parametrize("call", ["view_many", "put_many"])
 def test_a_store_that_fails_in_a_bulk(frame: Frame, call: str, bulks: None) -> None:

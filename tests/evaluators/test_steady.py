@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import AmortizedMTA, CountWindow, CustomFrame, Monoid, SteadyMTA, TimeWindow, Window
+from mta import AmortizedMTA, CountWindow, Monoid, SteadyMTA, TimeWindow, Window
 from stores import StoreUnavailable
 from stores.memory import MemoryStore
 from tests.support.oracle import joined
@@ -47,7 +47,7 @@ SIZES: list[dict[str, int]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("arities", SIZES, ids=str)
 @pytest.mark.parametrize("frame", [CountWindow(3000), TimeWindow(3000)], ids=str)
 def test_the_worst_event_takes_what_the_module_says(frame: Any, arities: dict[str, int]) -> None:
@@ -102,37 +102,6 @@ def test_each_goes_on_from_the_others_snapshot() -> None:
             plain = [*plain, *values][-50:]
             window.evict(11)
             plain = plain[11:]
-
-
-def test_single_events_batches_and_bulk_evictions_in_turn() -> None:
-    rng = np.random.default_rng(21)
-    for arity, leaf_arity in ((2, 2), (3, 5), (8, 4)):
-        frame = CountWindow(150) | CustomFrame(lambda prefix, total: len(total) - len(prefix) > 400)
-        window = Window(
-            joined(), frame, "memory://", "w",
-            arity=arity, leaf_arity=leaf_arity, aggregator=SteadyMTA,
-        )  # fmt: skip
-        held: list[str] = []
-        for step in range(400):
-            kind = rng.integers(6)
-            if kind == 0 and len(held) > 3:
-                count = int(rng.integers(1, len(held)))
-                window.evict(count)
-                held = held[count:]
-            new = [f"{step}.{i};" for i in range(int(rng.integers(1, 30)) if kind == 1 else 3)]
-            if kind == 1:
-                window.extend(new)
-            else:
-                for value in new:
-                    window.insert(value)
-            found = window.query()
-            held = [*held, *new]
-            assert "".join(held).endswith(found)
-            while "".join(held) != found:
-                held.pop(0)
-            assert len(window) == len(held)
-            if step % 9 == 0:
-                window.check()
 
 
 def test_a_store_that_fails_ahead_of_the_front_keeps_no_event_out(

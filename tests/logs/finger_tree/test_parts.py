@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import count
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -11,11 +9,10 @@ import pytest
 
 from mta import CountWindow, FiBA, Product, SharedWindows, Sum, TimeWindow, Window, pages
 from mta.audit.walk import audit, is_garbage, live_keys
-from mta.errors import CorruptSnapshot, InvariantViolation, MissingPage, StoreUnavailable
+from mta.errors import CorruptSnapshot, InvariantViolation, MissingPage
 from mta.logs.finger_tree.pages import TreePages
 from mta.snapshots import Snapshot
 from stores import MemoryStore, PageStore
-from stores.testing import FaultyStore
 from stores.testing.counting import CountingStore
 
 LEAF, SIZE = 10, 60
@@ -48,46 +45,6 @@ def again(snapshot: bytes, store: PageStore, **more: Any) -> Window:
 def parts_of(window: Any) -> Any:
     """What a snapshot says of parts: size, how much of the first is gone, and the places."""
     return Snapshot.decode(window.checkpoint()).state[6]
-
-
-@pytest.mark.sparse(1)
-@pytest.mark.parametrize("restores", [False, True])
-@pytest.mark.parametrize("retain", [2, 3])
-@pytest.mark.parametrize("size", [5, SIZE])
-def test_the_store_holds_what_retained_snapshots_name(
-    size: int, retain: int, restores: bool
-) -> None:
-    """With late events, evictions, and windows that never outgrow their one leaf."""
-    store, random, frame = MemoryStore(), Random(retain), TimeWindow(size)
-    settings: dict[str, Any] = {"aggregator": FiBA, "allowed_lateness": size / 2, "retain": retain}
-    window = Window(Sum(), frame, store, "w", leaf_arity=LEAF, arity=3, **settings)
-    events, snapshots, now = list[tuple[float, int]](), list[Any](), 0
-    seen = 0
-    for _ in range(80):
-        times = [now := now + random.randint(0, 1) for _ in range(random.randint(1, 9))]
-        if random.random() < 0.4:
-            times.append(max(0, now - random.randint(0, size // 2)))
-        new = [(float(random.randint(0, 9)), time) for time in times]
-        window.extend([value for value, _ in new], times)
-        events += new
-        expected = sum(value for value, time in events if now - size < time <= now)
-        snapshots.append((window.checkpoint(), expected))
-        assert set(store.keys()) == set(live_keys(window))
-        assert not audit(window).damaged
-        for snapshot, total in snapshots[-retain:]:
-            seen += Snapshot.decode(snapshot).state[6] != []
-            earlier = Window.restore(snapshot, store, aggregations=Sum(), window=frame, **settings)
-            assert earlier.query() == total
-            earlier.check()
-        window.check()
-        if restores:
-            window = Window.restore(
-                snapshots[-1][0], store, aggregations=Sum(), window=frame, **settings
-            )
-            assert set(store.keys()) == set(live_keys(window))
-    assert seen > 70
-    window.delete_pages()
-    assert not list(store.keys())
 
 
 def test_each_part_is_written_once_and_all_are_read_at_once() -> None:
@@ -132,38 +89,6 @@ def test_parts_of_which_events_have_left_are_kept() -> None:
             assert 3 * len(places) - gone <= 10
     assert gones == {0, 1, 2}
     assert store.counts.put.pages <= 110
-
-
-def test_every_call_fails_in_turn() -> None:
-    """And nothing is lost, whether one goes on or starts again from the newest snapshot."""
-    for starts_again in (False, True):
-        for n in count(1):
-            store = FaultyStore(MemoryStore())
-            window, snapshot, saved, done = begin(store), None, 0, 0
-            store.fail(n)
-            while done < 45:
-                try:
-                    while done < 45:
-                        late = done % 7 == 6
-                        window.insert(float(done), done - 5 * late)
-                        done += 1
-                        if done % 4 == 0:
-                            snapshot, saved = window.checkpoint(), done
-                        assert window.query() == sum(range(done))
-                except StoreUnavailable:
-                    if starts_again:
-                        try:
-                            window = begin(store) if snapshot is None else again(snapshot, store)
-                            done = saved
-                        except StoreUnavailable:
-                            continue
-            fired = store.fired
-            store.heal()
-            window.check()
-            assert not audit(window).damaged
-            if not fired:
-                break
-        assert n > 15
 
 
 def test_parts_of_a_lost_snapshot_are_garbage_once_others_have_their_numbers() -> None:

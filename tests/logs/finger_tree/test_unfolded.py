@@ -1,12 +1,11 @@
 """Trees out of snapshots, which fold nothing before it is asked for: no step may lose an event.
 
-Nothing here calls ``check`` between steps, but where it is what is tested: a check that folds what
-was left undone would hide what has gone wrong.
+Nothing here calls ``check`` between steps: a check that folds what was left undone would hide what
+has gone wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 
 import numpy as np
@@ -16,34 +15,15 @@ from mta import (
     CountWindow,
     EveryPeriod,
     FiBA,
-    Monoid,
     OnDemand,
     TimeWindow,
     TriggeredWindow,
     Window,
 )
-from mta.frames.base import Frame
 from mta.logs.finger_tree import FingerTree
 from mta.logs.finger_tree.bulk import insert_sorted
 from stores import MemoryStore, PageStore
-from tests.support.oracle import CrowdedFiBA, pages_of
-from tests.support.sampling import some
 from tests.support.trees import joined
-
-Span = list[int] | None
-
-
-def neighbours() -> Monoid:
-    """Spans of event numbers; combining two that do not meet is an error."""
-
-    def combine(left: Span, right: Span) -> Span:
-        if left is None or right is None:
-            return left or right
-        assert left[1] == right[0], f"{left} and {right} are no neighbours"
-        return [left[0], right[1]]
-
-    return Monoid(None, combine, lift=lambda number: [number, number + 1], name="neighbours")
-
 
 # --- what was found ------------------------------------------------------------------------------
 
@@ -147,115 +127,3 @@ def test_evictions_without_a_query_between_them(size: int, leaf_arity: int) -> N
                 assert tree.query() == expected
         assert tree.query() == expected
         tree.check()
-
-
-# --- windows -------------------------------------------------------------------------------------
-
-
-def ended(start: int, stop: int) -> Span:
-    return [start, stop] if start < stop else None
-
-
-@pytest.mark.sparse
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("aggregator", [FiBA, CrowdedFiBA])
-@pytest.mark.parametrize("checked", [False, True])
-@pytest.mark.parametrize("size", [1, 5, 40, 150])
-@pytest.mark.parametrize("lateness", [0, 7])
-def test_any_steps_with_restores_between_them(  # noqa: C901, PLR0912
-    aggregator: type[FiBA], checked: bool, size: int, lateness: int, seed: int
-) -> None:
-    """The window of the latest or of the snapshot before, between any two steps, asked seldom."""
-    random, store = Random(f"{seed} {size} {lateness}"), MemoryStore()
-    window = Window(
-        neighbours(), CountWindow(size), store, arity=2, leaf_arity=random.choice([2, 5, 64]),
-        aggregator=aggregator, allowed_lateness=lateness,
-    )  # fmt: skip
-    back = front = 0
-    snapshots: list[tuple[bytes, int, int]] = []
-    for _ in range(80):
-        step = random.randrange(9)
-        if step < 4:
-            count = random.choice([1, 1, 2, 3, 30])
-            numbers = list(range(back, back + count))
-            back += count
-            front = max(front, back - size)
-            if step == 0:
-                for number in numbers:
-                    window.insert(number, number)
-            elif step == 1:
-                window.extend(numbers, numbers)
-            elif step == 2:
-                assert list(window.extend(numbers, numbers, "last")) == [[front, back]]
-            else:
-                rows, micros, count = window.engine.intake.admit_batch(numbers, numbers)
-                window.engine.ingest(rows, micros, 0, count)
-        elif step == 4:
-            count = random.randrange(min(back - front, 3) + 1)
-            window.evict(count)
-            front += count
-        elif step == 5:
-            snapshots = [*snapshots, (window.checkpoint(), front, back)][-2:]
-        elif step == 6 and snapshots:
-            snapshots = snapshots[: random.choice([1, 2])]
-            snapshot, front, back = snapshots[-1]
-            window = window.restore_like(snapshot)
-        elif step == 7:
-            assert window.query() == ended(front, back)
-        elif back > front:
-            start = random.randint(front, back)
-            stop = random.randint(start, back)
-            assert window.structure().fold(start, stop) == ended(start, stop)
-        if checked:
-            window.check()
-        assert len(window) == back - front
-    assert window.query() == ended(front, back)
-    window.check()
-
-
-# --- a check changes nothing ---------------------------------------------------------------------
-
-
-def steps_of(
-    frame: Frame, lateness: int, seed: int, look: Callable[[Window], None]
-) -> list[object]:
-    """A window's results, snapshots and pages while it is looked at after every step."""
-    random, store = Random(seed), MemoryStore()
-    window = Window(
-        joined(), frame, store, arity=2, leaf_arity=random.choice([2, 5, 30]),
-        aggregator=CrowdedFiBA, on_late="drop", allowed_lateness=lateness,
-    )  # fmt: skip
-    found: list[object] = []
-    snapshots: list[bytes] = []
-    newest = 0
-    for _ in range(60):
-        count = random.choice([1, 1, 2, 10, 25])
-        times = [newest + random.choice([0, 1, 1, 2, -3]) for _ in range(count)]
-        newest = max(newest, *times)
-        letters = [chr(97 + random.randrange(26)) for _ in times]
-        step = random.randrange(6)
-        if step < 2:
-            found.append(list(window.extend(letters, times)))
-        elif step == 2:
-            found.append(list(window.extend(letters, times, "last")))
-        elif step == 3:
-            rows, micros, count = window.engine.intake.admit_batch(letters, times)
-            window.engine.ingest(rows, micros, 0, count)
-        elif step == 4:
-            snapshots = [*snapshots, window.checkpoint()][-2:]
-            found.append((snapshots[-1], pages_of(store)))
-        elif snapshots:
-            snapshots = snapshots[: random.choice([1, 2])]
-            window = window.restore_like(snapshots[-1])
-        look(window)
-        tree = window.structure().tree
-        found.append((tree.has_left, tree.is_folded, tree.size, window.structure().resident_rows))
-    return found
-
-
-@pytest.mark.parametrize("seed", some(range(3), by_default=1))
-@pytest.mark.parametrize("lateness", [0, 4])
-@pytest.mark.parametrize("frame", [CountWindow(7), CountWindow(90), TimeWindow(40)], ids=repr)
-def test_a_check_changes_nothing(frame: Frame, lateness: int, seed: int) -> None:
-    alone = steps_of(frame, lateness, seed, lambda window: None)
-    assert steps_of(frame, lateness, seed, Window.check) == alone

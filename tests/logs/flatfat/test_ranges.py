@@ -1,11 +1,8 @@
-"""Ranges over blocks: right under holes, and what they cost in combines and page reads."""
+"""Ranges over blocks: what they cost in combines and page reads, and what they have read."""
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections.abc import Callable
-from itertools import accumulate
 from random import Random
 from typing import Any
 
@@ -22,7 +19,7 @@ from stores.memory import MemoryStore
 from stores.testing.counting import CountingStore
 from tests.support.counted import Counted
 from tests.support.random_windows.kinds import COLLECTED, NEIGHBOURS
-from tests.support.sampling import parts, some
+from tests.support.sampling import parts
 
 SECOND = 1_000_000
 BLOCKS = pytest.mark.parametrize("aggregator", [PagedFlatFAT, PagedReactiveAggregator])
@@ -34,125 +31,6 @@ SIZES = pytest.mark.parametrize(
 def tree_of(window: Window) -> PagedReactiveAggregator:
     assert isinstance(window.structure(), PagedReactiveAggregator)
     return window.structure()
-
-
-# --- against a list -----------------------------------------------------------------------------
-
-
-class Holed:
-    """A window with holes, and the list of what is there, with the newest time that has left.
-
-    Events are numbered, and a combine raises whose operands are not in order; not where events are
-    moved to the back, behind what is in the same block and has left.
-    """
-
-    def __init__(self, random: Random, store: MemoryStore | None, moves: bool) -> None:
-        self.random, self.size = random, random.choice([5, 12, 30])
-        self.kind, self.moves = COLLECTED if moves else NEIGHBOURS, moves
-        self.frame: Any = (TimeWindow if random.random() < 0.7 else CountWindow)(self.size)
-        self.monoid = self.kind.monoid(True)
-        self.window = Window(
-            self.monoid, self.frame | TimeWindow("1 hour"), store, "w",
-            arity=random.choice([2, 3]), leaf_arity=random.choice([2, 3, 5]),
-            aggregator=PagedReactiveAggregator,
-        )  # fmt: skip
-        self.there: list[tuple[int, str]] = []
-        self.left: int | None = None
-        self.now = self.number = 0
-
-    def extend(self) -> None:
-        gaps = [self.random.choice([0, 1, 1, 2, 7]) for _ in range(self.random.choice([1, 1, 20]))]
-        times = [self.now + gap for gap in accumulate(gaps)]
-        self.now = times[-1]
-        values = [f"{self.number + i}:" for i in range(len(times))]
-        self.number += len(times)
-        if self.random.random() < 0.5:
-            self.window.extend(values, times)
-        else:
-            for value, time in zip(values, times, strict=True):
-                self.window.insert(value, time)
-        for event in zip(times, values, strict=True):
-            self.there.append(event)
-            held = [t > event[0] - self.size for t, _ in self.there]
-            self.leave(
-                held.count(False)
-                if isinstance(self.frame, TimeWindow)
-                else max(0, len(self.there) - self.size)
-            )
-
-    def leave(self, count: int) -> None:
-        if count:
-            self.left = self.there[count - 1][0]
-            del self.there[:count]
-
-    def evict(self) -> None:
-        count = self.random.randint(0, min(3, len(self.there)))
-        self.window.evict(count)
-        self.leave(count)
-
-    def take_out(self) -> None:
-        """Events of the middle; those that are the oldest leave at the front."""
-        count = self.random.randint(0, len(self.there) // 2)
-        places = sorted(self.random.sample(range(len(self.there)), count))
-        tree = tree_of(self.window)
-        if tree.holes > len(self.there) and not self.moves:
-            return
-        tree.evict_at([tree.front + place for place in places])
-        oldest = next((i for i, place in enumerate(places) if place != i), len(places))
-        for place in reversed(places[oldest:]):
-            del self.there[place]
-        self.leave(oldest)
-
-    def compact(self) -> None:
-        tree_of(self.window).compact()
-
-    def reopen(self) -> None:
-        if self.window.store is not None:
-            self.window = self.window.restore_like(self.window.checkpoint())
-
-    def agrees(self, ask: Callable[[bool], Any], start: int, stop: int, gone: bool) -> None:
-        values = [value for _, value in self.there[start:stop]]
-        if gone:
-            with pytest.raises(EventsGone):
-                ask(False)
-        else:
-            assert self.kind.agrees(ask(False), values)
-        assert self.kind.agrees(ask(True), values)
-
-    def ask(self) -> None:
-        window, there, random = self.window, self.there, self.random
-        if isinstance(self.frame, TimeWindow) and (self.left or 0) <= self.now - self.size:
-            assert window.range(self.now - self.size, self.now) == window.query()
-        for _ in range(3):
-            after = random.randint(self.now - 40, self.now)
-            until = random.randint(after, self.now + 1)
-            times = [time for time, _ in there]
-            first, last = bisect_right(times, after), bisect_right(times, until)
-            gone = first == 0 and self.left is not None and self.left > after
-            self.agrees(lambda p: window.range(after, until, partial=p), first, last, gone)  # noqa: B023
-            back = window.stats().inserted
-            front = back - len(there)
-            start = random.randint(max(0, front - 2), back)
-            stop = random.randint(start, back)
-            self.agrees(
-                lambda p: window.range_by_position(start, stop, partial=p),  # noqa: B023
-                max(start - front, 0), max(stop - front, 0), start < front,
-            )  # fmt: skip
-
-
-@pytest.mark.parametrize("moves", [False, True])
-@pytest.mark.parametrize("seed", some(range(20), by_default=3))
-def test_ranges_of_a_window_with_holes(seed: int, moves: bool) -> None:
-    """Events that were taken out of the middle are missed by no range; those at the front are."""
-    random = Random(seed)
-    holed = Holed(random, random.choice([None, MemoryStore()]), moves)
-    steps = [holed.extend, holed.extend, holed.evict, holed.take_out, holed.reopen]
-    if moves:
-        steps.append(holed.compact)
-    for _ in range(60):
-        random.choice(steps)()
-        holed.ask()
-    holed.window.check()
 
 
 def test_the_oldest_events_time_may_be_that_of_the_epoch() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Any
 
 import msgpack
@@ -13,7 +12,6 @@ from mta import (
     AmortizedMTA,
     CountWindow,
     Product,
-    SharedWindows,
     SteadyMTA,
     Sum,
     TimeWindow,
@@ -21,12 +19,11 @@ from mta import (
     pages,
 )
 from mta.audit.walk import audit, is_garbage, live_keys
-from mta.errors import CorruptPage, CorruptSnapshot, MissingPage, StoreUnavailable
+from mta.errors import CorruptPage, CorruptSnapshot, MissingPage
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.snapshots import Snapshot
 from stores import MemoryStore, PageStore
-from stores.testing import FaultyStore
 from stores.testing.counting import CountingStore
 
 LEAF, SIZE = 10, 40
@@ -48,36 +45,6 @@ def again(snapshot: bytes, store: PageStore, tree: type[Any] = AmortizedMTA, **m
     return Window.restore(
         snapshot, store, aggregations=Sum(), window=CountWindow(SIZE), aggregator=tree, **more
     )
-
-
-@pytest.mark.sparse(1)
-@pytest.mark.parametrize("restores", [False, True])
-@pytest.mark.parametrize("retain", [2, 3, 5])
-@pytest.mark.parametrize("tree", TREES)
-def test_the_store_holds_what_retained_snapshots_name(
-    tree: type[Any], retain: int, restores: bool
-) -> None:
-    store, rng = MemoryStore(), np.random.default_rng(retain)
-    window, values, snapshots = begin(store, tree, retain=retain), list[float](), list[Any]()
-    for _ in range(60):
-        new = rng.integers(0, 9, rng.integers(1, 15)).astype(float)
-        window.extend(new)
-        values.extend(new)
-        snapshots.append((window.checkpoint(), sum(values[-SIZE:])))
-        assert set(store.keys()) == set(live_keys(window))
-        assert not audit(window).damaged
-        for snapshot, expected in snapshots[-retain:]:
-            earlier = again(snapshot, store, tree, retain=retain)
-            assert not audit(earlier).damaged
-            front, back = earlier.structure().front, earlier.structure().back
-            assert earlier.range_by_position(front, back) == expected  # which reads the parts
-            assert earlier.query() == expected
-        window.check()
-        if restores:
-            window = again(snapshots[-1][0], store, tree, retain=retain)
-            assert set(store.keys()) == set(live_keys(window))
-    window.delete_pages()
-    assert not list(store.keys())
 
 
 def test_each_part_is_written_once_and_read_once() -> None:
@@ -141,46 +108,6 @@ def test_parts_of_a_lost_snapshot_are_garbage_once_their_group_is_sealed() -> No
     window.checkpoint()
     unnamed = set(store.keys()) - set(live_keys(window))
     assert unnamed == left and all(is_garbage(window, key) for key in unnamed)
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_every_call_fails_in_turn(shared: bool) -> None:  # noqa: C901
-    """And nothing is lost, whether one goes on or starts again from the newest snapshot."""
-
-    def make(store: PageStore, snapshot: bytes | None) -> Any:
-        frames = {"all": CountWindow(SIZE), "few": CountWindow(3)}
-        if not shared:
-            return begin(store) if snapshot is None else again(snapshot, store)
-        if snapshot is None:
-            return SharedWindows(Sum(), frames, store, "w", leaf_arity=LEAF, arity=3)
-        return SharedWindows.restore(snapshot, store, aggregations=Sum(), window=frames)
-
-    def value(of: Any) -> Any:
-        return of.query("all") if shared else of.query()
-
-    for starts_again in (False, True):
-        for n in count(1):
-            store = FaultyStore(MemoryStore())
-            window, snapshot, saved, done = make(store, None), None, 0, 0
-            store.fail(n)
-            while done < 50:
-                try:
-                    while done < 50:
-                        window.insert(float(done))
-                        done += 1
-                        assert value(window) == sum(range(max(0, done - SIZE), done))
-                        if done % 4 == 0:
-                            snapshot, saved = window.checkpoint(), done
-                except StoreUnavailable:
-                    if starts_again and snapshot is not None:
-                        window, done = make(store, snapshot), saved
-            fired = store.fired
-            store.heal()
-            window.check()
-            assert not audit(window).damaged
-            if not fired:
-                break
-        assert n > 20
 
 
 @pytest.mark.parametrize("harm", ["missing", "damaged"])

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from mta.audit.walk import live_keys
 from mta.errors import EventsGone, InvalidTime, InvalidValue
 from stores import MemoryStore, PageStore, open_store
 from tests.support.random_windows import hostile
@@ -47,6 +48,7 @@ class Life(ABC):
         self.now = random.choice(ALL_STARTS if random.random() < 0.4 else STARTS)
         #: Snapshots that can be restored, and what was then.
         self.kept: list[tuple[bytes, Any]] = []
+        self.strayed = False
         #: What was answered, for those who live the same life again.
         self.answers: list[str] = []
         #: What was done, for those who look for the fault.
@@ -254,6 +256,10 @@ class Life(ABC):
             return
         snapshot = self._save()
         self.answers.append(snapshot.hex())
+        if isinstance(self.store, MemoryStore) and not self.strayed:
+            with np.errstate(all="ignore"):
+                left, named = set(self.store.keys()), set(live_keys(self.subject[0]))
+            assert left == named, f"{left - named} are named by no snapshot, {named - left} missing"
         self.kept = [*self.kept, (snapshot, (self._copy(), self.now))][-self.retain :]
 
     def crash(self) -> None:
@@ -264,6 +270,7 @@ class Life(ABC):
         snapshot, (then, now) = self.kept[back]
         self.kept = [(snapshot, (then, now))]
         self.note(f"to {back}")
+        self.strayed = True  # what was written since may stay for a while
         self._go_back(snapshot, then)
         # What was late for those who knew more may be in order now.
         self.now = max(now, self.now - 10 * SECOND)
