@@ -55,7 +55,7 @@ test: $(ALL) $(CLASSES)
 ## leaves out, in about an hour (MTA_SOAK_KILLS=2000 is how many writers are killed, and a Spark
 ## driver for each hundred; the printed MTA_SOAK_SEED replays a run)
 soak: $(ALL) $(CLASSES)
-	@$(BIN)/python -m pytest -s -m "soak or rest" $(ARGS)
+	@$(BIN)/python -m pytest -s -m soak $(ARGS)
 
 ## run ruff, mypy and codespell
 lint: $(ALL)

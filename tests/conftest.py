@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from tests.support.couchbase_server import Couchbase, MockServer, couchbase, gocaves, mock_jar
 from tests.support.order import begin_elsewhere, begin_with_the_longest, in_order
 from tests.support.s3_server import go_s3, own_s3, s3_server
-from tests.support.sampling import mark_rest_of_sparse
+from tests.support.sampling import leave_out
 from tests.support.servers import (
     own_redis,
     redis_cluster_url,
@@ -85,9 +85,9 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Leave the long runs and the rest of large families out, unless ``-m`` says otherwise."""
+    """Leave out the long runs, and what is outside a sample, unless ``-m`` says otherwise."""
     if not config.option.markexpr:
-        config.option.markexpr = "not soak and not rest"
+        config.option.markexpr = "not soak"
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -95,7 +95,7 @@ def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Iterator[None]:
     """Let few combinations of parameters stand for many; then order what is to run."""
-    mark_rest_of_sparse(items)
+    leave_out(items)
     items[:] = in_order(items)
     yield  # tests are selected, by marks among others
     if hasattr(config, "workerinput"):

@@ -32,15 +32,15 @@ def test_a_test_of_another_module_is_the_rest_in_one_module_alone(at: int) -> No
     here = test_a_test_of_another_module_is_the_rest_in_one_module_alone
     copied = rest_of(here)
     marks = {test: [mark.name for mark in test.pytestmark] for test in (here, copied)}  # type: ignore[attr-defined]
-    assert marks == {here: ["parametrize"], copied: ["parametrize", "rest"]}
+    assert marks == {here: ["parametrize"], copied: ["parametrize", "sample"]}
 
 
-@pytest.mark.sparse
+@pytest.mark.sample
 @pytest.mark.parametrize("one", range(3))
 @pytest.mark.parametrize("two", ["a", "b", "c"])
 @pytest.mark.parametrize("three", [{}, [], ()])
-def test_a_sparse_family_is_not_run_whole(
+def test_a_sampled_family_is_not_run_whole(
     one: int, two: str, three: object, request: pytest.FixtureRequest
 ) -> None:
     names = [item.name for item in request.session.items]
-    assert sum(name.startswith("test_a_sparse_family") for name in names) < 27
+    assert sum(name.startswith("test_a_sampled_family") for name in names) < 27

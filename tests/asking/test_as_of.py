@@ -105,7 +105,7 @@ def test_questions_are_answered_as_duckdb_answers_them(library: str, frame: str)
         assert list(found["id"]) == list(make(asked)["id"])
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("frame", FRAMES)
 @pytest.mark.parametrize("promote_at", [1024, 5])
 def test_tables_larger_than_memory_are_answered_alike(

@@ -167,7 +167,7 @@ def test_keyed_windows_fold_what_is_in_the_frame(frame: Frame) -> None:
 TEXTS: Monoid[str, str, str] = Monoid("", lambda a, b: a + b, name="texts")
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("values_are", ["numbers", "texts"])
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
 @pytest.mark.proves("asking", "`closed=`, `delay=`, `exclude_current=`", "Window", "SharedWindows")
@@ -475,7 +475,7 @@ def test_results_at_boundaries_are_as_of_them(frame: Frame, ends_at_1970: bool) 
         assert result == expected(Sum(), values, at_moment(frame, times, moment)), moment
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["vectorized", "standalone", "shared"])
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
 def test_a_step_of_spark_has_results_at_boundaries(frame: Frame, kind: str) -> None:
@@ -616,7 +616,7 @@ def test_frames_survive_their_descriptions_and_recipes(frame: Frame) -> None:
         assert rebuilt(recipe_of(frame, CLASSES), CLASSES).fingerprint == frame.fingerprint
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("vectorized", [True, False])
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
 def test_a_late_event_corrects_the_rows_whose_frames_have_it(

@@ -70,7 +70,7 @@ def of_key(events: list[tuple[Any, ...]], key: Any) -> list[tuple[int, int]]:
     return [(time, value) for name, time, value in events if name == key]
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", WINDOWS)
 @pytest.mark.parametrize(("lateness", "promote_at"), [(0, 1024), (5, 1024), (5, 8)])
 @pytest.mark.proves("asking", "as of any moment (`at=`)", "KeyedWindows")

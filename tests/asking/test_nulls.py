@@ -207,7 +207,7 @@ COLUMNAR = {
 OWN = {alias: each for alias, each in TYPED.items() if alias != "best"}
 
 
-@pytest.mark.sparse
+@pytest.mark.sample
 @pytest.mark.parametrize("promote_at", [2, 1 << 20])
 @pytest.mark.parametrize("which", ["vectorized", "plain"])
 @pytest.mark.parametrize("frame", FRAMES)
@@ -233,7 +233,7 @@ def test_keyed_windows_are_as_sql_for_any_cut_and_restored(
     assert_same(found, seed, frame)
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["one by one", "batches", "shared", "late"])
 @pytest.mark.parametrize("name", FRAMES)
 @pytest.mark.proves("asking", "filters", "Window", "SharedWindows")

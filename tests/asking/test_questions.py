@@ -69,7 +69,7 @@ def answers(
     return found
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize(("promote_at", "old"), [(1024, 0), (4, 0), (1024, 30), (4, 30)])
 def test_questions_are_answered_alike_in_any_cut(window: str, promote_at: int, old: int) -> None:

@@ -160,7 +160,7 @@ def beginnings() -> list[tuple[str, Begin]]:
     return shared + [(kind.name, alone(kind)) for kind in AGGREGATORS]
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "beginning", [b for _, b in beginnings()], ids=[n for n, _ in beginnings()]
 )

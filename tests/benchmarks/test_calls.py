@@ -11,7 +11,7 @@ from tests.support.sampling import some
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="later Pythons call less: comprehensions")
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", CALLED)
 @pytest.mark.parametrize("one", some(operations(), by_default=3), ids=lambda one: one.name)
 def test_calls_of_an_update_are_about_what_is_reported(one: Operation, name: str) -> None:

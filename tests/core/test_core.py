@@ -60,7 +60,7 @@ for sys.argv[1:] in json.loads(sys.argv[1]):
 EVENTS = [float(at * 37 % 101) for at in range(500)]
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["stores.py", "stores/__init__.py", "stores/errors.py"])
 @pytest.mark.parametrize("package", ["mta", "mta.errors", "spark_integration", "mta.__main__"])
 def test_a_folder_of_ones_own_that_hides_a_package_is_named(

@@ -69,7 +69,7 @@ FRAMES: dict[str, Callable[[pa.Table], Any]] = {
 }
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", FRAMES)
 @pytest.mark.parametrize("name", KEYS)
 def test_keys_of_every_type(name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:

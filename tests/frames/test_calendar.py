@@ -122,7 +122,7 @@ def naive(window: CalendarWindow, times: np.ndarray, values: np.ndarray) -> list
     ]
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("window", WINDOWS[::5], ids=repr)
 @pytest.mark.parametrize("batch", [1, 7, 1000])
 def test_every_kind_of_window_agrees_with_a_list(window: CalendarWindow, batch: int) -> None:

@@ -434,7 +434,7 @@ def of_a_batch(frame: Callable[[], Frame], times: list[int]) -> list[int]:
     return list(window.extend(order.tolist(), np.array(times)[order])[-1])
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("rule", MERGING)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("aggregator", BY_TIME)

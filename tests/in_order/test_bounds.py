@@ -128,7 +128,7 @@ def costs_of(
     return costs
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 64, 500])
 @pytest.mark.parametrize("algorithm", BOUNDS, ids=lambda a: a.__name__)
 def test_the_worst_case_of_every_operation(algorithm: type[InOrderAggregator], n: int) -> None:
@@ -152,7 +152,7 @@ def test_the_worst_case_is_no_smaller(algorithm: type[InOrderAggregator]) -> Non
     assert together["evict"] == bounds.evict(n)
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("n", some([2, 5, 64, 200, 1000], by_default=4))
 @pytest.mark.parametrize("algorithm", BOUNDS, ids=lambda a: a.__name__)
 def test_the_average_of_a_slide(algorithm: type[InOrderAggregator], n: int) -> None:

@@ -123,7 +123,7 @@ def test_any_interleaving_equals_a_plain_list(
     query()
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "over",
     [a for a in ALL if a.suits(neighbours()) and not issubclass(a, BoundaryAggregator)],

@@ -179,7 +179,7 @@ def test_long_scenarios() -> None:
 # --- who takes them -------------------------------------------------------------------------------
 
 
-@pytest.mark.sparse
+@pytest.mark.sample
 @pytest.mark.parametrize("kind", KEPT_BY[1:])
 @pytest.mark.parametrize(
     "frame",

@@ -106,7 +106,7 @@ def same_folds_with_and_without(
 
 
 @needs_compiled
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", MONOIDS)
 @pytest.mark.parametrize("hard", [False, True])
 @pytest.mark.parametrize("counts", [(0, 1, 3, 64, 127, 129), (2, 63, 65, 128, 700)], ids=str)

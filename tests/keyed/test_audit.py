@@ -12,7 +12,7 @@ from mta.audit.keyed import OpaqueKeys
 from stores import MemoryStore
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("retain", [2, 4])
 @pytest.mark.parametrize("late", [{}, {"allowed_lateness": 3}])
 @pytest.mark.usefixtures("tiny")

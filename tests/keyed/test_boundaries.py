@@ -45,7 +45,7 @@ def found_at(
     return windows.bucket.advance(windows.read(keys, values, times), want).found
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("period", [2, 30])
 @pytest.mark.parametrize("batches", [1, 30])
 @pytest.mark.parametrize("names", SETS)

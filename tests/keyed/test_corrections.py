@@ -361,7 +361,7 @@ WAYS = [("append", True), ("replace", True), ("append", False), ("replace", Fals
         ("combine", False)]  # fmt: skip
 
 
-@pytest.mark.sparse
+@pytest.mark.sample
 @pytest.mark.parametrize("seed", [0, 3])
 @pytest.mark.parametrize(("existing", "vectorized"), WAYS)
 @pytest.mark.parametrize("shapes", SETS, ids="-".join)
@@ -456,7 +456,7 @@ def test_the_newest_goes_and_comes_again() -> None:
     windows.check()
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("existing", ["append", "replace", "combine"])
 @pytest.mark.parametrize("done", [False, True], ids=["refused", "answer lost"])

@@ -20,7 +20,7 @@ SIZE = 20
 # --- windows that shrink --------------------------------------------------------------------------
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("lateness", [None, 6])
 @pytest.mark.parametrize("frame", [TimeWindow(SIZE), {"a": TimeWindow(7), "b": TimeWindow(SIZE)}])
 @pytest.mark.parametrize("stored", [False, True])
@@ -70,7 +70,7 @@ def test_a_window_goes_and_comes_back_with_its_events(
 # --- another lateness -----------------------------------------------------------------------------
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("promote_at", [2, 1000])
 @pytest.mark.parametrize("seed", some(range(8), by_default=3))
 def test_another_lateness_gives_exact_results_or_late_events(seed: int, promote_at: int) -> None:

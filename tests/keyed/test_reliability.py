@@ -135,7 +135,7 @@ class FailsAt(WrapperStore):
         self._pass(lambda: super(FailsAt, self).delete_many(keys))
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("done", [False, True], ids=["refused", "answer lost"])
 @pytest.mark.parametrize("shape", SHAPES)
@@ -172,7 +172,7 @@ def places_of(shape: str, part: int) -> range:
     return range(1 + part * stride // 8, store.calls + 1, stride)
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_call_fails_in_turn_and_the_same_windows_go_on(shape: str, part: int) -> None:
@@ -276,7 +276,7 @@ def test_a_checkpoint_that_fails_deletes_nothing_that_a_retained_snapshot_needs(
     assert nth > 3
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("retain", [2, 4])
 def test_a_replay_makes_the_same_pages(shape: str, retain: int) -> None:

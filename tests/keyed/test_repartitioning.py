@@ -99,7 +99,7 @@ def plainly(result: Any) -> Any:
     return result if isinstance(result, dict) else {"": result}
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("before", "after", "elsewhere"), [(1, 5, False), (3, 2, True), (3, 5, False), (3, 1, True)]
 )

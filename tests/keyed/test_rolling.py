@@ -68,7 +68,7 @@ FRAMES: dict[str, Callable[[pd.DataFrame], Any]] = {
 }
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("stored", [False, True], ids=["memory", "store"])
 @pytest.mark.parametrize("name", FRAMES)
 def test_frames_of_every_library(name: str, stored: bool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ from mta.laws import check_monoid
 from tests.support.ready_made import EACH, EVERY, EXACT, PAIRED, SIMPLE, agree, made, paths, wanted
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @EACH
 @pytest.mark.parametrize("size", [1, 2, 5, 40])
 def test_every_way_in_gives_the_naive_result(name: str, size: int) -> None:

@@ -102,7 +102,7 @@ CASES = {
 CASES |= {name: (case.make, case.events, case.agrees) for name, case in MORE.items()}
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @BOTH
 @pytest.mark.parametrize("size", [7, 1, 25])
 @pytest.mark.parametrize("name", CASES)

@@ -21,7 +21,7 @@ def test_the_laws(dtype: str) -> None:
     check_monoid(CheckedSum(dtype), examples=[0, 1, 2, most // 8, least // 8, 7, 3])
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA, PagedFlatFAT, FiBA])
 def test_sums_are_exact_or_refused(dtype: str, aggregator: type) -> None:

@@ -127,7 +127,7 @@ def test_sound_windows_are_sound(
     window.check()
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("series", SERIES)
 @pytest.mark.parametrize("make", [Sum, Mean, SampleStdDev])
 def test_sound_windows_in_memory_are_sound(make: Callable[[], Any], series: str) -> None:

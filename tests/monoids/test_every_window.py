@@ -54,7 +54,7 @@ def test_shared_windows(name: str) -> None:
         agree(case, found, windows_of(events, size))
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @EACH
 @pytest.mark.parametrize("promote_at", [4, 1024])
 def test_keyed_windows_that_are_restored_after_each_batch(name: str, promote_at: int) -> None:
@@ -74,7 +74,7 @@ def test_keyed_windows_that_are_restored_after_each_batch(name: str, promote_at:
     agree(case, windows.query([0, 1, 2]), [lane[-1] for lane in lanes])
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @EACH
 @pytest.mark.parametrize("promote_at", [4, 1024])
 def test_late_events(name: str, promote_at: int) -> None:

@@ -55,7 +55,7 @@ def frames(size: int) -> list[tuple[Frame, int]]:
     ]
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("batch", [1, 7, 500, 4 * LONG])
 @pytest.mark.parametrize(("frame", "lag"), frames(LONG), ids=repr)
 @pytest.mark.parametrize("lateness", [None, 5])

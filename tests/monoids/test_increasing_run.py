@@ -61,7 +61,7 @@ def test_runs_with_timestamps() -> None:
         LongestIncreasingRun("M8[ns]")
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @BOTH
 @pytest.mark.parametrize("size", [3, 20, 1000])
 @pytest.mark.parametrize("own", [False, True])

@@ -172,7 +172,7 @@ def _nothing_warns() -> Iterator[None]:
         yield
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
 @pytest.mark.parametrize("name", BUILT_INS)
 def test_every_way_through_a_window(name: str, aggregator: type) -> None:

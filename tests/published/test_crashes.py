@@ -94,7 +94,7 @@ class Shared(Single):
     shared = True
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("kind", [Keyed, Single, Shared])
 @pytest.mark.parametrize("applied", [False, True], ids=["not applied", "answer lost"])

@@ -165,7 +165,7 @@ def _values(window: Window) -> list[str]:
     return [row[0] for row in rows] if window.frame is BOUND else list(rows)
 
 
-@pytest.mark.sparse
+@pytest.mark.sample
 @pytest.mark.parametrize("part", range(5))
 @pytest.mark.parametrize(
     ("tree", "lateness", "frame"),
@@ -334,7 +334,7 @@ def _texts(frames: dict[str, Frame], lists: list[Listed]) -> dict[str, str]:
     return {name: listed.text for name, listed in zip(frames, lists, strict=True)}
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("part", range(6))
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("tree", [*IN_ORDER, oracle.CrowdedFiBA])

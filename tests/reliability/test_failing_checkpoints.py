@@ -142,7 +142,7 @@ KINDS: dict[str, Kind] = {
 }
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("fault", ["refused", "answer lost", "refused for long"])
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

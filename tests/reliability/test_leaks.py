@@ -22,7 +22,7 @@ from tests.support import oracle
 from tests.support.sampling import some
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("tree", oracle.TREES)
 @pytest.mark.parametrize("retain", [2, 5])
 def test_no_page_of_a_retained_snapshot_is_deleted_and_no_other_stays(

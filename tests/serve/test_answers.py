@@ -29,7 +29,7 @@ from tests.support.sampling import some
 from tests.support.serving import Served, path
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("at", [LAST, LAST - 100, LAST - 349.5, LAST + 50, LAST + 10_000])
 def test_a_key_has_the_results_of_a_list_at_a_moment(
     at: float, published: Published, served: Served

@@ -83,7 +83,7 @@ REQUESTS: dict[str, bytes] = {
 }
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("request_", REQUESTS)
 @pytest.mark.parametrize("source", ["127.0.0.1", "127.0.0.2"])
 def test_clients_that_read_nothing_stop_nobody(request_: str, source: str, service: Served) -> None:
@@ -176,7 +176,7 @@ ENDLESS: dict[str, tuple[bytes, bytes]] = {
 }
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("endless", ENDLESS)
 @pytest.mark.parametrize("state", HEAD_STATES)
 def test_an_endless_head_is_cut_off_in_every_state(

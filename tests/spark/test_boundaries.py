@@ -76,7 +76,7 @@ def run(plan: Plan, events: list[Event], batches: int) -> list[pa.Table]:
     return tables
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("temporary", "batches"), [(False, 1), (False, 12), (True, 1)])
 @pytest.mark.parametrize("names", SETS)
 @pytest.mark.parametrize("period", [2, 11])
@@ -126,7 +126,7 @@ def to_the_end(events: list[Event], period: int, name: str, names: tuple[str, ..
     return every_period([*events, *after], period, WINDOWS[name][1], longest(names), False)
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("names", [("short",), ("short", "long")])
 @pytest.mark.parametrize("delay", [0.0, 12.0])
 @pytest.mark.parametrize("batches", [1, 30])

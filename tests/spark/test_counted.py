@@ -79,7 +79,7 @@ def compare(plan: Plan, parts: Iterable[pa.Table], k: int) -> int:
 # --- multiple windows and late events ------------------------------------------------------------
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("emit", ["all", "last"])
 @pytest.mark.parametrize(("batches", "k"), [(1, 4), (9, 1), (30, 4), (30, 50)])
 def test_several_windows(batches: int, k: int, emit: Any) -> None:
@@ -87,7 +87,7 @@ def test_several_windows(batches: int, k: int, emit: Any) -> None:
     assert compare(several_plan(emit=emit), parts, k)
 
 
-@pytest.mark.sparse
+@pytest.mark.sample
 @pytest.mark.parametrize("k", [4, 50])
 @pytest.mark.parametrize("batches", [1, 30])
 @pytest.mark.parametrize("several", [False, True])

@@ -123,7 +123,7 @@ def within(seconds: int) -> Callable[[Any, int], Any]:
 WINDOWS = [(CountWindow(5), last(5), None), (TimeWindow(9), within(9), 9 * SECOND)]
 
 
-@pytest.mark.sparse
+@pytest.mark.sample
 @pytest.mark.parametrize(("temporary", "batches"), [(False, 1), (False, 12), (True, 1)])
 @pytest.mark.parametrize(("frame", "held", "size"), WINDOWS)
 @pytest.mark.parametrize("every", [EveryCount(3), EveryCount(1), EveryPeriod(2), EveryPeriod(11)])

@@ -382,7 +382,7 @@ def test_any_store_call_may_fail_in_the_call_that_deletes(store: MemoryStore) ->
     assert nth > 20
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("part", range(2))
 @pytest.mark.parametrize("applied", [False, True], ids=["refused", "answer lost"])
 def test_a_step_that_fails_deletes_nothing_that_a_retained_state_needs(

@@ -104,7 +104,7 @@ def parted(done: Advanced) -> tuple[list[Any], list[Any]]:
 # --- results --------------------------------------------------------------------------------------
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("frame", "left"), FRAMES)
 @pytest.mark.parametrize("batches", [1, 6, 40])
 def test_onward_gives_each_event_once_by_what_is_known_then(
@@ -118,7 +118,7 @@ def test_onward_gives_each_event_once_by_what_is_known_then(
         assert "corrected" not in done.rows.column_names
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("frame", "left"), FRAMES)
 @pytest.mark.parametrize("batches", [1, 6, 40])
 @pytest.mark.proves("options", "`emit_updates=True`", "vectorized", "late events")

@@ -13,7 +13,6 @@ from spark_integration import events_of_key, inspect_query
 from spark_integration.errors import InvalidRequest
 from spark_integration.migration import migrate
 from spark_integration.runners.bucket import PROVIDER, ROCKSDB
-from tests.support.sampling import some
 from tests.support.spark.events import last_n, make_events, oracle, write_files
 from tests.support.spark.faulty_steps import dying_at_the_end
 from tests.support.spark.jobs import FOLDS, WINDOW, Job, spread
@@ -34,7 +33,7 @@ def second_format(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("store", some(["file", "spark://state"], by_default=1))
+@pytest.mark.parametrize("store", ["file", "spark://state"])
 @pytest.mark.proves("PySpark", "checkpoints of format 2")
 @pytest.mark.refuses("PySpark", "`mta migrate` of checkpoints of format 2", "newest")
 def test_kills_under_it_and_looks_into_it(spark: SparkSession, tmp_path: Path, store: str) -> None:

@@ -1,7 +1,8 @@
-"""What of a family of tests runs by default; ``make soak`` runs the rest.
+"""What of a family of tests runs by default, as the mark ``sample`` says; soaks run the rest.
 
 A family is a test with parameters whose combinations, seeds or failing calls prove the same code
-again. What is left out by default has the mark ``rest``, and is not deleted.
+again. ``sample(n)`` leaves as many of them as have each n parameters' values together once, two if
+it does not say, and none if n is 0. What is left out gets the mark ``soak``, and is not deleted.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-REST = pytest.mark.rest
+REST = pytest.mark.sample(0)
 
 
 def some(values: Iterable[Any], by_default: int) -> list[Any]:
@@ -44,26 +45,24 @@ def rest_of(test: Callable[..., None]) -> Callable[..., None]:
     return REST(update_wrapper(copied, test))
 
 
-def mark_rest_of_sparse(items: Sequence[pytest.Item]) -> None:
-    """Of tests with the mark ``sparse(n)``, leave as many as have each n parameters' values once.
-
-    Two, if the mark does not say: each value of a parameter beside each value of every other one.
-    """
-    families: dict[str, list[pytest.Item]] = {}
+def leave_out(items: Sequence[pytest.Item]) -> None:
+    """Give the mark ``soak`` to the tests that are outside the sample of their family."""
+    families: dict[str, list[tuple[pytest.Item, int]]] = {}
     for item in items:
-        if item.get_closest_marker("sparse"):
-            families.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        together = [mark.args[0] if mark.args else 2 for mark in item.iter_markers("sample")]
+        if 0 in together:
+            item.add_marker(pytest.mark.soak)
+        elif together:
+            families.setdefault(item.nodeid.partition("[")[0], []).append((item, together[0]))
     for family in families.values():
-        taken = covering([_tuples(item) for item in family])
-        for at, item in enumerate(family):
+        taken = covering([_tuples(item, together) for item, together in family])
+        for at, (item, _) in enumerate(family):
             if at not in taken:
-                item.add_marker(REST)
+                item.add_marker(pytest.mark.soak)
 
 
-def _tuples(item: pytest.Item) -> set[tuple[tuple[str, int], ...]]:
+def _tuples(item: pytest.Item, together: int) -> set[tuple[tuple[str, int], ...]]:
     """The combinations of so many values that a test has."""
-    mark = item.get_closest_marker("sparse")
-    together = mark.args[0] if mark and mark.args else 2
     # Values need not be hashable; those of one parameter are the same objects in all tests.
     values = [(name, id(value)) for name, value in item.callspec.params.items()]  # type: ignore[attr-defined]
     return set(combinations(sorted(values), together))

@@ -408,7 +408,7 @@ def places(fields: list[Any]) -> Iterator[tuple[int, ...]]:
             yield from ((i, *inner) for inner in places(field))
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("part", range(6))
 @BOTH
 @pytest.mark.parametrize("timed", [True, False])

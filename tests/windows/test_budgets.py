@@ -131,7 +131,7 @@ def evicts_in_bulk_within_budget(
     assert len(window) == n - n // 2 - n // 3
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("at_most", [10**9, 4096, 3000])
 @pytest.mark.parametrize(
     ("leaf_arity", "arity"), [(2, 2), (3, 3), (4, 4), (2, 16), (16, 2), (16, 16), (256, 16)]
@@ -171,7 +171,7 @@ def test_a_whole_window_passes_at_a_constant_number_of_combines() -> None:
         assert counted.combines - before <= 4 * n
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [1, 10, 1500])
 @pytest.mark.parametrize("late", [None, 0])
 def test_a_batch_takes_a_constant_number_of_combines_wherever_frames_end(
@@ -197,7 +197,7 @@ def test_a_batch_takes_a_constant_number_of_combines_wherever_frames_end(
     assert max(costs) <= costs[0] + 0.8
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
 @pytest.mark.parametrize(
     ("n", "leaf_arity", "arity"), [(1 << 13, 2, 2), (1 << 16, 16, 16), (N, 256, 256)]
@@ -244,7 +244,7 @@ def counting_window(
     return window, store
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
 @pytest.mark.parametrize(
     ("leaf_arity", "arity", "height", "by_time"), [(32, 16, 4, 3), (64, 64, 3, 3), (8, 4, 7, 6)]
@@ -281,7 +281,7 @@ SEARCHED: dict[str, Callable[[], Frame]] = {
 }
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
 @pytest.mark.parametrize("which", SEARCHED)
 def test_a_cut_is_searched_and_made_with_one_read_a_page(which: str, aggregator: type) -> None:
@@ -431,7 +431,7 @@ def test_pages_that_have_left_are_deleted_without_any_snapshot() -> None:
     window.check()
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("retain", [2, 4])
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
 def test_pages_of_the_last_snapshots_stay_and_others_go(retain: int, aggregator: type) -> None:

@@ -41,7 +41,7 @@ def everything(test: Any) -> Any:
     for name, values in (("sort", SORTS), ("order", ORDERS), ("kind", KINDS), ("seed", SEEDS)):
         ids = [kind.name for kind in KINDS] if name == "kind" else None
         test = pytest.mark.parametrize(name, values, ids=ids)(test)
-    return pytest.mark.sparse(test)
+    return pytest.mark.sample(test)
 
 
 def set_bulks(monkeypatch: pytest.MonkeyPatch, bulks: tuple[int, int]) -> None:

@@ -106,7 +106,7 @@ def test_plain_functions_give_the_bits_of_the_array_functions(make: Any, values:
             assert bits(monoid.lower(partial)) == bits(columns_at(monoid, by_columns)), partial
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("frame", [CountWindow(50), TimeWindow(50)])
 @pytest.mark.parametrize(
     "make", [Sum, Max, Min, Mean, GeometricMean, MinCount, MaxCount, First, Last, Count]
@@ -223,7 +223,7 @@ def test_what_events_in_order_take_where_others_may_come_late(frame: Any) -> Non
     assert not any(calls[at] for at in plain) and sum(calls) <= 4 * 6000 / 64
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("frame", "oldest", "newest"),
     [

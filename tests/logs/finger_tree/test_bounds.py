@@ -203,7 +203,7 @@ def batch(n: int, d: int, m: int, spread: bool) -> np.ndarray:
     return (n - d) * 1000 + 1 + np.arange(m)
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @MIN_ARITIES
 @pytest.mark.parametrize("spread", [True, False])
 def test_a_bulk_insertion_takes_o_of_m_log_d_over_m(min_arity: int, spread: bool) -> None:
@@ -223,7 +223,7 @@ def test_a_bulk_insertion_takes_o_of_m_log_d_over_m(min_arity: int, spread: bool
             assert taken <= 2 * m + slope * paths + top, (d, m)
 
 
-@pytest.mark.sparse
+@pytest.mark.sample
 @MIN_ARITIES
 @pytest.mark.parametrize("spread", [True, False])
 @pytest.mark.parametrize(("d", "m"), [(2**6, 16), (2**6, 64), (2**10, 16), (2**10, 256)])
@@ -284,7 +284,7 @@ def test_a_range_takes_o_of_log_of_its_length_and_of_its_distance(min_arity: int
 # --- nodes --------------------------------------------------------------------------------------
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [1 << 10, 1 << 15])
 @pytest.mark.parametrize("min_arity", [2, 4])
 def test_what_is_near_the_newest_is_found_by_the_finger(
@@ -318,7 +318,7 @@ def test_what_is_near_the_newest_is_found_by_the_finger(
     assert window.range_by_position(0, 5) == 1.0
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [1 << 10, 1 << 15])
 @pytest.mark.parametrize("min_arity", [2, 4])
 def test_a_correction_near_an_end_visits_few_nodes(

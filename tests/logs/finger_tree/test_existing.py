@@ -145,7 +145,7 @@ def assert_results(expected: list[tuple[str, str]], found: Any) -> None:
         assert most.endswith(one) and one.endswith(least)
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("rule", "existing"), everywhere)
 @pytest.mark.parametrize("aggregator", [FiBA, CrowdedFiBA])
@@ -424,7 +424,7 @@ def test_a_frame_that_raises_changes_nothing(operation: str) -> None:
         assert window.range_by_position(time, time + 1) == float(time)
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("existing", ["append", "replace", "combine"])
 @pytest.mark.parametrize("shared", [False, True], ids=["one", "shared"])
 def test_a_failing_store_loses_nothing(existing: Any, shared: bool) -> None:

@@ -240,7 +240,7 @@ def test_a_tree_is_a_list(machine: type[TreeMachine], arities: tuple[int, int | 
 # --- seeded: larger trees -----------------------------------------------------------------------
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @BY_ARITY
 @COLUMNAR
 def test_a_large_tree_grows_and_shrinks(arities: tuple[int, int | None], columnar: bool) -> None:
@@ -347,7 +347,7 @@ def test_ranges_of_an_empty_tree() -> None:
     pair.check()
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @BY_ARITY
 @pytest.mark.parametrize("size", [1, 10, 150])
 def test_every_range_by_position(arities: tuple[int, int | None], size: int) -> None:
@@ -358,7 +358,7 @@ def test_every_range_by_position(arities: tuple[int, int | None], size: int) -> 
             pair.ask_positions(start, stop)
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @BY_ARITY
 @pytest.mark.parametrize("size", [5, 64, 300])
 def test_every_bulk_eviction(arities: tuple[int, int | None], size: int) -> None:

@@ -26,7 +26,7 @@ def asked(window: Window, after: int, until: int) -> str | None:
         return None
 
 
-@pytest.mark.sparse
+@pytest.mark.sample
 @pytest.mark.parametrize("aggregator", [FiBA, CrowdedFiBA])
 @pytest.mark.parametrize("restored", [False, True])
 @pytest.mark.parametrize("size", [1, 5, 17, 60])

@@ -29,7 +29,7 @@ def restored(stream: Stream, snapshot: bytes) -> Window:
     return stream.window.restore_like(snapshot)
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("frame", FRAMES, ids=repr)
 @pytest.mark.parametrize("lateness", [0, 5, 1000])

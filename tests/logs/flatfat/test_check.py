@@ -52,7 +52,7 @@ def lived(
     return found
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("aggregator", [PagedFlatFAT, PagedReactiveAggregator])
 @pytest.mark.parametrize("size", [3, 30, 200])

@@ -52,7 +52,7 @@ def test_figure_4_updates_go_up_the_marked_nodes() -> None:
 # --- bounds -------------------------------------------------------------------------------------
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("columnar", [False, True])
 @pytest.mark.parametrize("n", [1, 2, 8, 256, 4096])
 def test_combines_are_within_the_bounds_of_theorem_4_2(n: int, columnar: bool) -> None:

@@ -343,7 +343,7 @@ class CheckedMachine(ReactiveMachine):
             self.query()
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @FIFO
 @pytest.mark.parametrize("columnar", [False, True])
 @pytest.mark.parametrize("checked", [False, True])

@@ -71,7 +71,7 @@ def feed(window: Window, events: int) -> None:
         window.insert(float(i % 97))
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @BOTH
 @pytest.mark.parametrize("arity", [2, 3, 16])
 def test_across_every_border_the_front_finds_its_pages(

@@ -16,7 +16,7 @@ def make(store: MemoryStore, frame: Frame, aggregator: type[AmortizedMTA]) -> Wi
     return Window(Sum(), frame, store, arity=4, leaf_arity=4, aggregator=aggregator)
 
 
-@pytest.mark.sparse(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("chunk", [7, 64, 1000])
 @pytest.mark.parametrize("size", [1, 5, 16, 20, 50])
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
