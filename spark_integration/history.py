@@ -73,8 +73,8 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
     plan = replace(plan, options=last)
     if not vectorizes(plan):
         raise InvalidRequest(
-            "save_history needs windows that are vectorized: windows by count or time, with "
-            "aggregations of columns"
+            "save_history needs windows that are vectorized: windows by count or time, "
+            "without sketches"
         )
     ping_store(plan.store, write=True)
     with open_store(plan.store) as store:

@@ -152,8 +152,8 @@ def started(plan: Plan, asked: str | History, streaming: bool) -> Plan:
         raise InvalidRequest("start_from is for streams: a batch query begins with empty windows")
     if not vectorizes(plan):
         raise InvalidRequest(
-            "start_from needs windows that are vectorized: windows by count or time, with "
-            "aggregations of columns"
+            "start_from needs windows that are vectorized: windows by count or time, "
+            "without sketches"
         )
     history = History(asked, plan.store) if isinstance(asked, str) else asked
     if is_state_url(history.store):

@@ -213,23 +213,32 @@ def two_stacks(monoid: AbstractMonoid, lifted: Rows, fronts: EachFront, stops: E
     """Like ``SlidingFolds.between``, row by row, for plain functions; 3 combines per row.
 
     Rows before the cut are in a stack of suffix folds, and later rows in one aggregate. When a
-    range starts after the cut, all rows so far become the stack.
+    range starts after the cut, all rows before its last one become the stack. So a range that
+    starts at the cut, such as each of a window that only grows, costs one combine per row.
     """
-    schema, combine = monoid.partials, monoid.combine
-    found = schema.new(len(fronts))
+    schema, combine, first, last = monoid.partials, monoid.combine, int(fronts[0]), int(stops[-1])
+    lifted = schema.cut(lifted, first, last)
+    rows = schema.listed(lifted, last - first)
+    found, stack, right = list[Partial](), list[Partial](), monoid.identity
     origin = cut = end = -1
-    stack, right = schema.one(monoid.identity), monoid.identity
-    pairs = zip(map(int, fronts), map(int, stops), strict=True)
-    for at, (start, stop) in enumerate(pairs):
+    for start, stop in zip(_listed(fronts, first), _listed(stops, first), strict=True):
         if start > cut:
-            origin, cut, end, right = start, stop - 1, stop - 1, monoid.identity
-            rows = schema.cut(lifted, origin, cut)
-            stack = monoid.suffixes(rows, cut - origin, monoid.identity)
-        for row in range(end, stop):
-            right = combine(right, schema.at(lifted, row))
-        end = stop
-        schema.put(found, at, combine(schema.at(stack, start - origin), right))
-    return found
+            origin, cut, end = start, stop - 1, stop
+            right, size = rows[cut], cut - start
+            if size:
+                older = schema.cut(lifted, start, cut - 1)
+                stack = schema.listed(monoid.suffixes(older, size - 1, rows[cut - 1]), size)
+        while end < stop:
+            right = combine(right, rows[end])
+            end += 1
+        found.append(right if start == cut else combine(stack[start - origin], right))
+    return schema.gathered(found)
+
+
+def _listed(places: EachFront, origin: int) -> list[int]:
+    """Return places, counted from an origin, as Python integers."""
+    listed: list[int] = (as_array(places, len(places)) - origin).tolist()
+    return listed
 
 
 class Events(NamedTuple):

@@ -21,6 +21,7 @@ another, so the folds of all ranges are computed together.
 Folds are computed in the cheapest of these ways:
 
 - results of ranges, such as distinct counts and texts (``mta.monoids.ranges``);
+- plain Python functions: all events in turn by Two-Stacks, in one loop over all keys;
 - all events in turn, like one long sliding window (``SlidingFolds``);
 - each range separately, in one pass, for few events of long lanes and numpy operations
   (``ufunc.reduceat``);
@@ -40,7 +41,7 @@ from mta.columns.codec import pack
 from mta.columns.schemas import Record, Rows, Schema
 from mta.errors import NotPageable
 from mta.folds.blocks import fold_ranges
-from mta.folds.sliding import SlidingFolds, has_kernel
+from mta.folds.sliding import SlidingFolds, has_kernel, two_stacks
 from mta.frames.base import Both, Frame
 from mta.frames.named import SessionWindow, session_starts
 from mta.frames.windows import CountWindow, TimeFrame
@@ -51,6 +52,7 @@ from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.nulls import Samples
 from mta.monoids.parts import Parts
 from mta.monoids.ranges import RangeFolds, RangeMonoid
+from mta.monoids.summary import SummaryMonoid
 
 MORE, ALL, STANDALONE, EXPIRED = range(4)
 #: Before all times: represents the time of an event that does not exist.
@@ -305,8 +307,11 @@ def is_vectorized(monoid: AbstractMonoid, frames: list[Frame]) -> bool:
 
 
 def _answers_lanes(monoid: AbstractMonoid) -> bool:
-    """Return whether results follow from whole columns, or from ranges of their rows."""
-    return monoid.is_columnar or isinstance(monoid, RangeMonoid)
+    """Return whether folding the events of a key again with each batch costs little.
+
+    Combining sketches costs much more than one event, so a window combines whole pages instead.
+    """
+    return isinstance(monoid, RangeMonoid) or not isinstance(monoid, SummaryMonoid)
 
 
 def _every(monoid: AbstractMonoid, holds: Callable[[AbstractMonoid], bool]) -> bool:
@@ -440,8 +445,10 @@ def _folds(monoid: AbstractMonoid, lifted: Rows, count: int, ranges: Ranges) -> 
         return ranges.samples[id(lifted)]
     if isinstance(monoid, RangeMonoid):
         return RangeFolds(monoid, lifted, starts, stops)
+    if not monoid.is_columnar:
+        return two_stacks(monoid, lifted, starts, stops)
     if len(stops) * _IN_TURN >= count:
-        in_order = monoid.is_columnar
+        in_order = True
     else:
         in_order = ranges.rows > _ONE_BY_ONE * count and has_kernel(monoid)
     if in_order:

@@ -8,15 +8,17 @@ the oldest event has no previous value. Nulls are skipped, as with SQL's IGNORE 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mta.columns.schemas import Decimals, Nullable, NullableColumn, Objects, Row, Rows, Vector
 from mta.kernels.native import ones
-from mta.monoids.base import Monoid, Partial
+from mta.monoids.base import Partial
 from mta.monoids.columnar import Choice, ColumnarMonoid, layout_of, shown
 from mta.monoids.ranges import RangeFolds, RangeMonoid
+from mta.monoids.text import ListMonoid, joined_all, joined_once
 from mta.times import to_count
 
 
@@ -259,7 +261,7 @@ class Smallest(_Ends):
     _sign = 1.0
 
 
-class Concat(Monoid[str, tuple[str, ...], str | None]):
+class Concat(ListMonoid[str | None]):
     """All texts of the window joined by a separator, oldest first; None for an empty window.
 
     A result costs O(n); use it for small windows.
@@ -274,17 +276,12 @@ class Concat(Monoid[str, tuple[str, ...], str | None]):
     """
 
     def __init__(self, separator: str = "", distinct: bool = False) -> None:
-        def joined(left: Partial, right: Partial) -> Partial:
-            return tuple(dict.fromkeys(left + right)) if distinct else left + right
+        def joined(texts: Sequence[str]) -> str | None:
+            return separator.join(dict.fromkeys(texts) if distinct else texts) if texts else None
 
-        super().__init__(
-            (),
-            joined,
-            lambda value: (value,),
-            lambda texts: separator.join(texts) if texts else None,
-            f"Concat({separator!r}, distinct={distinct})",
-        )
-        self.partials, self.result_type = Objects(tuple), "string"
+        name = f"Concat({separator!r}, distinct={distinct})"
+        super().__init__(joined_once if distinct else joined_all, joined, name)
+        self.result_type = "string"
 
     def is_valid(self, row: Row) -> bool:
         return isinstance(row, str)

@@ -6,14 +6,14 @@ of values, and for extremes by their ranks among the distinct values.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Sequence
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 
 from mta.columns.schemas import Objects, Rows
-from mta.monoids.base import Monoid, Partial
+from mta.monoids.base import Out, Partial
 from mta.monoids.ranges import RangeFolds, RangeMonoid, smallest
 
 
@@ -151,18 +151,42 @@ class LastText(EndText):
         return stops - 1
 
 
-class _List(Monoid[Any, tuple[Any, ...], list[Any]]):
-    never_null = True
+class ListMonoid(RangeMonoid[Out]):
+    """A monoid whose partial is a tuple of values, of which a result is made by ``listed``."""
 
-    def __init__(self) -> None:
-        super().__init__((), self._joined, lambda value: (value,), list, type(self).__name__)
-        self.partials = Objects(tuple)
+    folds_ranges = False  # a window of one key keeps the folds of its pages
 
-    def _joined(self, left: Partial, right: Partial) -> Partial:
-        return left + right
+    def __init__(
+        self,
+        joined: Callable[[Partial, Partial], Partial],
+        listed: Callable[[Sequence[Any]], Out],
+        name: str,
+    ) -> None:
+        super().__init__((), joined, _alone, listed, name)
+        self._listed, self.partials = listed, Objects(tuple)
+
+    def lower_ranges(self, folds: RangeFolds) -> Rows:
+        within, listed = folds.without(self.identity), self._listed
+        values = list(chain.from_iterable(within.lifted))
+        pairs = zip(within.starts.tolist(), within.stops.tolist(), strict=True)
+        return [listed(values[start:stop]) for start, stop in pairs]
 
 
-class Collect(_List):
+def _alone(value: Any) -> Partial:
+    return (value,)
+
+
+def joined_all(left: Partial, right: Partial) -> Partial:
+    """Join the values of two partials."""
+    return left + right
+
+
+def joined_once(left: Partial, right: Partial) -> Partial:
+    """Join the values of two partials, each of them once."""
+    return tuple(dict.fromkeys(left + right))
+
+
+class Collect(ListMonoid[list[Any]]):
     """All values of the window as a list, oldest first; a result costs O(n).
 
     >>> from mta import CountWindow, Collect, Window
@@ -170,16 +194,28 @@ class Collect(_List):
     [[1], [1, 1], [1, 2]]
     """
 
+    never_null = True
 
-class CollectDistinct(_List):
+    def __init__(self) -> None:
+        super().__init__(joined_all, list, "Collect")
+
+
+class CollectDistinct(ListMonoid[list[Any]]):
     """The distinct values of the window as a list, in order of first appearance.
 
-    A result costs O(distinct values); use it for windows with few of them.
+    A result costs O(distinct values); use it for windows with few of them. Under many keys, it
+    costs O(n).
 
     >>> from mta import CountWindow, CollectDistinct, Window
     >>> list(Window(CollectDistinct(), CountWindow(2), name="CollectDistinct").extend([1, 1, 2]))
     [[1], [1], [1, 2]]
     """
 
-    def _joined(self, left: Partial, right: Partial) -> Partial:
-        return tuple(dict.fromkeys(left + right))
+    never_null = True
+
+    def __init__(self) -> None:
+        super().__init__(joined_once, _distinct, "CollectDistinct")
+
+
+def _distinct(values: Sequence[Any]) -> list[Any]:
+    return list(dict.fromkeys(values))

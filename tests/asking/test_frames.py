@@ -48,6 +48,7 @@ from mta.laws import check_frame
 from mta.recipes import rebuilt, recipe_of
 from spark_integration.step.step import step
 from stores.memory import MemoryStore
+from tests.support.key_by_key import KeyByKey
 from tests.support.spark.plans import make_plan
 
 DAY = 86_400_000_000
@@ -483,7 +484,7 @@ def test_a_step_of_spark_has_results_at_boundaries(frame: Frame, kind: str) -> N
     rng = random.Random(f"{frame!r} {kind}")
     times = sorted(set(drawn_times(rng, 80)))
     values = [float(rng.randint(-9, 9)) for _ in times]
-    total = Sum() if kind == "vectorized" else Monoid(0.0, lambda a, b: a + b, name="plain sum")
+    total: Any = Sum() if kind == "vectorized" else KeyByKey(0.0, lambda a, b: a + b, "sum")
     window: Any = {"it": frame, "other": CountWindow(3)} if kind == "shared" else frame
     name = "sum_it" if kind == "shared" else "sum"
     names = [name, "sum_other"] if kind == "shared" else [name]
@@ -627,7 +628,7 @@ def test_a_late_event_corrects_the_rows_whose_frames_have_it(
     times = sorted(set(drawn_times(rng, 120)))
     values = [float(rng.randint(-9, 9)) for _ in times]
     order = sorted(range(len(times)), key=lambda row: times[row] + rng.choice([0, 0, 8]))
-    total = Sum() if vectorized else Monoid(0.0, lambda a, b: a + b, name="plain sum")
+    total: Any = Sum() if vectorized else KeyByKey(0.0, lambda a, b: a + b, "sum")
     columns = ("device", "ts", "watts")
     plan = make_plan(
         window=frame, columns=columns, monoid=Product({"sum": ("watts", total)}),

@@ -23,6 +23,7 @@ from mta import (
 from mta.errors import EventsGone, InvalidTime, UnsupportedOperation
 from mta.frames.base import Both, Frame
 from stores import MemoryStore
+from tests.support.key_by_key import KeyByKey
 
 WINDOWS: dict[str, Frame] = {
     "time": TimeWindow(10),
@@ -167,8 +168,9 @@ def test_more_is_retained_only_from_when_on_it_is_asked_for(promote_at: int) -> 
             each.query("a", at=42)
 
 
-def test_keys_of_plain_functions_are_answered_one_by_one() -> None:
-    windows = KeyedWindows(Monoid("", str.__add__), TimeWindow(10), name="texts", retain_for=60)
+@pytest.mark.parametrize("monoid", [Monoid("", str.__add__), KeyByKey("", str.__add__, "text")])
+def test_keys_of_plain_functions_are_answered(monoid: Any) -> None:
+    windows = KeyedWindows(monoid, TimeWindow(10), name="texts", retain_for=60)
     windows.extend(list("aabba"), list("vwxyz"), [0, 5, 6, 7, 30])
     assert list(windows.query(list("aab"), at=[30, 6, 7])) == ["z", "vw", "xy"]
 

@@ -11,6 +11,7 @@ from mta import CountWindow, KeyedWindows, Monoid, Sum, TimeWindow
 from mta.errors import LateEvent
 from mta.keyed.bucket import Advance
 from stores import MemoryStore
+from tests.support.key_by_key import KeyByKey
 
 Row = tuple[int, int, int, bool]  # key, time, value, whether it asks
 WINDOWS = {
@@ -89,9 +90,10 @@ def test_questions_are_answered_alike_in_any_cut(window: str, promote_at: int, o
         assert answers(windows, rows, cuts, again) == own
 
 
-def test_keys_of_plain_functions_are_asked_too() -> None:
+@pytest.mark.parametrize("monoid", [Monoid(0, int.__add__), KeyByKey(0, int.__add__, "sum")])
+def test_keys_of_plain_functions_are_asked_too(monoid: Any) -> None:
     rows = rows_of(3, 60)
-    windows = KeyedWindows(Monoid(0, int.__add__), TimeWindow(10), name="plain")
+    windows = KeyedWindows(monoid, TimeWindow(10), name="plain")
     own = [expected("time", rows, place) for place in range(len(rows))]
     assert answers(windows, rows, [20, 21]) == own
 

@@ -8,21 +8,22 @@ from typing import Any
 
 import pytest
 
-from mta import Max, Monoid
+from mta import Max
 from mta.cli import main
 from mta.cli.console import Exit
 from stores import open_store
+from tests.support.key_by_key import KeyByKey
 from tests.support.spark.events import make_events, write_files
 from tests.support.spark.jobs import Job, spread
 from tests.support.spark.session import spark
 
 __all__ = ["spark"]
 
-#: Of plain Python: its windows go key by key, and Spark's state has their snapshots.
-PLAIN = Monoid(identity=float("-inf"), combine=max, name="plain max")
+#: Its windows go key by key, and Spark's state has their snapshots.
+PEAK = KeyByKey(float("-inf"), max, "peak")
 
 
-@pytest.fixture(scope="module", params=[Max(), PLAIN], ids=["vectorized", "key by key"])
+@pytest.fixture(scope="module", params=[Max(), PEAK], ids=["vectorized", "key by key"])
 def job(spark: Any, tmp_path_factory: pytest.TempPathFactory, request: Any) -> Job:
     job = Job(spark, tmp_path_factory.mktemp("own"))
     write_files(spread(make_events(900, 4)), job.input, files=2)

@@ -34,6 +34,7 @@ from mta import (
 from mta.errors import InvalidValue, LateEvent
 from mta.monoids.product import result_columns
 from stores import MemoryStore
+from tests.support.key_by_key import KeyByKey
 
 #: Frames, and after each event which of a key's sorted events its window holds.
 FRAMES: list[Callable[[], Any]] = [
@@ -67,6 +68,7 @@ MONOIDS: list[Callable[[], Any]] = [
     lambda: Product({"m": ("v", Max()), "n": Count(), "l": ("v", Last())}),
     lambda: Product({"n": Count()}),
     lambda: Monoid("", lambda a, b: a + b, lift=lambda v: f"{v:g};", name="text"),
+    lambda: KeyByKey("", lambda a, b: a + b, "text", lambda v: f"{v:g};"),
     lambda: Product({"t": ("v", Monoid(0, lambda a, b: a + b, name="plain sum")), "n": Count()}),
 ]
 KINDS: dict[str, Callable[[int], Any]] = {

@@ -23,6 +23,7 @@ from mta.audit.keyed import OpaqueKeys
 from mta.errors import StoreUnavailable
 from stores import MemoryStore
 from stores.testing.faults import FaultyStore
+from tests.support.key_by_key import lists
 
 
 def meters() -> tuple[KeyedWindows, MemoryStore]:
@@ -40,7 +41,7 @@ def test_what_reads_stored_columns_goes_on_from_what_is_kept() -> None:
     made, store = meters()
     snapshot = made.checkpoint()
     assert made.stats().standalone == 1
-    other = Product({"low": ("a", Min()), "n": Count(), "all": ("a", Collect())})
+    other = Product({"low": ("a", Min()), "n": Count(), "all": ("a", lists())})
     found = KeyedWindows.restore(
         snapshot, store, aggregations=other, window=TimeWindow("1 hour"), promote_at=50
     )

@@ -37,6 +37,7 @@ from mta.keyed.work import Found
 from stores import MemoryStore, PageStore
 from stores.testing import FaultyStore
 from tests.support.counted import hash_of, rolling_hash
+from tests.support.key_by_key import KeyByKey
 
 SECOND = 10**6
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -73,6 +74,7 @@ SHAPES = {
     "excluding": Shape(lambda: CountWindow(3, exclude_current=True), 3, True, 1),
 }
 PLAIN = Monoid("", lambda a, b: a + b, lift=chr, name="letters")
+SUMMARY = KeyByKey("", lambda a, b: a + b, "letters", chr)
 JOINING = Monoid("", lambda a, b: a + b, name="texts")
 
 
@@ -143,11 +145,11 @@ class Life:
         self.existing, self.vectorized = existing, vectorized
         self.lateness = random.choice([0, 5, 30])
         self.keys = random.choice([1, 3, 12])
-        self.monoid: Any = PLAIN
+        self.monoid: Any = SUMMARY
         if existing == "combine":
             self.monoid = JOINING
         elif vectorized:
-            self.monoid = rolling_hash()
+            self.monoid = random.choice([PLAIN, rolling_hash()])
         self.store: MemoryStore | None = random.choice([None, MemoryStore(), MemoryStore()])
         single = len(shapes) == 1
         self.frame: Any = (
@@ -168,7 +170,7 @@ class Life:
         return letter if self.monoid is JOINING else ord(letter)
 
     def shown(self, texts: set[str]) -> set[Any]:
-        if self.monoid in (PLAIN, JOINING):
+        if self.monoid in (PLAIN, SUMMARY, JOINING):
             return texts
         return {hash_of(text)[0] if text else 0 for text in texts}
 
@@ -347,7 +349,7 @@ class Life:
                 self.windows.check()
             if self.random.random() < 0.5:
                 self.go_on()
-        assert self.windows.stats().vectorized == (self.vectorized and self.existing != "combine")
+        assert self.windows.stats().vectorized == self.vectorized
 
 
 SETS = [
@@ -356,9 +358,8 @@ SETS = [
 ]  # fmt: skip
 
 
-#: Texts do not go by columns, so that none join there: numbers below.
 WAYS = [("append", True), ("replace", True), ("append", False), ("replace", False),
-        ("combine", False)]  # fmt: skip
+        ("combine", True)]  # fmt: skip
 
 
 @pytest.mark.sample

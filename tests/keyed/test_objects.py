@@ -54,9 +54,6 @@ AGGREGATIONS: dict[str, tuple[Any, Callable[[list[Any]], Any], Any]] = {
     "mode": (Mode(), mode, None),
     "most": (MostFrequent(2), most, []),
     "second": (NthText(2), lambda v: v[1] if len(v) > 1 else None, None),
-}
-#: Aggregations that make windows go key by key.
-LISTS: dict[str, tuple[Any, Callable[[list[Any]], Any], Any]] = {
     "all": (Collect(), list, []),
     "set": (CollectDistinct(), lambda v: list(dict.fromkeys(v)), []),
 }
@@ -100,15 +97,14 @@ def test_results_are_those_of_plain_lists(kind: str, seed: int) -> None:
     rng, store = random.Random(f"{kind} {seed}"), MemoryStore()
     frame, lateness = rng.choice(FRAMES)(), rng.choice([None, 30])
     skips = rng.random() < 0.5
-    lists = rng.random() < 0.2
-    chosen = AGGREGATIONS | (LISTS if lists else {})
+    chosen = AGGREGATIONS
     settings: dict[str, Any] = {
         "promote_at": rng.choice([4, 12, 1000]), "page_bytes": rng.choice([1, 16384]),
         "timed": True, "allowed_lateness": lateness, "nulls": "skip" if skips else "raise",
     }  # fmt: skip
     monoid = Product({a: ("v", m) for a, (m, *_) in chosen.items()} | {"lag": ("v", LagText())})
     windows = KeyedWindows(monoid, frame, store, **settings)
-    assert windows.stats().vectorized is not lists
+    assert windows.stats().vectorized
     events: dict[int, list[tuple[int, int, Any]]] = {}
     now = number = 0
     for _ in range(12):

@@ -12,22 +12,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import Collect, CountWindow, KeyedWindows, Max, Monoid, Product, TimeWindow
+from mta import CountWindow, KeyedWindows, Max, Monoid, Product, TimeWindow
 from mta.audit.keyed import OpaqueKeys
 from mta.errors import MissingPage, PartialBatch, StoreUnavailable
 from stores import MemoryStore, PageStore, WriteBuffer
 from stores.base import WrapperStore
 from stores.testing import FaultyStore
+from tests.support.key_by_key import KeyByKey, lists
 from tests.support.sampling import REST
 
 pytestmark = pytest.mark.usefixtures("tiny")
 PLAIN = Monoid("", lambda a, b: a + b, lift=lambda v: f"{v:g};", name="plain text")
+SUMMARY = KeyByKey("", lambda a, b: a + b, "text", lambda v: f"{v:g};")
 #: Monoids and frames, and sizes that force promotion, merges and small pages.
 SHAPES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "vectorized": (Max(), TimeWindow(30), {"promote_at": 1000, "page_bytes": 200}),
     "promoted": (Max(), TimeWindow(30), {"promote_at": 3, "page_bytes": 300}),
     "late": (Max(), TimeWindow(30), {"promote_at": 3, "page_bytes": 300, "allowed_lateness": 5}),
-    "plain": (PLAIN, TimeWindow(30), {"page_bytes": 300}),
+    "plain": (PLAIN, TimeWindow(30), {"promote_at": 3, "page_bytes": 300}),
+    "key by key": (SUMMARY, TimeWindow(30), {"page_bytes": 300}),
     "named": (
         Product({"m": ("v", Max())}), {"a": TimeWindow(30), "b": CountWindow(3) | TimeWindow(20)},
         {"promote_at": 4, "page_bytes": 1},
@@ -328,7 +331,7 @@ def _ordered(found: Any, order: list[int]) -> Any:
     return back
 
 
-@pytest.mark.parametrize("shape", ["vectorized", "promoted", "plain"])
+@pytest.mark.parametrize("shape", ["vectorized", "promoted", "plain", "key by key"])
 def test_results_do_not_depend_on_how_a_batch_is_cut(shape: str) -> None:
     expected, _ = uninterrupted(shape, STEPS)
     program = Program(shape, MemoryStore())
@@ -449,7 +452,7 @@ class Broken:
 @pytest.mark.parametrize("where", ["memory://", None])
 def test_a_monoid_that_fails_in_the_middle_of_a_batch(where: str | None) -> None:
     broken = Broken()
-    windows = KeyedWindows(Monoid("", broken, name="broken"), CountWindow(3), where, leaf_arity=2)
+    windows = KeyedWindows(KeyByKey("", broken, "broken"), CountWindow(3), where, leaf_arity=2)
     windows.extend(["a", "b", "c"], ["1", "2", "3"])
     order = list(windows.keys())  # that in which their windows are given events
     snapshot = windows.checkpoint() if where else b""
@@ -498,7 +501,7 @@ def test_a_columnar_monoid_that_fails_changes_nothing() -> None:
 
 def test_expired_windows_leave_no_pages() -> None:
     store = MemoryStore()
-    windows = KeyedWindows(Collect(), TimeWindow(10), store, "w", leaf_arity=2, arity=2)
+    windows = KeyedWindows(lists(), TimeWindow(10), store, "w", leaf_arity=2, arity=2)
     for step in range(6):
         keys = np.repeat(np.arange(5) + step * 5, 9)
         windows.extend(keys, list(range(45)), np.full(45, step * 20))

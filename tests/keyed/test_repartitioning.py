@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import Count, CountWindow, First, KeyedWindows, Max, Monoid, Product, Sum, TimeWindow
+from mta import Count, CountWindow, First, KeyedWindows, Max, Product, Sum, TimeWindow
 from mta.errors import SnapshotMismatch
 from mta.keyed import repartitioning
 from mta.keyed.repartitioning import repartition
 from mta.keyed.snapshot import UnreadSnapshot
 from stores import MemoryStore, PageStore
 from stores.testing.counting import CountingStore
+from tests.support.key_by_key import KeyByKey
 
 #: By name: what is computed, the frame, and settings; of keys with many events and with few.
 KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
@@ -28,7 +29,7 @@ KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         TimeWindow(50),
         {"allowed_lateness": 5, "promote_at": 6},
     ),
-    "key by key": (Monoid(identity=-np.inf, combine=max, name="plain"), CountWindow(4), {}),
+    "key by key": (KeyByKey(-np.inf, max, "peak"), CountWindow(4), {}),
 }
 SMALL: dict[str, Any] = {"page_bytes": 128, "arity": 2, "leaf_arity": 2, "nulls": "drop_row"}
 

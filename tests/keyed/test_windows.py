@@ -18,6 +18,7 @@ from mta import (
     Collect,
     Count,
     CountWindow,
+    DistinctCount,
     ExactDistinctCount,
     KeyedStats,
     KeyedWindows,
@@ -42,7 +43,10 @@ from mta.errors import (
 )
 from mta.keyed import standalone
 from stores import MemoryStore
+from tests.support.key_by_key import lists
 
+#: Lists whose windows go key by key.
+LISTS = lists()
 DAY = TimeWindow("1 day")
 
 
@@ -246,7 +250,9 @@ def test_products_and_several_frames() -> None:
 
 
 @pytest.mark.parametrize("store", [None, "memory://"])
-@pytest.mark.parametrize("monoid", [Max(), Collect()], ids=["vectorized", "plain"])
+@pytest.mark.parametrize(
+    "monoid", [Max(), Collect(), LISTS], ids=["vectorized", "lists", "key by key"]
+)
 @pytest.mark.parametrize("promote_at", [2, 1000])
 @pytest.mark.parametrize("named", [False, True])
 def test_a_window_alone_is_a_copy(
@@ -355,7 +361,7 @@ def test_the_store_is_closed_by_who_opened_it() -> None:
 def test_more_standalone_windows_than_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standalone, "_OPEN", 3)
     store = MemoryStore()
-    windows = KeyedWindows(Collect(), CountWindow(3), store, leaf_arity=2, arity=2)
+    windows = KeyedWindows(LISTS, CountWindow(3), store, leaf_arity=2, arity=2)
     expected: dict[int, list[int]] = {}
     for step in range(12):
         keys = [(step * 2 + n) % 9 for n in range(5)]
@@ -419,7 +425,7 @@ def test_what_windows_tell_of_themselves() -> None:
     assert (stats.keys, stats.standalone, stats.vectorized, stats.inserted) == (2, 1, True, 10)
     assert stats.resident_bytes > 0 == stats.runs == stats.run_bytes
     assert "2 keys in memory" in repr(windows)
-    plain = KeyedWindows(Collect(), CountWindow(9), None)
+    plain = KeyedWindows(LISTS, CountWindow(9), None)
     plain.extend(["a"], [1])
     assert (plain.stats().vectorized, plain.stats().standalone) == (False, 1)
     assert "1 keys in memory>" in repr(plain)
@@ -432,9 +438,11 @@ def test_what_is_vectorized_and_what_is_not() -> None:
         (Product({"n": Count(), "m": ("v", Max())}), DAY, True),
         (Product({"n": Count(), "c": ("v", ExactDistinctCount())}), SessionWindow(60), True),
         (LastText(), CalendarWindow("1 day"), True),
-        (Collect(), DAY, False),
-        (Product({"n": Count(), "c": ("v", Collect())}), DAY, False),
-        (Monoid("", lambda a, b: a + b, name="joined"), DAY, False),
+        (Collect(), DAY, True),
+        (Product({"n": Count(), "c": ("v", Collect())}), DAY, True),
+        (Monoid("", lambda a, b: a + b, name="joined"), DAY, True),
+        (DistinctCount(), DAY, False),
+        (Product({"n": Count(), "c": ("v", DistinctCount())}), DAY, False),
         (Max(), BoundWindow(Sum(), at_most=9.0), False),
     ):
         assert KeyedWindows(monoid, frame).stats().vectorized is vectorized

@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 
 from mta import (
     ArgMax,
-    Collect,
     Count,
     CountWindow,
     EveryCount,
@@ -31,6 +30,7 @@ from spark_integration.options import EmitEvery
 from spark_integration.plan import Plan
 from spark_integration.step.step import step
 from stores.memory import MemoryStore
+from tests.support.key_by_key import lists
 from tests.support.sampling import some
 from tests.support.spark.events import SECOND, START
 from tests.support.spark.idle_cases import SCHEMA, rows_of
@@ -44,7 +44,7 @@ Result = tuple[str, int, list[float], int]
 def every_plan(every: Trigger | None, frame: Frame, **changes: Any) -> Plan:
     """All events in order, and their number, in pages of four."""
     settings: dict[str, Any] = {
-        "monoid": Product({"all": ("watts", Collect()), "n": Count()}),
+        "monoid": Product({"all": ("watts", lists()), "n": Count()}),
         "results": {"all": pa.list_(pa.float64()), "n": pa.int64()},
         "window": frame,
         "emit_every": wanted(every),
@@ -197,7 +197,7 @@ def test_whole_numbers_of_an_empty_window_are_null() -> None:
     assert done.rows["who"].to_pylist() == [5, None]
 
 
-AGGREGATIONS = {"all": ("watts", Collect()), "n": (None, Count()), "peak": ("watts", Max())}
+AGGREGATIONS = {"all": ("watts", lists()), "n": (None, Count()), "peak": ("watts", Max())}
 
 
 def run(df: Any, store: str, **changes: Any) -> Any:

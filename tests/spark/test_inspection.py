@@ -9,16 +9,17 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from mta import Count, CountWindow, Max, Mean, Monoid, TimeWindow
+from mta import Count, CountWindow, Max, Mean, TimeWindow
 from mta.errors import MissingPage, SnapshotMismatch
 from spark_integration import events_of_key, inspect_query, inspection
 from spark_integration.errors import InvalidRequest
 from stores import open_store
+from tests.support.key_by_key import KeyByKey
 from tests.support.sampling import some
 from tests.support.spark.events import SECOND, make_events, write_files
 from tests.support.spark.jobs import WINDOW, Job, spread
 
-PLAIN = Monoid(identity=float("-inf"), combine=max, name="plain max")
+PEAK = KeyByKey(float("-inf"), max, "peak")
 SEVERAL = {"few": TimeWindow("20 seconds"), "many": TimeWindow("4 minutes")}
 
 
@@ -34,12 +35,12 @@ def newest(events: pa.Table, device: str, seconds: int) -> list[tuple[int, float
     ("frame", "lateness", "store", "monoid"),
     some(
         [
-            (TimeWindow("100 seconds"), None, "file", PLAIN),
+            (TimeWindow("100 seconds"), None, "file", PEAK),
             (TimeWindow("100 seconds"), None, "state", Max()),
             (TimeWindow("100 seconds"), "1 minute", "file", Max()),
             (SEVERAL, None, "file", Max()),
             (TimeWindow("100 seconds"), None, "file", Max()),
-            (TimeWindow("100 seconds"), "1 minute", "file", PLAIN),
+            (TimeWindow("100 seconds"), "1 minute", "file", PEAK),
         ],
         by_default=4,
     ),

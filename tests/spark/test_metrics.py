@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from mta import CountWindow, Max, Monoid
+from mta import CountWindow, Max
 from spark_integration import report_counts
 from stores import open_store
+from tests.support.key_by_key import KeyByKey
 from tests.support.spark.events import make_events, write_files
 from tests.support.spark.jobs import Job, spread
 
-PLAIN = Monoid(identity=float("-inf"), combine=max, name="plain max")
+PEAK = KeyByKey(float("-inf"), max, "peak")
 
 
-@pytest.mark.parametrize("monoid", [Max(), PLAIN], ids=["vectorized", "key by key"])
+@pytest.mark.parametrize("monoid", [Max(), PEAK], ids=["vectorized", "key by key"])
 @pytest.mark.proves("options", "counts of pages", "vectorized", "key by key")
 def test_counts_are_those_of_the_store(job: Job, monoid: Any) -> None:
     """Each page that is in the store was counted when it was written, with its bytes."""

@@ -21,7 +21,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from mta import Collect, CountWindow, Max, TimeWindow
+from mta import CountWindow, Max, TimeWindow
 from mta.audit.keyed import OpaqueKeys
 from mta.cli import main
 from mta.errors import UnsuitableKey
@@ -34,6 +34,7 @@ from spark_integration.migration import migrate
 from spark_integration.runners.bucket import PROVIDER, ROCKSDB
 from spark_integration.step.states import State
 from stores import open_store
+from tests.support.key_by_key import lists
 from tests.support.patience import LONG
 from tests.support.sampling import some
 from tests.support.servers import RedisServer
@@ -137,14 +138,17 @@ def test_it_says_how_far_spark_is_and_waits_no_longer_than_it_may(
     assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
 
 
-PLAIN = {"all": ("watts", Collect()), "peak": ("watts", Max())}
+BY_KEY = {
+    "all": ("watts", lists()),
+    "peak": ("watts", Max()),
+}
 #: By name: what a query asks for, and what the naive oracle says of it.
 QUERIES: dict[str, tuple[dict[str, Any], Any, list[Any]]] = {
     "vectorized": ({}, last_n(WINDOW), FOLDS),
     "late": (
         {"window": TimeWindow("5 minutes"), "allowed_lateness": 30}, last_seconds(300), FOLDS,
     ),
-    "key by key": ({"aggregations": PLAIN, "window": CountWindow(9)}, last_n(9), [list, max]),
+    "key by key": ({"aggregations": BY_KEY, "window": CountWindow(9)}, last_n(9), [list, max]),
 }  # fmt: skip
 
 #: Those whose states are by the provider that is not Spark's default.

@@ -17,7 +17,6 @@ from mta import (
     Count,
     CountWindow,
     Max,
-    Monoid,
     Product,
     Sum,
     TimeWindow,
@@ -30,6 +29,7 @@ from spark_integration.plan import Plan
 from spark_integration.step.step import step
 from stores import PageStore
 from stores.memory import MemoryStore
+from tests.support.key_by_key import KeyByKey
 from tests.support.sampling import some
 from tests.support.spark.events import SECOND, START
 from tests.support.spark.idle_cases import Stream, plain, rows_of
@@ -129,8 +129,8 @@ def test_a_window_on_values_beside_one_of_time(store: MemoryStore) -> None:
 
 def test_pages_are_shared(store: MemoryStore) -> None:
     """Three windows write the pages that the longest alone does, where each key has its own."""
-    plain_max = Monoid(identity=float("-inf"), combine=max, name="plain max")
-    parts = {"all": ("watts", Collect()), "peak": ("watts", plain_max), "n": (None, Count())}
+    peak = KeyByKey(float("-inf"), max, "peak")
+    parts = {"all": ("watts", Collect()), "peak": ("watts", peak), "n": (None, Count())}
     monoid = Product(parts)
     events = rows_of(*(("a", float(i), float(i)) for i in range(1000)))
     alone = MemoryStore()

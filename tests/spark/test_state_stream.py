@@ -25,7 +25,7 @@ from stores.errors import pip_install
 from tests.spark import test_streaming as over_any_store
 from tests.spark.test_streaming import events
 from tests.support.sampling import rest_of
-from tests.support.spark.driver import PLAIN
+from tests.support.spark.driver import PEAK
 from tests.support.spark.events import in_form, last_n, make_events, oracle, write_files
 from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, spread
 from tests.support.spark.state_steps import conforming, failing_once
@@ -151,7 +151,7 @@ def test_late_events_give_what_they_give_on_local_disk(job: Job, tmp_path: Path)
     on_disk = Job(job.spark, tmp_path / "disk")
     for each in (job, on_disk):
         write_files(events, each.input, files=2)
-        plain = {"peak": ("watts", PLAIN), "sum": ("watts", Sum()), "n": (None, Count())}
+        plain = {"peak": ("watts", PEAK), "sum": ("watts", Sum()), "n": (None, Count())}
         late = {"window": TimeWindow("5 minutes"), "allowed_lateness": "1 minute"}
         each.run(aggregations=plain, **late)
     assert job.results() == on_disk.results()

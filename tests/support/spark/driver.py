@@ -13,18 +13,19 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mta import Count, CountWindow, Max, Monoid, Sum
+from mta import Count, CountWindow, Max, Sum
 from spark_integration.options import Options
 from spark_integration.request import make_request
 from spark_integration.session import local_session
 from spark_integration.sliding import run_request
 from spark_integration.step.step import step
+from tests.support.key_by_key import KeyByKey
 from tests.support.spark import faulty_steps
 from tests.support.spark.events import SCHEMA
 from tests.support.spark.session import QUICK
 
-#: Windows with such an operation of plain Python are not vectorized: each key has pages of its own.
-PLAIN = Monoid(identity=float("-inf"), combine=max, name="plain max")
+#: Windows with such an operation are not vectorized: each key has pages of its own.
+PEAK = KeyByKey(float("-inf"), max, "peak")
 
 
 def begin(spark: SparkSession, job: dict[str, Any]) -> StreamingQuery:
@@ -36,7 +37,7 @@ def begin(spark: SparkSession, job: dict[str, Any]) -> StreamingQuery:
         by="device",
         on="ts",
         aggregations={
-            "peak": ("watts", PLAIN if job["plain"] else Max()),
+            "peak": ("watts", PEAK if job["plain"] else Max()),
             "sum": ("watts", Sum()),
             "n": (None, Count()),
         },

@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mta import Collect, Count, Max, Product, TimeWindow
+from mta import Count, Max, Product, TimeWindow
 from spark_integration.plan import Plan
 from spark_integration.step.step import Advanced, step
 from stores import PageStore
+from tests.support.key_by_key import lists
 from tests.support.spark.events import SECOND, START
 from tests.support.spark.plans import make_plan
 from tests.support.spark.saved import keys_of, pending_of
@@ -25,7 +26,7 @@ Row = tuple[Any, ...]
 def idle_plan(**changes: Any) -> Plan:
     """All events in order, peak and number, over the last minute, in pages of four."""
     settings: dict[str, Any] = {
-        "monoid": Product({"all": ("watts", Collect()), "peak": ("watts", Max()), "n": Count()}),
+        "monoid": Product({"all": ("watts", lists()), "peak": ("watts", Max()), "n": Count()}),
         "results": {"all": pa.list_(pa.float64()), "peak": pa.float64(), "n": pa.int64()},
         "window": TimeWindow(SIZE),
         "idle": "emit",

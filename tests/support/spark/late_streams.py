@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from mta import Collect, Count, Max, TimeWindow
+from mta import Count, Max, TimeWindow
 from spark_integration.plan import Plan
+from tests.support.key_by_key import lists
 from tests.support.spark.events import SECOND, START, write_files
 from tests.support.spark.idle_cases import SIZE, idle_plan, rows_of
 from tests.support.spark.jobs import Job
@@ -130,7 +131,7 @@ class LateJob(Job):
     def settings(self, **changes: Any) -> dict[str, Any]:
         settings: dict[str, Any] = {
             "aggregations": {
-                "all": ("watts", Collect()),
+                "all": ("watts", lists()),
                 "peak": ("watts", Max()),
                 "n": (None, Count()),
             },
