@@ -26,6 +26,7 @@ from mta.columns.schemas import (
     Decimals,
     Nullable,
     NullableColumn,
+    Objects,
     Presence,
     Schema,
     Times,
@@ -142,7 +143,10 @@ def read_value(value: Any, schema: Schema) -> Any:
     if not isinstance(schema, Array):
         if getattr(schema, "nullable", False) and is_missing(value):
             return None
-        return value if kind in PLAIN else _object(value)
+        found = value if kind in PLAIN else _object(value)
+        if isinstance(schema, Objects) and type(found) is not (schema.only or type(found)):
+            _require_only([found], schema.only)
+        return found
     if kind is float and schema.kind == "<f8":
         return value if schema.plain else np.float64(value)
     if kind is int and schema.plain and schema.kind == "<i8" and -_BEYOND <= value < _BEYOND:
@@ -170,12 +174,7 @@ def read_column(values: Any, schema: Schema) -> Any:
     if of_nulls:
         values = values.values if values.nulls() is None else values.tolist()
     if not isinstance(schema, Array):
-        rows = _as_objects(values)
-        if getattr(schema, "nullable", False) and not of_nulls:
-            nulls = missing(rows)
-            for row in () if nulls is None else np.flatnonzero(nulls).tolist():
-                rows[row] = None
-        return rows
+        return _read_objects(values, schema, of_nulls)
     if type(values).__module__.startswith("pyarrow"):
         values = values.to_numpy() if hasattr(values, "chunks") else values.to_numpy(False)
     try:
@@ -188,6 +187,30 @@ def read_column(values: Any, schema: Schema) -> Any:
         ) from None
 
 
+def _read_objects(values: Any, schema: Schema, of_nulls: bool) -> list[Any]:
+    """Return a batch as a column of objects, with None for nulls unless ``of_nulls``."""
+    rows = as_objects(values)
+    if getattr(schema, "nullable", False) and not of_nulls:
+        nulls = missing(rows)
+        for row in () if nulls is None else np.flatnonzero(nulls).tolist():
+            rows[row] = None
+    if isinstance(schema, Objects) and schema.only is not None:
+        _require_only(rows, schema.only)
+    return rows
+
+
+def _require_only(rows: list[Any], only: type | None) -> None:
+    """Raise InvalidValue for a value of another type than the first values of its column."""
+    if only is None or {only}.issuperset(map(type, rows)):
+        return
+    for at, row in enumerate(rows):
+        if type(row) is not only and not is_missing(row):
+            raise InvalidValue(
+                f"{row!r:.40} at index {at} is {type(row).__name__}, and the first values of its "
+                f"column were {only.__name__}; nothing was inserted; convert it"
+            )
+
+
 def _as_nullable(values: Any, schema: Array) -> NullableColumn:
     """Return a batch as numbers and a mask of the valid ones. Raises InvalidValue."""
     if isinstance(values, NullableColumn):
@@ -198,7 +221,7 @@ def _as_nullable(values: Any, schema: Array) -> NullableColumn:
     if isinstance(values, np.ndarray) and values.dtype.kind in "fmM":
         given = np.where(nulls, np.zeros(1, values.dtype), values)
         return NullableColumn(read_column(given, schema), ~nulls)
-    places, listed = np.flatnonzero(~nulls), _as_objects(values)
+    places, listed = np.flatnonzero(~nulls), as_objects(values)
     found = schema.blank(len(listed))
     found[places] = read_column([listed[at] for at in places.tolist()], schema)
     return NullableColumn(found, ~nulls)
@@ -216,7 +239,7 @@ def _nulls_of(values: Any) -> np.ndarray:
     if isinstance(values, np.ndarray) and values.dtype.kind in "fmM" and values.ndim == 1:
         strange: np.ndarray = values != values
         return strange
-    rows = _as_objects(values)
+    rows = as_objects(values)
     found = missing(rows)
     return np.zeros(len(rows), bool) if found is None else found
 
@@ -243,7 +266,8 @@ def _object(value: Any) -> Any:
     return value.as_py() if hasattr(value, "as_py") else value
 
 
-def _as_objects(values: Any) -> list[Any]:
+def as_objects(values: Any) -> list[Any]:
+    """Return a batch as a list of Python objects. Raises InvalidValue if it is no column."""
     listed = getattr(values, "tolist", None) or getattr(values, "to_pylist", None)
     if isinstance(values, np.ndarray) and values.dtype.kind in "mM":
         listed = None  # ``tolist`` may return numbers

@@ -482,8 +482,9 @@ class Vector(Fixed):
 class Objects(Schema):
     """A list with any Python object per row; msgpack in pages.
 
-    ``only`` is the type of all objects in pages, if they have one. In a ``nullable`` column, None
-    is null, and NaN is read as None.
+    ``only`` is the type of all objects, if they have one: of partials in pages, or of values whose
+    first ones gave the column its type. In a ``nullable`` column, None is null, and NaN is read as
+    None.
     """
 
     kind = "msgpack"
@@ -523,7 +524,7 @@ class Objects(Schema):
         rows = codec.unpack(data) if kind == self.kind else None
         if not isinstance(rows, list) or len(rows) != count:
             raise CorruptPage(f"a column of kind {kind!r} is not a list of {count} objects")
-        if self.only is not None and not {self.only}.issuperset(map(type, rows)):
+        if self.only is not None and not {self.only, type(None)}.issuperset(map(type, rows)):
             raise CorruptPage(f"a column of {self.only.__name__}s has other objects")
         return rows
 

@@ -51,7 +51,8 @@ from mta.keyed.table import EXPIRED, Table
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import require_joins
 from mta.monoids.base import AbstractMonoid, any_of
-from mta.monoids.product import Product, require_distinct, result_columns
+from mta.monoids.following import following, following_columns, types_of
+from mta.monoids.product import Product, mark_of, require_distinct, result_columns
 from mta.pages import NAME, require_here
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What, what_of
@@ -394,6 +395,23 @@ class KeyedWindows(Publishable):
         Rows that ``asks`` marks are questions. The values of questions and retractions are ignored.
         Raises InvalidValue and InvalidTime.
         """
+        monoid = self.monoid
+        try:
+            return self._batch(keys, codes, values, times, retracts, asks)
+        except InvalidValue:
+            if not self._follow(values):
+                raise
+        try:
+            return self._batch(keys, codes, values, times, retracts, asks)
+        except InvalidValue:
+            if not self.bucket.counts.inserted:
+                self._become(monoid)  # the types stay open
+            raise
+
+    def _batch(
+        self, keys: Keys, codes: np.ndarray, values: Any, times: np.ndarray | None, retracts: Any,
+        asks: np.ndarray | None,
+    ) -> Batch:  # fmt: skip
         reader, settings = self.reader, self._kind.settings
         rows, count = reader.rows(values, len(codes))
         if count != len(codes):
@@ -405,6 +423,44 @@ class KeyedWindows(Publishable):
         ahead = times_ahead(times, settings, asks)
         rows = self.as_stored(rows, count)
         return Batch(keys, codes, rows, times, invalid, retracts=marks, ahead=ahead, asks=asks)
+
+    def _follow(self, values: Any) -> bool:
+        """Take the types of columns from the first values; return whether a type was taken."""
+        found = following(self.monoid, values)
+        if found is self.monoid:
+            return False
+        if not self.bucket.counts.inserted:
+            self._become(found)
+            return True
+        if self.store is None or not self._has_only_nulls(found):
+            return False
+        self.bucket.write(INLINE_BYTES)
+        unread = UnreadSnapshot.decode(self._snapshot().encode())
+        before = set(columns_of(self._kind.reader))
+        self._become(found)
+        self._carry_over(unread)
+        # Events without a value in these columns are not missing.
+        for column in set(columns_of(self._kind.reader)) - before:
+            self._starts.pop(mark_of(column), None)
+        return True
+
+    def _has_only_nulls(self, typed: AbstractMonoid) -> bool:
+        """Return whether no stored event has a value in a column that another monoid reads."""
+        wanted = set(columns_of(typed))
+        for table in self.bucket.tree.everything():
+            if len(table.standalone):
+                return False
+            columns = table.rows if isinstance(self.monoid, Product) else [table.rows]
+            for key, column in zip(columns_of(self._kind.reader), columns, strict=True):
+                if key not in wanted and not all(row is None for row in column.tolist()):
+                    return False
+        return True
+
+    def _become(self, monoid: AbstractMonoid) -> None:
+        """Aggregate with the monoid for other types of columns."""
+        kind, owns, busy, given = self._kind, self._owns_store, self.busy, self._given
+        self._use(monoid, self.frame, self.store, self.name, kind.settings, kind.timed)
+        self._owns_store, self.busy, self._given = owns, busy, given
 
     def as_stored(self, rows: Rows, count: int) -> Rows:
         """Return rows in the form that a bucket stores; columns of marks are all True."""
@@ -624,6 +680,7 @@ class KeyedWindows(Publishable):
             changes=kind.changes,
             starts=self._starts,
             recipe=Recipe.of(self._given, kind.frames.values(), kind.settings.given()),
+            types=types_of(self.monoid),
         )
 
     @classmethod
@@ -687,7 +744,9 @@ class KeyedWindows(Publishable):
         return windows
 
     def _restore(self, unread: UnreadSnapshot) -> None:
-        found, kind = unread.snapshot, self._kind
+        found = unread.snapshot
+        self._follow_stored(found)
+        kind = self._kind
         require_suitable(found, self._snapshot(), self.monoid)
         own = [(name, p.fingerprint) for name, p in kind.frames.items()]
         before = [(name, mark) for name, _, mark in found.frames]
@@ -704,6 +763,12 @@ class KeyedWindows(Publishable):
         tree.pending, tree.number = found.pending, found.number
         bucket.counts, bucket.expired = found.counts, found.expired
         self._note_spans(found)
+
+    def _follow_stored(self, found: KeyedSnapshot) -> None:
+        """Take the types of columns from a snapshot."""
+        monoid = following_columns(self.monoid, found.columns, found.types)
+        if monoid is not self.monoid:
+            self._become(monoid)
 
     def _note_spans(self, found: KeyedSnapshot) -> None:
         """Note which shorter spans applied to the events of a snapshot."""
@@ -739,6 +804,7 @@ class KeyedWindows(Publishable):
         if self.store is None:
             raise ValueError("these windows are only in memory (store=None); pass a store")
         unread = UnreadSnapshot.decode(snapshot)
+        self._follow_stored(unread.snapshot)
         require_suitable(unread.snapshot, self._snapshot(), self.monoid)
         opened = require_store(store)
         if opened is None:

@@ -210,7 +210,8 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
         """Return this monoid for columns of the given types, unless it was created with a type.
 
         A type is the name of an integer, boolean, datetime or duration dtype, ``Decimals``, ``str``
-        for text and other objects, or None for columns read as float64.
+        for text and other objects, ``Objects`` for objects of one type, or None for columns read as
+        float64.
         """
         return self
 
@@ -356,6 +357,8 @@ class Monoid(AbstractMonoid[Out], Generic[In, Held, Out]):
         is_usual = kind.row is AbstractMonoid.row and kind.is_valid is Monoid.is_valid
         # A summary adds values later, and may refuse one then.
         as_given = is_usual and type(self.partials) is Objects
+        if isinstance(self.inputs, Objects) and self.inputs.only is not None:
+            return frozenset({self.inputs.only}) if as_given else frozenset()
         return NEVER_MISSING | {float} if as_given else frozenset()
 
     @property

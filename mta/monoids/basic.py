@@ -24,7 +24,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from mta.columns.reading import plain
-from mta.columns.schemas import Array, Decimals, Row, Rows
+from mta.columns.schemas import Array, Decimals, Objects, Row, Rows
 from mta.errors import ResultOutOfRange
 from mta.kernels.native import Kernel, ones
 from mta.monoids.base import AbstractMonoid, Out, Partial, any_of
@@ -459,7 +459,8 @@ class _ArgExtreme(_Extreme[Out]):
     def of_types(self, *types: Any) -> AbstractMonoid:
         pairs = zip(self._given, types, strict=True)
         by, kind = (found if given is None else given for given, found in pairs)
-        if str in types or (by, kind) == self._given:
+        is_text = any(each is str or isinstance(each, Objects) for each in types)
+        if is_text or (by, kind) == self._given:
             return self
         return type(self)(kind, by)
 

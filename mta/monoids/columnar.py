@@ -223,6 +223,10 @@ class Choice(ColumnarMonoid[Out]):
             return self
         if kind is str:
             return self._of_text(*self._before, *self._after)
+        if isinstance(kind, Objects):
+            text = self._of_text(*self._before, *self._after)
+            text.inputs = kind
+            return text
         return type(self)(*self._before, kind, *self._after)  # type: ignore[call-arg]
 
 

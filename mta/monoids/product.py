@@ -239,7 +239,8 @@ class Product(Parts[dict[str, Any]]):
         names, schemas = column_names(columns), _schemas_of(monoid)
         keys = [(name, repr(schema)) for name, schema in zip(names, schemas, strict=True)]
         for key, schema in zip(keys, schemas, strict=True):
-            if key not in self.stored or getattr(schema, "exact", False):
+            has_rule = getattr(schema, "exact", False) or getattr(schema, "only", None)
+            if key not in self.stored or has_rule:
                 self.stored[key] = schema
         places = list(map(list(self.stored).index, keys))
         if isinstance(monoid.inputs, Record):

@@ -8,7 +8,7 @@ class such as ``Window`` is not public.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -25,6 +25,7 @@ from mta.errors import (
     CorruptPage,
     CorruptSnapshot,
     InvalidTime,
+    InvalidValue,
     NotPageable,
     SnapshotMismatch,
     UnsupportedOperation,
@@ -42,6 +43,7 @@ from mta.logs.base import Aggregator, Batch, EventLog, Setting
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.ranges import fold_between, fold_positions
 from mta.monoids.base import AbstractMonoid, Out, Partial, as_output, same_value
+from mta.monoids.following import following, named_types
 from mta.monoids.product import Observed
 from mta.pages import NAME, NO_NAME, corrupt, key_of, require_here
 from mta.publishing.publisher import Publishable
@@ -57,6 +59,7 @@ from mta.windows.stack import Movement, WindowAhead
 from stores import PageStore, StoreLike, open_store
 
 _Log = TypeVar("_Log", bound=FingerTreeLog)
+T = TypeVar("T")
 
 
 class PublicWindow:
@@ -118,13 +121,37 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
             raise busy(single.owner)
         if single.timed:  # rounds half to even; NaN is not between any times
             micros = (time * SECOND + UNIT) - UNIT if time.__class__ is float else nan
-        shown = single.event(value, micros)
+        try:
+            shown = single.event(value, micros)
+        except InvalidValue:
+            self._following(lambda: self._single.insert(value, time), _as_batch(value))
+            return
         if shown is None:
-            single.insert(value, time)
+            self._following(lambda: self._single.insert(value, time), _as_batch(value))
             return
         single.shown = shown
         if single.timed and micros > single.intake.newest:  # type: ignore[operator]
             single.intake.newest = micros
+
+    def _following(self, call: Callable[[], T], values: Any) -> T:
+        """Return the result of a call that adds values; take the types of columns from the first.
+
+        If no value is added, the types stay open.
+        """
+        engine, main = self.engine, self.engine.main
+        try:
+            return call()
+        except InvalidValue:
+            if not engine.follow(values):
+                raise
+        self._use(engine)
+        try:
+            return call()
+        except Exception:
+            if not engine.taken():
+                engine.retype(main)
+                self._use(engine)
+            raise
 
     @abstractmethod
     def _rows(self) -> list[tuple[str, Any]]:
@@ -232,6 +259,8 @@ class Engine(Generic[Out]):
     has_recipe = True
     #: The aggregation, before the settings adapt it to nulls.
     given: AbstractMonoid
+    #: Whether a call is in progress, or none is accepted any more.
+    busy: bool
 
     def __init__(
         self,
@@ -249,16 +278,39 @@ class Engine(Generic[Out]):
         require_kind(name, str, "a window's name is text")
         if not NAME.fullmatch(name):
             raise ValueError(f"a window's name is 1 to 100 of A-Z a-z 0-9 . _ : -, not {name!r}")
-        #: The monoid of the results; ``monoid`` also computes what frames observe.
-        self.main, self.frame, self.settings = monoid, frame, settings
+        self.frame, self.settings = frame, settings
+        self._aggregate(monoid)
         #: The log that keeps the events.
         self.kind = settings.log(*self._logs)
-        observed = [(columns, observer) for _, columns, observer in frame.observers]
-        self.monoid = Observed(monoid, observed) if observed else monoid
         self.timed = frame.needs_times or self.kind.by_time
         sizes = settings.group_sizes(self.kind, self.monoid, self.timed)
         self.store, self.owns_store = opened, opened is not store
         self._begin(name, *sizes)
+
+    def _aggregate(self, monoid: AbstractMonoid[Out]) -> None:
+        #: The monoid of the results; ``monoid`` also computes what frames observe.
+        self.main = monoid
+        observed = [(columns, observer) for _, columns, observer in self.frame.observers]
+        self.monoid = Observed(monoid, observed) if observed else monoid
+
+    def retype(self, monoid: AbstractMonoid[Out]) -> None:
+        """Start again without events, with the monoid for other types of columns."""
+        self._aggregate(monoid)
+        busy, counts = self.busy, self.intake.counts
+        self._begin(self.name, *self.settings.group_sizes(self.kind, self.monoid, self.timed))
+        self.busy, intake = busy, self.intake
+        intake.late_count, intake.invalid_count, intake.ahead_count = counts
+
+    def follow(self, values: Any) -> bool:
+        """Take the types of columns from the first values; return whether a type was taken."""
+        reads_values = any(columns is None for _, columns, _ in self.frame.observers)
+        if self.taken() or reads_values:
+            return False
+        found = following(self.main, values)
+        if found is self.main:
+            return False
+        self.retype(found)
+        return True
 
     def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
         """Start without events, under a name; ``like`` is the structure of a similar engine."""
@@ -270,7 +322,6 @@ class Engine(Generic[Out]):
         )  # fmt: skip
         self._structure: EventLog = self.kind(setting) if like is None else like.empty_like(setting)
         self.intake = self._intake()
-        #: Whether a call is in progress, or none is accepted any more.
         self.busy = False
         #: Whether the window was closed.
         self.closed = False
@@ -382,9 +433,18 @@ class Engine(Generic[Out]):
         self.structure().retain_snapshot(self.settings.retain)
 
     def _require_same(self, snapshot: Snapshot) -> None:
-        """Raise SnapshotMismatch if a snapshot has another monoid."""
-        if snapshot.monoid[1] != self.monoid.fingerprint:
-            raise _mismatch("monoid", snapshot.monoid[0], self.monoid.name)
+        """Take the types of columns from a snapshot. Raises SnapshotMismatch for another monoid."""
+        name, mark = snapshot.monoid
+        if mark == self.monoid.fingerprint:
+            return
+        given = self.main
+        for monoid in named_types(given, name):
+            self._aggregate(monoid)
+            if mark == self.monoid.fingerprint:
+                self.retype(monoid)
+                return
+        self._aggregate(given)
+        raise _mismatch("monoid", name, self.monoid.name)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Load a snapshot into an engine without events.
@@ -769,3 +829,10 @@ def _mismatch(what: str, in_snapshot: str, given: str) -> SnapshotMismatch:
         f"the snapshot was made with the {what} {in_snapshot}, not with {given}; restore with the "
         "same one, or start a new window"
     )
+
+
+def _as_batch(value: Any) -> Any:
+    """Return one value as a batch."""
+    if isinstance(value, Mapping):
+        return {name: [each] for name, each in value.items()}
+    return tuple([each] for each in value) if isinstance(value, tuple) else [value]

@@ -179,7 +179,9 @@ class SharedWindows(EventsWindow[Out]):
             emit: "all" returns the result after each event, "last" only that after the last event.
             time_unit: The unit of numeric times: "s", "ms", "us" or "ns"; by default seconds.
         """
-        return result_columns(self.engine.extend(values, in_unit(times, time_unit), emit))
+        given = in_unit(times, time_unit)
+        results = self._following(lambda: self.engine.extend(values, given, emit), values)
+        return result_columns(results)
 
     @overload
     def query(self, /, which: None = None, partial: bool = False) -> dict[str, Out]: ...

@@ -76,6 +76,11 @@ class SharedEngine(Engine[Out]):
         usual = self.monoid is self.main and self.settings.max_ahead is None
         self.single = SingleEvents(self, usual, self.store is not None)
 
+    def retype(self, monoid: AbstractMonoid[Out]) -> None:
+        frames = self.frames
+        super().retype(monoid)
+        self.place(frames, {})
+
     def structure(self) -> LevelLog | FingerTreeLog:
         self.single.write_back()
         return self._structure

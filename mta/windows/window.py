@@ -267,7 +267,8 @@ class Window(EventsWindow[Out]):
             emit: "all" returns the result after each event, "last" only that after the last event.
             time_unit: The unit of numeric times: "s", "ms", "us" or "ns"; by default seconds.
         """
-        return self.engine.extend(values, in_unit(times, time_unit), emit)
+        given = in_unit(times, time_unit)
+        return self._following(lambda: self.engine.extend(values, given, emit), values)
 
     @alone
     def revise(self, values: Any, times: Any, time_unit: TimeUnit | None = None) -> Revision:
@@ -291,7 +292,8 @@ class Window(EventsWindow[Out]):
         >>> revision.index.tolist(), revision.results.tolist()
         ([0, -1, 1], [3.0, 6.0, 12.0])
         """
-        return _revised(self.engine, values, in_unit(times, time_unit))
+        given = in_unit(times, time_unit)
+        return self._following(lambda: _revised(self.engine, values, given), values)
 
     @alone
     def coverage(self) -> Coverage:

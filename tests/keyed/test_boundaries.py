@@ -11,7 +11,6 @@ from mta import (
     CountWindow,
     EveryPeriod,
     KeyedWindows,
-    Monoid,
     Sum,
     TimeWindow,
     TriggeredWindow,
@@ -21,7 +20,7 @@ from mta.frames.base import Frame
 from mta.keyed.work import Boundaries, Found
 from stores.memory import MemoryStore
 from stores.testing import CountingStore
-from tests.support.key_by_key import lists
+from tests.support.key_by_key import KeyByKey, lists
 
 SIZES = {"arity": 4, "leaf_arity": 4}
 FRAMES: dict[str, Frame] = {
@@ -92,7 +91,7 @@ def test_each_window_of_a_key_is_as_it_is_alone(
 
 def test_between_boundaries_events_are_only_inserted() -> None:
     """Windows longer than what is in memory: reads come with boundaries, not with events."""
-    total: Monoid = Monoid(0.0, lambda a, b: a + b, name="total")
+    total = KeyByKey(0.0, lambda a, b: a + b, "total")
     frames = {"a": TimeWindow(500), "b": TimeWindow(2000)}
     times, reads = np.arange(8192), []
     for period in (64, 1024):
