@@ -53,7 +53,9 @@ class DeltaWindow(CustomFrame):
         number = isinstance(size, Real) and not isinstance(size, bool) and not is_duration(size)
         if not number or not size > 0:
             raise ValueError(f"a delta window spans a positive difference, not {size!r}")
-        self._label: str = f"DeltaWindow({plain(size)!r}{f', {column}' if column else ''})"
+        #: The largest difference, as a Python number, and the type of the attribute.
+        self.size, self.kind = plain(size), np.dtype(dtype)
+        self._label: str = f"DeltaWindow({self.size!r}{f', {column}' if column else ''})"
         super().__init__(
             lambda prefix, total: bool(plain(total) - plain(prefix) >= size),
             on=(column, Max(dtype)),

@@ -30,7 +30,7 @@ from mta.keyed.moments import Questions, answer
 from mta.keyed.snapshot import Counts
 from mta.keyed.standalone import AnyWindow, StandaloneWindows
 from mta.keyed.table import ALL, EXPIRED, NO_TIME, STANDALONE, Table, take_or
-from mta.keyed.work import Asked, Found, Want, Work, results_at, unanswered
+from mta.keyed.work import Asked, Found, Want, Work, results_at, unanswered, union_of
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.monoids.base import any_of
 from mta.times import clock
@@ -276,6 +276,12 @@ class Bucket:
         if not self.kind.vectorized:
             return np.ones(len(marks), bool)
         found: np.ndarray = marks == STANDALONE
+        if self.kind.attributes:
+            some = np.flatnonzero(~found)
+            union, _ = union_of(work.known, work.at[some], work.new.take(some), late=False)
+            unsteady = self.kind.unsteady(union)
+            if unsteady is not None:
+                found[some[unsteady]] = True
         if work.taken is not None:
             found[work.taken.alone] = True
             at = np.where(found, -1, work.at)

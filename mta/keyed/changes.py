@@ -309,6 +309,8 @@ def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
     plain = kind.trimmed(replace(plain, schema=schema, rows=rows))
     plain.marks[:] = ALL
     grown = plain.counts > (kind.settings.promote_at if kind.vectorized else -1)
+    if (unsteady := kind.unsteady(plain)) is not None:
+        grown |= unsteady
     tables = [plain.take(np.flatnonzero(~grown))]
     for place in np.flatnonzero(grown).tolist():
         rows, times, count = events_of(plain, *plain.bounds[place : place + 2].tolist())
@@ -325,8 +327,10 @@ def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
             source.losses.give_up(last)
             left, leaves = left + sum(leaf.count for leaf in leaves), []
         elif _fits(bucket, last, leaves):
-            tables.append(kind.trimmed(table_of(schema, keys, left, leaves, kind.timed)))
-            continue
+            found = kind.trimmed(table_of(schema, keys, left, leaves, kind.timed))
+            if kind.unsteady(found) is None:
+                tables.append(found)
+                continue
         tables.append(_standalone(bucket, keys, left, last, leaves))
     return join(tables, late=False)
 

@@ -18,7 +18,7 @@ of its horizon.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -29,6 +29,7 @@ from mta.evaluators.observed import lens_in, total_before
 from mta.frames.base import Both, Frame
 from mta.frames.windows import CountWindow
 from mta.kernels.native import first_later
+from mta.keyed.attributes import Attributes
 from mta.keyed.table import Lanes, Table, is_vectorized
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import FingerTreeLog
@@ -92,12 +93,15 @@ class Retention:
         lateness: int | None,
         on_duplicate: OnDuplicate = "append",
         retain_for: int = 0,
+        whole: bool = False,
     ) -> None:
         self.frames, self.lateness, self.retain_for = frames, lateness, retain_for
         #: Whether an event is compared with existing events of its key and time.
         self._replaces = on_duplicate != "append"
-        #: Whether events in other tables may connect sessions.
-        self._merges = lateness is not None and any(p.merges for p in frames.values())
+        #: Whether events in other tables may connect sessions, or (``whole``) leave other tops.
+        self._merges = whole or (lateness is not None and any(p.merges for p in frames.values()))
+        #: Returns the lanes of a table.
+        self.lanes: Callable[[Table], Lanes] = lambda table: table.lanes
         #: How late events may be, and how far back windows can be queried.
         self.late, self.asked = Span(lateness or 0), Span(max(lateness or 0, retain_for))
         #: Whether windows at the horizon are retained completely. Otherwise a window by count may
@@ -148,7 +152,7 @@ class Retention:
         """
         if not table.events or (self._merges and not whole):
             return table
-        return table.without_oldest(self.needed(table.lanes))
+        return table.without_oldest(self.needed(self.lanes(table)))
 
     def needed_in(self, events: FingerTreeLog, clock: int) -> int:
         """Return the position of the first event of a standalone window that has not left."""
@@ -191,15 +195,36 @@ class Kind:
     reader: AbstractMonoid = field(init=False)
     """Reads the columns of events, including those for frames."""
     retention: Retention = field(init=False)
+    attributes: Attributes = field(init=False)
+    """The columns that frames read."""
 
     def __post_init__(self) -> None:
-        self.vectorized = is_vectorized(self.monoid, list(self.frames.values()))
-        self.reader = self.reading(self.monoid)
-        settings = self.settings
+        self.reader, settings = self.reading(self.monoid), self.settings
+        in_order = settings.lateness is None
+        self.vectorized = is_vectorized(self.monoid, self.frames.values(), in_order)
+        self.attributes = Attributes(self.monoid, self.reader, {})
+        if self.vectorized:
+            self.attributes = Attributes(self.monoid, self.reader, self.frames)
+            self.vectorized = self.attributes.readable
         self.retention = Retention(
-            self.frames, settings.lateness, settings.on_duplicate,
-            settings.retained,
+            self.frames, settings.lateness, settings.on_duplicate, settings.retained,
+            whole=bool(self.attributes),
         )  # fmt: skip
+        self.retention.lanes = self.lanes
+
+    def lanes(self, table: Table) -> Lanes:
+        """Return the events of a table as lanes, with the columns that frames read."""
+        found = table.lanes
+        if self.attributes:
+            found.attribute = lambda frame: self.attributes.column(frame, table.rows)
+        return found
+
+    def unsteady(self, table: Table) -> np.ndarray | None:
+        """Return which keys of a table must be standalone, because of a column that frames read."""
+        if not self.vectorized or not self.attributes:
+            return None
+        found = self.attributes.unsteady(table.rows, table.bounds)
+        return found if found.any() else None
 
     def reading(self, monoid: AbstractMonoid) -> AbstractMonoid:
         """Return a monoid that reads what a monoid and the frames read."""

@@ -250,7 +250,7 @@ class StandaloneWindows:
                     extend(self.kind, window, *retained)
                     moved.append(retained[-1])
                     continue
-                if self.kind.vectorized and marks[place] != STANDALONE and at >= 0:
+                if marks[place] != STANDALONE and at >= 0:
                     start, stop = work.known.bounds[at : at + 2].tolist()
                     if start < stop:
                         extend(self.kind, window, *events_of(work.known, start, stop))
@@ -281,7 +281,7 @@ class StandaloneWindows:
     def _shrunk(self, work: Work, place: int, window: AnyWindow, left: int) -> Table | None:
         """Return the events of a key that has become small enough to be vectorized; else None."""
         kind, engine = self.kind, window.engine
-        if not kind.vectorized:
+        if not kind.vectorized or (kind.attributes and not self._may_shrink(window)):
             return None
         if isinstance(window, SharedWindows):
             window.engine.evict()
@@ -297,7 +297,16 @@ class StandaloneWindows:
             unstamped = engine.monoid.unstamped
             leaves = (Leaf(f.first, unstamped(f.rows), f.times, f.count) for f in leaves)
         table = kind.trimmed(table_of(schema, keys, left + first, leaves, kind.timed))
-        return table if table.events <= few else None
+        return table if table.events <= few and kind.unsteady(table) is None else None
+
+    def _may_shrink(self, window: AnyWindow) -> bool:
+        """Return whether events tell where the windows of a key start, with the times they need.
+
+        Windows on values store no times unless a frame needs them. Under ``|``, a window may start
+        earlier than its events tell, because of an attribute that has left.
+        """
+        kind = self.kind
+        return window.engine.timed >= kind.timed and not kind.attributes.depend_on_past
 
     def _take_back(self, touched: dict[bytes, AnyWindow], length: int, error: Exception) -> None:
         """Discard windows that received a part of a batch, the last of which failed.

@@ -14,9 +14,9 @@ window is in this table (STANDALONE), or the key was EXPIRED.
 
 The events of all keys are concatenated, key by key, and in order for each key: these are *lanes*.
 The start of a window depends on positions and times alone (``CountWindow``, ``TimeWindow``,
-``CalendarWindow``, ``SessionWindow``, and combinations with ``|`` and ``&``), so a few passes over
-whole columns find the start for every event of every key. No range crosses from one lane into
-another, so the folds of all ranges are computed together.
+``CalendarWindow``, ``SessionWindow``, and combinations with ``|`` and ``&``), or on a column
+(``attributes``), so a few passes over whole columns find the start for every event of every key. No
+range crosses from one lane into another, so the folds of all ranges are computed together.
 
 Folds are computed in the cheapest of these ways:
 
@@ -30,7 +30,7 @@ Folds are computed in the cheapest of these ways:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -43,9 +43,10 @@ from mta.errors import NotPageable
 from mta.folds.blocks import fold_ranges
 from mta.folds.sliding import SlidingFolds, has_kernel, two_stacks
 from mta.frames.base import Both, Frame
-from mta.frames.named import SessionWindow, session_starts
+from mta.frames.named import DeltaWindow, SessionWindow, session_starts
 from mta.frames.windows import CountWindow, TimeFrame
 from mta.kernels.native import bounds_of, first_later, rows_of, sort_within
+from mta.keyed.attributes import first_within, follows_columns, tops_of
 from mta.keyed.keys import Keys, merged, range_of
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.columnar import ColumnarMonoid
@@ -300,10 +301,14 @@ _ONE_BY_ONE = 4
 _IN_TURN = 2
 
 
-def is_vectorized(monoid: AbstractMonoid, frames: list[Frame]) -> bool:
-    """Return whether windows with these frames are vectorized."""
-    in_lanes = _every(monoid, _answers_lanes)
-    return in_lanes and all(frame.predictable for frame in frames)
+def is_vectorized(monoid: AbstractMonoid, frames: Iterable[Frame], in_order: bool = False) -> bool:
+    """Return whether windows with these frames are vectorized.
+
+    If events come ``in_order``, frames may also depend on columns (``attributes``).
+    """
+    if not _every(monoid, _answers_lanes):
+        return False
+    return all(follows_columns(each) if in_order else each.predictable for each in frames)
 
 
 def _answers_lanes(monoid: AbstractMonoid) -> bool:
@@ -326,8 +331,12 @@ class Lanes:
 
     bounds: np.ndarray
     times: np.ndarray | None
+    #: Returns the column that a delta window reads.
+    attribute: Callable[[DeltaWindow], np.ndarray] | None = None
     #: The first row of the session of each row, by gap.
     sessions: dict[int, np.ndarray] = field(default_factory=dict)
+    #: The running maximum of what a delta window reads, by its ``id``.
+    tops: dict[int, np.ndarray] = field(default_factory=dict)
 
     def frame_at(
         self, frame: Frame, keys: np.ndarray, rows: np.ndarray, times: np.ndarray | None
@@ -363,6 +372,8 @@ class Lanes:
         if isinstance(frame, CountWindow):
             starts: np.ndarray = rows + (1 - frame.end.rows - frame.size)
             return starts if exact else np.maximum(starts, self.bounds[keys], out=starts)
+        if isinstance(frame, DeltaWindow):
+            return self._delta_at(frame, keys, rows)
         assert times is not None
         if isinstance(frame, SessionWindow):
             found = self._session_at(frame.gap, keys, rows, times)
@@ -370,6 +381,16 @@ class Lanes:
             assert isinstance(frame, TimeFrame) and self.times is not None
             found = first_later(self.times, self.bounds, keys, frame.starts(times))
         return found - (found == self.bounds[keys]) if exact else found
+
+    def _delta_at(self, frame: DeltaWindow, keys: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return the first rows of delta windows that end with some rows."""
+        assert self.attribute is not None
+        firsts = self.bounds[keys]
+        if id(frame) not in self.tops:
+            self.tops[id(frame)] = tops_of(self.attribute(frame), self.bounds)
+        tops = self.tops[id(frame)]
+        last = np.minimum(np.maximum(rows, firsts), len(tops) - 1)
+        return first_within(tops, frame.size, firsts, last) if len(tops) else firsts
 
     def _session_at(
         self, gap: int, keys: np.ndarray, rows: np.ndarray, times: np.ndarray

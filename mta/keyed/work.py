@@ -197,7 +197,7 @@ class Work:
         self.parts.append(found)
         counts: np.ndarray = np.diff(self._union.bounds)
         if int(counts.max()) > self.kind.settings.promote_at:
-            self._starts = self.kind.retention.needed(self._union.lanes)
+            self._starts = self.kind.retention.needed(self.kind.lanes(self._union))
             counts = self._union.bounds[1:] - self._starts
         return counts
 
@@ -345,7 +345,7 @@ def results_at(
         rows = rows + (table.bounds[lane] - whole.bounds[of])
         return replace(results_at(kind, table, lane, at, rows, moments, events), of=of)
     if len(rows):
-        lanes, lifted = table.lanes, monoid.lift_rows(table.rows, table.events)
+        lanes, lifted = kind.lanes(table), monoid.lift_rows(table.rows, table.events)
         asked = moments
         if asked is None and table.times is not None:
             asked = table.times[rows]
