@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from decimal import Context, Decimal
+from itertools import chain
 from operator import getitem, setitem
 from struct import pack
 from typing import Any
@@ -26,7 +27,7 @@ import numpy as np
 
 from mta.columns import codec
 from mta.errors import CorruptPage
-from mta.kernels.native import Buffer, rows_of
+from mta.kernels.native import Buffer, rows_of, spread
 from mta.times import TimeUnit, require_unit
 
 Rows = Any
@@ -36,6 +37,8 @@ Row = Any
 _PACKED = {"<f8": "d", "<i8": "q"}
 #: A column in a page: its kind and its bytes.
 Payload = tuple[str, Buffer]
+#: Ranges of objects are copied one by one if all rows are more than this many times as many.
+_SPARSE = 4
 #: Decimal arithmetic without rounding for all decimals that fit a column.
 DIGITS = Context(prec=100)
 
@@ -509,6 +512,16 @@ class Objects(Schema):
     def take(self, rows: Rows, indices: Any) -> Rows:
         return [rows[i] for i in np.asarray(indices).tolist()]
 
+    def ranges(
+        self, parts: Sequence[Rows], which: np.ndarray, starts: np.ndarray, lengths: np.ndarray
+    ) -> Rows:
+        ends = np.cumsum([0, *map(len, parts)])
+        if ends[-1] > _SPARSE * int(lengths.sum()):
+            return super().ranges(parts, which, starts, lengths)
+        rows = parts[0] if len(parts) == 1 else list(chain.from_iterable(parts))
+        places = spread(starts + ends[which], lengths)
+        return list(map(rows.__getitem__, places.tolist()))
+
     def put_at(self, room: Rows, indices: Any, rows: Rows) -> None:
         if isinstance(indices, slice):
             room[indices] = rows
@@ -529,7 +542,8 @@ class Objects(Schema):
         return rows
 
     def unpageable(self, rows: Rows) -> int | None:
-        if codec.ALWAYS_PLAIN.issuperset(map(type, rows)):
+        kinds = set(map(type, rows))
+        if kinds <= codec.ALWAYS_PLAIN or (kinds == {str} and "".join(rows).isascii()):
             return None
         return next((at for at, row in enumerate(rows) if not codec.is_plain(row)), None)
 

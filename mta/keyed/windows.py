@@ -128,10 +128,10 @@ class KeyedStats:
 class KeyedWindows(Publishable):
     """The aggregate of each key's newest events, after every event of the key.
 
-    Windows by count, time and session, and combinations of these with ``|`` and ``&``, under an
-    aggregation of columns are *vectorized*: many keys cost as much as one key with as many events,
-    0.1 to 2 us per event, and 2 to 12 us for text and other objects. With other frames or
-    aggregations, every key has a standalone window, which costs 200 us per key and batch. In a
+    Windows by count, time, session and delta, and combinations of these with ``|`` and ``&``, are
+    *vectorized*: many keys cost as much as one key with as many events, 0.1 to 2 us per event, and
+    1 to 5 us for text, other objects and functions of your own. With other frames, and with
+    sketches, every key has a standalone window, which costs 200 us per key and batch. In a
     store, each new event is written about 3 times in total, and the pages with keys of the batch
     are read.
 

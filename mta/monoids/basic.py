@@ -253,7 +253,8 @@ class Min(_Extremum[Out]):
 
     Args:
         dtype: A numpy type such as "int64" or "M8[us]", or ``Decimals(places)``. Defaults to the
-            column's type in ``rolling`` and Spark, and to float64 elsewhere.
+            column's type in ``rolling`` and Spark, and elsewhere to float64, or the type of the
+            first values if they are no numbers.
 
     >>> from mta import CountWindow, Min, Window
     >>> Window(Min(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
@@ -284,7 +285,8 @@ class Max(_Extremum[Out]):
 
     Args:
         dtype: A numpy type such as "int64" or "M8[us]", or ``Decimals(places)``. Defaults to the
-            column's type in ``rolling`` and Spark, and to float64 elsewhere.
+            column's type in ``rolling`` and Spark, and elsewhere to float64, or the type of the
+            first values if they are no numbers.
 
     >>> from mta import CountWindow, Max, Window
     >>> Window(Max(), CountWindow(2)).extend([1.0, 3.0, 2.0, 0.0]).tolist()
@@ -549,7 +551,8 @@ class First(_End[Out]):
 
     Args:
         dtype: A numpy type such as "int64" or "M8[us]", or ``Decimals(places)``. Defaults to the
-            column's type in ``rolling`` and Spark, and to float64 elsewhere.
+            column's type in ``rolling`` and Spark, and elsewhere to float64, or the type of the
+            first values if they are no numbers.
         skip_nulls: Whether to skip nulls in windows that accept them; if not, results may be null.
 
     >>> from mta import CountWindow, First, Window
@@ -583,7 +586,8 @@ class Last(_End[Out]):
 
     Args:
         dtype: A numpy type such as "int64" or "M8[us]", or ``Decimals(places)``. Defaults to the
-            column's type in ``rolling`` and Spark, and to float64 elsewhere.
+            column's type in ``rolling`` and Spark, and elsewhere to float64, or the type of the
+            first values if they are no numbers.
         skip_nulls: Whether to skip nulls in windows that accept them; if not, results may be null.
 
     >>> from mta import CountWindow, Last, Window

@@ -6,7 +6,7 @@ are no numbers, the aggregation is created again for their type:
     text, bytes, tuples ...    any objects, all of one Python type
     datetimes, dates           "M8[us]", "M8[D]"; arrays keep their unit
     durations                  "m8[us]"
-    decimals                   ``Decimals`` with as many places as the first values have
+    decimals, not all doubles  ``Decimals`` with as many places as the first values have
 
 Numbers of all types stay doubles, so that integers and floats can follow each other.
 
@@ -32,7 +32,7 @@ from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product, own_columns
 
 #: Types whose values a column of doubles reads.
-_NUMBERS = (int, float, bool, np.number, np.bool_)
+_NUMBERS = (int, float, bool, np.number, np.bool_, Decimal)
 
 #: The types of objects that snapshots name.
 _OBJECTS: dict[str, type] = {kind.__name__: kind for kind in (str, bytes, tuple, list, dict)}
@@ -166,10 +166,10 @@ def _type_of(values: Any, name: str) -> Any:
         return None if np.isnat(array).all() else array.dtype.str[1:]
     rows = [row for row in as_objects(values) if not is_missing(row)]
     kinds = set(map(type, rows))
+    if Decimal in kinds and kinds <= {Decimal, int}:
+        return Decimals(max(_places(row) for row in rows))
     if all(issubclass(kind, _NUMBERS) for kind in kinds):
         return None
-    if kinds <= {Decimal, int}:
-        return Decimals(max(_places(row) for row in rows))
     for kind, unit in ((datetime, "M8[us]"), (date, "M8[D]"), (timedelta, "m8[us]")):
         if all(issubclass(each, kind) for each in kinds):
             return unit

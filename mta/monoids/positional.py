@@ -150,7 +150,8 @@ class Lag(_Place):
     Args:
         n: The number of events to go back, at least 0. With fewer events, the result is null.
         dtype: A numpy type such as "int64" or "M8[us]", or ``Decimals(places)``. Defaults to the
-            column's type in ``rolling`` and Spark, and to float64 elsewhere.
+            column's type in ``rolling`` and Spark, and elsewhere to float64, or the type of the
+            first values if they are no numbers.
         skip_nulls: Whether to count back n values, skipping nulls, in windows that accept nulls.
             Otherwise, n events are counted, and the result is null if that event has no value.
 
@@ -172,7 +173,8 @@ class NthValue(_Place):
     Args:
         n: The position, from 1. The result is null if the window has fewer events.
         dtype: A numpy type such as "int64" or "M8[us]", or ``Decimals(places)``. Defaults to the
-            column's type in ``rolling`` and Spark, and to float64 elsewhere.
+            column's type in ``rolling`` and Spark, and elsewhere to float64, or the type of the
+            first values if they are no numbers.
         skip_nulls: Whether to count only values, in windows that accept nulls. Otherwise, the
             result is null if the n-th event has no value.
 

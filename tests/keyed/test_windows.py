@@ -135,7 +135,7 @@ def test_columns_that_do_not_fit_together() -> None:
     with pytest.raises(InvalidTime):
         windows.extend(["a"], [1.0], ["soon"])
     with pytest.raises(InvalidValue):
-        windows.extend(["a"], ["text"], [1])
+        windows.extend(["a", "a"], ["text", 1.0], [1, 1])
     with pytest.raises(ValueError, match="emit must be 'all' or 'last', not 'first'"):
         windows.extend(["a"], [1.0], [1], emit="first")  # type: ignore[call-overload,arg-type]
     assert len(windows) == 0 and windows.stats().inserted == 0

@@ -333,6 +333,15 @@ def test_an_empty_window_of_a_type() -> None:
 @pytest.mark.parametrize("value", [BEYOND, 2**63 + 1, -(2**64) - 1, Decimal("0.1"), 10**400])
 def test_doubles_that_nobody_asked_for_round_nothing(make: Any, value: Any) -> None:
     window = Window(make(), CountWindow(2), store=None)
+    if isinstance(value, Decimal) and make is not Sum:  # the first decimals give the type
+        window.insert(value)
+        assert window.query() == value
+        window = Window(make(), CountWindow(2), store=None)
+        window.insert(0.5)
+        for call in (lambda: window.insert(value), lambda: window.extend([1, value])):
+            with pytest.raises(InvalidValue, match="is not a double: pass the type"):
+                call()
+        return
     arrays = [np.array([1, value], "u8")] if value in (BEYOND, 2**63 + 1) else []
     for batch in ([value], [0.5, value], [1, value], np.array([value], object), *arrays):
         with pytest.raises(InvalidValue, match="is not a double: pass the type"):
