@@ -2,6 +2,7 @@
 
 - ``key_types``: the types of keys, and how each type is encoded
 - ``keys``: reads key columns of all libraries as distinct keys, sorted by hash
+- ``attributes``: where delta windows start
 - ``table``: keys and their events as columns; where windows start, and their results
 - ``kind``: the settings that all windows share, and which events a key retains
 - ``leaves``: tables as pages, from which the keys of a batch are read; indexes and lists of pages

@@ -9,6 +9,7 @@
 - ``timeseries``: aggregations that read the times of events
 - ``parts``, ``product``: several aggregations in one structure; columns that were added later
 - ``catalogue``: aggregations by name
+- ``following``: aggregations that take the type of the first values
 - ``nulls``: null values and filters
 - ``moments``, ``bloom``, ``sketches``: approximate results in bounded space
 - ``increasing_run``: the longest run of increasing values
