@@ -76,9 +76,8 @@ def test_keyed_windows_in_any_cut_and_restored(kind: str, cut: int, promote_at: 
         for name in NAMED:
             found[name] += map(plainly, done[name])
         snapshot = windows.checkpoint()
-        windows = KeyedWindows.restore(
-            snapshot, product(), CountWindow(SIZE), store, promote_at=promote_at
-        )
+        given = {"aggregations": product()} if at % 2 else {}
+        windows = KeyedWindows.restore(snapshot, store, **given)
     assert found == expected(values)
 
 
@@ -104,7 +103,8 @@ def test_windows_one_by_one_or_in_batches_and_restored(
             done = window.extend({"v": part})
             for name in NAMED:
                 found[name] += map(plainly, done[f"{name}_w" if shared else name])
-        window = of.restore(window.checkpoint(), product(), frame, store)
+        given = {"aggregations": product()} if at % 8 else {}
+        window = of.restore(window.checkpoint(), store, **given)
     assert found == expected(values)
 
 
@@ -133,7 +133,7 @@ def test_another_type_later_is_refused_and_nothing_lost(kind: str) -> None:
         with pytest.raises(InvalidValue):
             window.insert({"v": other[0]})
         assert (windows.query(1), window.query(), windows.stats()) == before
-        windows = KeyedWindows.restore(windows.checkpoint(), product(), CountWindow(SIZE), store)
+        windows = KeyedWindows.restore(windows.checkpoint(), store)
 
 
 def test_mixed_first_values_leave_the_type_open() -> None:
@@ -167,7 +167,7 @@ def test_nulls_come_first(kind: str) -> None:
     assert [plainly(each) for each in done["last"]] == [values[0], values[0], values[1]]
     assert done["n"].tolist() == [7.0, 14.0, 16.0]
     assert windows.coverage().complete
-    again = KeyedWindows.restore(windows.checkpoint(), both, CountWindow(3), store, nulls="skip")
+    again = KeyedWindows.restore(windows.checkpoint(), store)
     assert plainly(again.query(1)["last"]) == values[0]
 
 
@@ -184,7 +184,7 @@ def test_other_aggregations_share_the_column_of_text() -> None:
     windows = KeyedWindows(both, CountWindow(3), store := MemoryStore())
     windows.extend([1, 1], {"m": ["a", "b"]})
     wider = Product({"mode": ("m", "mode"), "first": ("m", "first")})
-    found = KeyedWindows.restore(windows.checkpoint(), wider, CountWindow(3), store)
+    found = KeyedWindows.restore(windows.checkpoint(), store, aggregations=wider)
     assert found.coverage().complete and found.query(1) == {"mode": "a", "first": "a"}
     with pytest.raises(InvalidValue, match="1 at index 1 is int"):
         found.extend([1, 1], {"m": ["c", 1]})
