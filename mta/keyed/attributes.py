@@ -129,8 +129,8 @@ def first_within(tops: np.ndarray, size: float, firsts: np.ndarray, rows: np.nda
     while (open_ := low < high).any():
         middle = (low + high) >> 1
         older = tops[middle]
-        apart = total.view("u8") - older.view("u8") if whole else total - older
-        leaves = apart >= (np.uint64(least) if whole else least)
+        distance = total.view("u8") - older.view("u8") if whole else total - older
+        leaves = distance >= (np.uint64(least) if whole else least)
         low = np.where(open_ & leaves, middle + 1, low)
         high = np.where(open_ & ~leaves, middle, high)
     return low

@@ -39,7 +39,7 @@ FRAMES: dict[str, Callable[[Any], Any]] = {
 #: By name: the size, the type, and the step of the attribute from one event to the next.
 STEPS: dict[str, tuple[Any, str, list[Any]]] = {
     "rising": (3.0, "f8", [0.0, 0.1, 0.7, 1.0, 2.5]),
-    "falling now and then": (3.0, "f8", [0.0, 0.1, 0.3, 0.7, 1.0, 2.5, -0.4]),
+    "falling at times": (3.0, "f8", [0.0, 0.1, 0.3, 0.7, 1.0, 2.5, -0.4]),
     "falling": (2.0, "f8", [1.0, -1.0, 0.5, -2.5, 3.0]),
     "integers": (5, "i8", [0, 1, 2, 4]),
     "small integers": (5.5, "i4", [0, 1, 2, 4, -1]),
