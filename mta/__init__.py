@@ -48,6 +48,7 @@ from mta.keyed.rolling import rolling
 from mta.keyed.windows import KeyedStats, KeyedWindows, Latest
 from mta.monoids import *  # noqa: F403
 from mta.published import (
+    AsyncPublishedWindows,
     PublishedStatus,
     PublishedWindows,
     open_published,
@@ -67,6 +68,7 @@ __all__ = [
     "AmortizedMTA",
     "Answer",
     "AsyncClient",
+    "AsyncPublishedWindows",
     "Client",
     "Coverage",
     "Due",

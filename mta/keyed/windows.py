@@ -480,7 +480,7 @@ class KeyedWindows(Publishable):
 
     @alone
     def query(
-        self, keys: Any, at: Any = None, *, partial: bool = False, time_unit: TimeUnit | None = None
+        self, keys: Any, *, at: Any = None, partial: bool = False, time_unit: TimeUnit | None = None
     ) -> Any:
         """Return the result of a key's window, or an array of results for a list of keys.
 

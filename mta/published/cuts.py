@@ -144,7 +144,7 @@ class Cut:
         return lookup.result
 
     def steps(self, key: Any, at: Moment, unit: TimeUnit | None = None) -> Steps[Any]:
-        """See ``PublishedWindows.query_cached``."""
+        """Return the steps to the result of one key; None if the general method must answer."""
         if self.operation.what.shape != "keys":
             return None
         key = key if self._converted is None else self._converted(key)

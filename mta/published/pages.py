@@ -75,6 +75,17 @@ class ReadOnlyPages(WrapperStore):
             see(found)
         return missing
 
+    def resumed(self, lookup: Lookup[T]) -> T | None:
+        """Return the result of a lookup from the pages in memory. Raises NotCached and MissingPage.
+
+        Continues where it stopped, so the result is from one batch. A store on this machine is read
+        directly.
+        """
+        while lookup.wanted:
+            if missing := self.view_cached(lookup.wanted, lookup.take):
+                raise NotCached(lookup, missing)
+        return lookup.result
+
     def _cached(self, keys: Sequence[str]) -> tuple[list[bytes | None], list[str]]:
         """Return the cached pages, None for others, and the keys of these others."""
         with self._lock:

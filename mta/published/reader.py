@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any, Self, TypeVar
 
@@ -16,7 +16,7 @@ from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations
 from mta.pages import name_of
 from mta.published.cuts import Cut, Moment, PublishedStatus, Snapshot
-from mta.published.pages import Lookup, NotCached, ReadOnlyPages
+from mta.published.pages import ReadOnlyPages
 from mta.published.single import Indexes
 from mta.published.views import Operation
 from mta.publishing.publisher import read_head
@@ -64,7 +64,8 @@ class PublishedWindows:
         self._store = store if isinstance(store, PageStore) else open_store(
             store, write_buffer=0, cache=0
         )  # fmt: skip
-        self._pages = ReadOnlyPages(self._store, cache)
+        #: The pages in memory; not public.
+        self.pages = ReadOnlyPages(self._store, cache)
         self._indexes = Indexes()
         self._lock = threading.Lock()
         self._cut: Cut | None = None
@@ -77,8 +78,8 @@ class PublishedWindows:
     def query(
         self,
         keys: Any = None,
-        at: Moment = None,
         *,
+        at: Moment = None,
         partial: bool = False,
         time_unit: TimeUnit | None = None,
     ) -> Any:
@@ -111,40 +112,11 @@ class PublishedWindows:
         """
         return self._answer(lambda cut: cut.query(keys, at, partial, time_unit))
 
-    def query_cached(self, key: Any, at: Moment = None) -> Any:
-        """Return what ``query`` returns for one key, without waiting for a server.
-
-        For event loops, which must not wait. Makes no call to a remote store, and does not check
-        for a newer snapshot; pages of a store on this machine are read directly. Returns None if
-        the key needs the general lookup, or if its result is None: then call ``query``. Raises
-        NotCached, with the names of the pages to ``fetch``, UnsuitableKey and InvalidTime.
-        """
-        cut = self._cut
-        assert cut is not None
-        with np.errstate(all="ignore"):
-            return self._resumed(Lookup(cut.steps(key, at)))
-
-    async def fetch(self, pages: Iterable[str]) -> None:
-        """Read the pages that NotCached names into the cache, with one store call.
-
-        It never blocks the event loop: Redis is read in the loop, other servers in a thread.
-        """
-        await self._pages.fetch([*pages])
-
-    def resume(self, missing: NotCached) -> Any:
-        """Continue a ``query_cached`` that raised NotCached, once the pages are fetched.
-
-        The result is from the same batch. Raises NotCached again for the pages of the next level of
-        the index, or if the cache has dropped some pages, and MissingPage.
-        """
-        with np.errstate(all="ignore"):
-            return self._resumed(missing.lookup)
-
-    def _resumed(self, lookup: Lookup[T]) -> T | None:
-        while lookup.wanted:
-            if missing := self._pages.view_cached(lookup.wanted, lookup.take):
-                raise NotCached(lookup, missing)
-        return lookup.result
+    @property
+    def cut(self) -> Cut:
+        """The batch in memory, without a check for a newer one; not public."""
+        assert self._cut is not None
+        return self._cut
 
     def events(self, key: Any = None, *, newest: int | None = None) -> dict[str, np.ndarray]:
         """Return the events that a key's windows retain, oldest first, as columns.
@@ -163,7 +135,7 @@ class PublishedWindows:
 
     def status(self) -> PublishedStatus:
         """Return the batch, its age, and the numbers of keys and events; reads no pages."""
-        return self._answer(lambda cut: cut.status(self._pages.cached_bytes))
+        return self._answer(lambda cut: cut.status(self.pages.cached_bytes))
 
     def refresh(self) -> bool:
         """Check for a newer batch now; return whether there is one. One or two store calls.
@@ -244,7 +216,7 @@ class PublishedWindows:
             described_again(what.monoid, self._aggregations),
             {name: frame_again(each, own.get(name)) for name, each in what.windows},
             what,
-            self._pages,
+            self.pages,
             self._indexes,
         )
 

@@ -3,7 +3,7 @@
 - ``settings``: what is served, to whom, and within which limits
 - ``keys``, ``requests``: keys, moments and limits in requests
 - ``answers``: results as JSON and Arrow, and errors as JSON problems
-- ``service``, ``lookups``: the reader, its threads and its refresh; requests of single keys
+- ``service``: the reader, its threads and its refresh
 - ``metrics``, ``guard``: counts; tokens, and the checks before every request
 - ``openapi``: the description of the API
 - ``app``: the paths, and the files of the web page

@@ -21,10 +21,9 @@ import numpy as np
 
 from mta.errors import WindowStoreError
 from mta.frames.known import shown
-from mta.published import PublishedWindows, open_published
+from mta.published import AsyncPublishedWindows, PublishedWindows, open_published
 from mta.serve.answers import ONLY, Problem, named
 from mta.serve.keys import KeyForm
-from mta.serve.lookups import Lookups
 from mta.serve.settings import Settings
 
 T = TypeVar("T")
@@ -47,7 +46,7 @@ class Service:
         self._reader: PublishedWindows = open_published(
             settings.store, settings.name, refresh=None, cache=settings.cache
         )
-        self._lookups = Lookups(self._reader)
+        self._lookups = AsyncPublishedWindows(self._reader)
         self._keys: KeyForm | None = None
         self._samples: deque[tuple[float, ...]] = deque(maxlen=_SAMPLES)
         self._threads = ThreadPoolExecutor(_THREADS, "mta-serve")
@@ -68,11 +67,11 @@ class Service:
         """Return the results of one key, or of windows without keys, by their names."""
         if key is None:
             return await self.run(self.many, None, at, partial)
-        return await self._in_time(self._lookups.query(key, at, partial))
+        return named(await self._in_time(self._lookups.query(key, at=at, partial=partial)))
 
     def many(self, keys: list[Any] | None, at: Any, partial: bool) -> Mapping[str, Any]:
         """Return the results of keys, or of windows without keys at some moments, as columns."""
-        return named(self._reader.query(keys, at, partial=partial))
+        return named(self._reader.query(keys, at=at, partial=partial))
 
     async def run(self, call: Callable[..., T], *arguments: Any) -> T:
         """Return the result of a call that may wait for the store."""

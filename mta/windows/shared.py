@@ -184,22 +184,23 @@ class SharedWindows(EventsWindow[Out]):
         return result_columns(results)
 
     @overload
-    def query(self, /, which: None = None, partial: bool = False) -> dict[str, Out]: ...
+    def query(self, which: None = None, *, partial: bool = False) -> dict[str, Out]: ...
 
     @overload
-    def query(self, /, which: str | Frame, partial: bool = False) -> Out: ...
+    def query(self, which: str | Frame, *, partial: bool = False) -> Out: ...
 
     @overload
     def query(
-        self, /, which: str | Frame | None = None, partial: bool = False, at: Any = None,
+        self, which: str | Frame | None = None, *, at: Any = None, partial: bool = False,
         time_unit: TimeUnit | None = None,
     ) -> Any: ...  # fmt: skip
 
     def query(
         self,
         which: str | Frame | None = None,
-        partial: bool = False,
+        *,
         at: Any = None,
+        partial: bool = False,
         time_unit: TimeUnit | None = None,
     ) -> Any:
         """Return the result of one window, of all by name, or of a frame that is not a window.

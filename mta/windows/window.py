@@ -206,15 +206,15 @@ class Window(EventsWindow[Out]):
         self.engine.retract(time)
 
     @overload
-    def query(self, /) -> Out: ...
+    def query(self) -> Out: ...
 
     @overload
     def query(
-        self, /, at: Any = None, partial: bool = False, time_unit: TimeUnit | None = None
+        self, *, at: Any = None, partial: bool = False, time_unit: TimeUnit | None = None
     ) -> Any: ...
 
     def query(
-        self, at: Any = None, partial: bool = False, time_unit: TimeUnit | None = None
+        self, *, at: Any = None, partial: bool = False, time_unit: TimeUnit | None = None
     ) -> Any:
         """Return the result of the window, or the aggregation's ``empty`` if it has no events.
 

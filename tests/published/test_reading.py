@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import threading
 from collections.abc import Callable
@@ -55,7 +54,6 @@ from mta.errors import (
 from mta.kernels.native import LONGEST
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.nulls import CountValues
-from mta.published import NotCached
 from stores import MemoryStore, PageStore
 from stores.testing import CountingStore
 from tests.support.published import (
@@ -141,7 +139,7 @@ def test_every_answer_is_that_of_lists(settings: dict[str, Any]) -> None:
             step()
             clocks = {key: lists.events[key][-1][0] for key in KEYS}
             for key in KEYS:
-                assert agrees(features.query(key), lists.query(key, clocks[key]))
+                assert agrees(features.query(key), lists.query(key, at=clocks[key]))
             asked = [chance.choice(KEYS) for _ in range(50)]
             moments = [clocks[key] + chance.randint(-70, 30) for key in asked]
             table = features.query(asked, at=moments, partial=True)
@@ -153,7 +151,7 @@ def test_every_answer_is_that_of_lists(settings: dict[str, Any]) -> None:
                     gone += 1
                     continue
                 answered += 1
-                assert agrees(found, lists.query(key, moment)), (key, moment)
+                assert agrees(found, lists.query(key, at=moment)), (key, moment)
                 assert {name: column[place] for name, column in table.items()} == found
     assert answered > 40 and gone
 
@@ -349,41 +347,6 @@ def test_one_lookup_costs_a_call_for_each_level_that_is_not_cached_and_one_for_t
     assert features.status().cached_bytes < 32 << 20
 
 
-def test_an_event_loop_learns_which_pages_to_fetch() -> None:
-    store, height = many_keys()
-    features = open_published(store, "many", refresh=None)
-    store.reset()
-    for _ in range(height + 1):
-        with pytest.raises(NotCached) as error:
-            features.query_cached(17)
-        assert store.reset().get.calls == 0
-        asyncio.run(features.fetch(error.value.pages))
-        assert store.reset().get.calls == 1
-    assert features.query_cached(17) == 17
-    assert store.reset().get.calls == 0
-    with pytest.raises(NotCached):
-        open_published(store, "many", refresh=None, cache=0).query_cached(17)
-
-
-def test_a_lookup_resumes_where_it_stopped_once_its_pages_are_fetched() -> None:
-    store, height = many_keys()
-    features = open_published(store, "many", refresh=None)
-    with pytest.raises(NotCached) as raised:
-        features.query_cached(17)
-    missing = raised.value
-    for _ in range(height):
-        asyncio.run(features.fetch(missing.pages))
-        with pytest.raises(NotCached) as raised:
-            features.resume(missing)
-        missing = raised.value
-    with pytest.raises(NotCached):
-        features.resume(missing)  # its pages are not fetched yet
-    asyncio.run(features.fetch(missing.pages))
-    store.reset()
-    assert features.resume(missing) == 17
-    assert store.reset().get.calls == 0
-
-
 @pytest.mark.parametrize("remote", [True, False])
 def test_a_damaged_page_is_an_error_until_the_store_has_a_good_copy(remote: bool) -> None:
     store: Any = Server() if remote else MemoryStore()
@@ -416,7 +379,7 @@ def test_a_key_has_the_results_that_it_has_among_others(events: int) -> None:
     features = open_published(store, "cards")
     newest = 10 * (events - 1)
     for at in (None, newest, newest + 30, newest + 61, newest + 10_000):
-        one, among = features.query_cached("a", at), features.query(["b", "a"], at)
+        one, among = features.query("a", at=at), features.query(["b", "a"], at=at)
         assert one == pytest.approx(
             {name: column[1] for name, column in among.items()}, nan_ok=True
         )
@@ -451,10 +414,10 @@ def test_a_key_has_the_results_of_any_choice_of_aggregations(timed: bool, nulls:
         cards.checkpoint()
         features = open_published(store, "cards")
         for at in (None, 9, 10_000) if timed else (None,):
-            among = features.query(["a", "b", "c"], at)
+            among = features.query(["a", "b", "c"], at=at)
             columns = among if isinstance(among, dict) else {"": among}
             for row, key in enumerate("abc"):
-                found = features.query(key, at)
+                found = features.query(key, at=at)
                 one = found if isinstance(found, dict) else {"": found}
                 assert one == {name: result_of(each, row) for name, each in columns.items()}
 
@@ -483,9 +446,9 @@ def test_a_key_with_nulls_has_the_results_that_it_has_among_others(seed: int) ->
         cards.checkpoint()
     features = open_published(store, "cards")
     for at in (None, clock, clock + 61, clock + 20_000):
-        among = features.query(keys, at)
+        among = features.query(keys, at=at)
         for place, key in enumerate(keys):
-            one, row = features.query_cached(key, at), {}
+            one, row = features.query(key, at=at), {}
             for name, column in among.items():
                 row[name] = None if column[place] is np.ma.masked else column[place]
             assert one == row
@@ -519,27 +482,12 @@ def test_a_key_has_results_of_the_types_that_it_has_among_others(nulls: Any, kin
     cards.checkpoint()
     features = open_published(store, "cards")
     for at in (None, 8, 100_000):
-        one, among = features.query_cached("a", at), features.query(["a", "b"], at)
+        one, among = features.query("a", at=at), features.query(["a", "b"], at=at)
         for name, results in among.items():
             expected = result_of(results, 0)
             assert type(one[name]) is type(expected), name
             alike = pytest.approx(expected, nan_ok=True) if type(expected) is float else expected
             assert one[name] == alike, name
-
-
-def test_what_is_not_simple_is_left_to_a_query() -> None:
-    store = CountingStore(MemoryStore())
-    windows = KeyedWindows(Sum("int64"), TimeWindow("60s"), store, name="w", promote_at=8)
-    windows.publish("few")
-    windows.extend(["a"] * 20 + ["b"] * 4, range(24), range(24), emit="last")
-    windows.checkpoint()
-    features = open_published(store, "few", refresh=None)
-    assert features.query_cached("b") == features.query("b") == 20 + 21 + 22 + 23
-    assert features.query_cached("b", at=1000) == features.query("b", at=1000) == 0
-    assert features.query_cached("a") is None, "a key with a window of its own"
-    assert features.query_cached("b", at=21) is None, "before the newest event"
-    with pytest.raises(UnsuitableKey):
-        features.query_cached(7)
 
 
 def many_keys() -> tuple[CountingStore, int]:
@@ -569,7 +517,7 @@ def test_a_reader_never_writes() -> None:
         features.status()
         features.refresh()
         with pytest.raises(UnsupportedOperation, match="opened only for reading"):
-            features._pages.put_many({"a/b": b"c"})
+            features.pages.put_many({"a/b": b"c"})
     counts = store.reset()
     assert counts.put.calls == counts.delete.calls == counts.flush.calls == 0
     assert counts.get.calls > 5

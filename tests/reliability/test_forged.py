@@ -11,7 +11,6 @@ import random
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -47,8 +46,8 @@ from mta.keyed import leaves as keyed_pages
 from mta.keyed.key_types import text_of
 from mta.monoids.nulls import SkipNulls
 from mta.pages import name_of
+from mta.published import AsyncPublishedWindows
 from mta.published import reader as published_reader
-from mta.published.pages import NotCached
 from mta.publishing.records import decode_written, encode_written
 from mta.windows.opaque import restore_opaque
 from stores import MemoryStore
@@ -212,15 +211,16 @@ def keyed(
 
 
 def without_waiting(found: PublishedWindows, key: Any) -> None:
-    """Query a key as an event loop does, one level of pages after the other."""
-    ask = partial(found.query_cached, key)
-    for _ in range(9):
+    """Query a key in an event loop, which reads one level of pages after the other."""
+
+    async def ask() -> None:
+        features = AsyncPublishedWindows(found)
         try:
-            ask()
-            return
-        except NotCached as missing:
-            asyncio.run(found.fetch(missing.pages))
-            ask = partial(found.resume, missing)
+            await features.query(key)
+        finally:
+            await features.close()
+
+    asyncio.run(ask())
 
 
 def published(windows: Callable[[MemoryStore], Any], *asked: Any) -> Made:

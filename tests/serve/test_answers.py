@@ -37,7 +37,7 @@ def test_a_key_has_the_results_of_a_list_at_a_moment(
     for key in KEYS:
         answer = served.get(f"{path(key)}?at={at}").json
         assert answer["key"] == key
-        assert agrees(answer["values"], published.lists.query(key, int(at)))
+        assert agrees(answer["values"], published.lists.query(key, at=int(at)))
 
 
 def test_a_key_without_a_moment_has_those_of_its_newest_event(
@@ -47,7 +47,7 @@ def test_a_key_without_a_moment_has_those_of_its_newest_event(
         newest = published.lists.events[key][-1][0]
         answer = served.get(path(key)).json
         assert answer["at"] is None
-        assert agrees(answer["values"], published.lists.query(key, newest))
+        assert agrees(answer["values"], published.lists.query(key, at=newest))
 
 
 def test_many_keys_have_rows_in_their_order(published: Published, served: Served) -> None:
@@ -57,7 +57,7 @@ def test_many_keys_have_rows_in_their_order(published: Published, served: Served
     assert answer["rows"] == 4
     for row, (key, at) in enumerate(zip(keys, [LAST, LAST - 10, 9960, LAST], strict=True)):
         found = {name: column[row] for name, column in answer["columns"].items()}
-        assert agrees(found, published.lists.query(key, at))
+        assert agrees(found, published.lists.query(key, at=at))
     one = served.post({"keys": keys, "at": LAST}).json
     assert one["columns"]["total_hour"][:3:2] == [answer["columns"]["total_hour"][0]] * 2
 

@@ -140,8 +140,8 @@ def test_many_clients_get_their_own_answers(on_disk: Published) -> None:
     """Requests that wait together share a call of the reader, not their results or errors."""
     with Served(on_disk.store, on_disk.name) as service:
         expected = {
-            f"{path(key)}?at={LAST - 10 * n}": on_disk.lists.query(key, LAST - 10 * n)["total_hour"]
-            for key in KEYS for n in range(4)
+            f"{path(key)}?at={at}": on_disk.lists.query(key, at=at)["total_hour"]
+            for key in KEYS for at in range(LAST, LAST - 40, -10)
         }  # fmt: skip
         wrong: list[object] = []
 

@@ -173,7 +173,7 @@ def _check_moments(cards: Cards, reader: PublishedWindows) -> None:
                 assert at < newest
                 continue
             answered += 1
-            assert agrees(found, cards.lists.query(key, at))
+            assert agrees(found, cards.lists.query(key, at=at))
         held = reader.events(key)
         assert held["v"].tolist() == [v for _, v in cards.lists.events[key]][-len(held["v"]) :]
     assert answered > 100

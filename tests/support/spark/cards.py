@@ -82,7 +82,7 @@ class CardFiles:
         return {
             "later": later,
             "at newest": [self.lists.query(*each) for each in zip(KEYS, newest, strict=True)],
-            "at later": [self.lists.query(key, later) for key in KEYS],
+            "at later": [self.lists.query(key, at=later) for key in KEYS],
         }
 
 

@@ -1,11 +1,11 @@
-"""Requests of single keys.
+"""Published windows in an event loop, which must not wait for a store.
 
-The event loop answers requests for a single key itself, which takes less time than passing them to
+The event loop answers queries of a single key itself, which takes less time than passing them to
 a thread and back. It also reads pages that are not in memory, if the store supports this: a thread
 would wait several times per call until the event loop releases the interpreter. One call is running
-at a time; the next call reads the pages of all requests that wait by then.
+at a time; the next call reads the pages of all queries that wait by then.
 
-Other requests, such as those for a key with many events, take longer, and run on a thread. A call
+Other queries, such as those for a key with many events, take longer, and run on a thread. A call
 of the reader costs hundreds of microseconds, and a few more for each additional key. So requests
 that arrive during a call share the next call: the busier a worker is, the less each request costs.
 """
@@ -13,16 +13,19 @@ that arrive during a call share the next call: the busier a worker is, the less 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial as call
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta.columns.reading import plain
+from mta.columns.reading import results_each
 from mta.errors import EventsGone, InvalidTime, MissingPage, NotPublished, UnsuitableKey
-from mta.published import NotCached, PublishedWindows
-from mta.serve.answers import named
+from mta.published.cuts import Moment
+from mta.published.pages import Lookup, NotCached
+from mta.published.reader import PublishedWindows
+from mta.times import TimeUnit, are_many, moment_of
 
 #: Errors of a single request, which must not affect the requests of other clients.
 _OF_ONE = (EventsGone, InvalidTime, NotPublished, UnsuitableKey)
@@ -32,39 +35,86 @@ _FETCHES = 4
 
 class _Request(NamedTuple):
     key: Any
-    at: Any
-    future: asyncio.Future[Mapping[str, Any]]
+    at: int | None
+    """In microseconds."""
+    future: asyncio.Future[Any]
 
 
-class Lookups:
-    """The requests of single keys in one event loop."""
+class AsyncPublishedWindows:
+    """Published windows with the same ``query`` as ``PublishedWindows``, to be awaited.
 
-    def __init__(self, reader: PublishedWindows) -> None:
-        self._reader = reader
-        self._thread = ThreadPoolExecutor(1, "mta-serve-lookups")
-        #: The pages that the next store call reads, with the requests that wait for them.
+    It never blocks the event loop: it reads the pages for single keys without a thread if the store
+    can, and queries of many keys and of windows without keys run on one thread. Use it in one event
+    loop. Only queries on the thread check for a newer batch; call ``refresh`` of the windows too.
+
+    Args:
+        windows: What ``open_published`` returned.
+
+    >>> import asyncio
+    >>> from mta import AsyncPublishedWindows, KeyedWindows, Max, TimeWindow, open_published
+    >>> windows = KeyedWindows(Max(), TimeWindow("1 hour"), "memory://looped", name="spent")
+    >>> windows.publish("features")
+    >>> _ = windows.extend(["4711", "4712"], [20.0, 7.0], [0, 60])
+    >>> _ = windows.checkpoint()
+    >>> async def ask(key):
+    ...     features = AsyncPublishedWindows(open_published("memory://looped", "features"))
+    ...     return await features.query(key)
+    >>> asyncio.run(ask("4711"))
+    20.0
+    """
+
+    def __init__(self, windows: PublishedWindows) -> None:
+        self._reader, self._pages = windows, windows.pages
+        self._thread = ThreadPoolExecutor(1, "mta-published")
+        #: The pages that the next store call reads, with the queries that wait for them.
         self._wanted: list[tuple[Iterable[str], asyncio.Future[None]]] = []
         self._fetcher: asyncio.Task[None] | None = None
-        #: The waiting requests, by whether they have a moment and accept partial results.
+        #: The waiting queries, by whether they have a moment and accept partial results.
         self._waiting: dict[tuple[bool, bool], list[_Request]] = {}
         self._task: asyncio.Task[None] | None = None
 
-    async def query(self, key: Any, at: Any, partial: bool) -> Mapping[str, Any]:
-        """Return the results of one key by their names. Raises the reader's errors."""
+    async def query(
+        self,
+        keys: Any = None,
+        *,
+        at: Moment = None,
+        partial: bool = False,
+        time_unit: TimeUnit | None = None,
+    ) -> Any:
+        """Return what ``PublishedWindows.query`` returns, which describes the arguments and errors.
+
+        Args:
+            keys: One key, or a list or array of keys; omit it for windows without keys.
+            at: The moment at which the windows end: one moment, one per key, or many for one key.
+            partial: Whether to answer from the remaining events if others are no longer retained.
+            time_unit: The unit of numeric moments: "s", "ms", "us" or "ns"; by default seconds.
+        """
+        if keys is None or are_many(keys) or are_many(at):
+            ask = call(self._reader.query, keys, at=at, partial=partial, time_unit=time_unit)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, ask)
+        moment = None if at is None else moment_of(at, time_unit)
         try:
-            found = self._reader.query_cached(key, at)
+            found = self._resumed(Lookup(self._reader.cut.steps(keys, moment, "us")))
         except NotCached as error:
             found = await self._fetched_for(error)
         except MissingPage:
             found = None  # the call on a thread reads the newest snapshot
-        return await self._on_thread(key, at, partial) if found is None else named(found)
+        return await self._on_thread(keys, moment, partial) if found is None else found
+
+    def _resumed(self, lookup: Lookup[Any]) -> Any:
+        """Return the result of a lookup, None if the general method must answer.
+
+        Raises NotCached if it needs pages that only a server has, and MissingPage.
+        """
+        with np.errstate(all="ignore"):
+            return self._pages.resumed(lookup)
 
     async def _fetched_for(self, missing: NotCached) -> Any:
         """Fetch missing pages and return the results; None if the general lookup must answer."""
         for _ in range(_FETCHES):
             await self._fetch(missing.pages)
             try:
-                return self._reader.resume(missing)
+                return self._resumed(missing.lookup)
             except NotCached as error:
                 missing = error
             except MissingPage:
@@ -85,7 +135,7 @@ class Lookups:
         while wanted := [each for each in self._wanted if not each[1].done()]:
             self._wanted, answer = [], None
             try:
-                await self._reader.fetch({name for pages, _ in wanted for name in pages})
+                await self._pages.fetch([*{name for pages, _ in wanted for name in pages}])
             except Exception as error:
                 answer = error
             for _, waiting in wanted:
@@ -93,9 +143,9 @@ class Lookups:
             await asyncio.sleep(0)  # the requests that go on may want more
         self._wanted, self._fetcher = [], None
 
-    async def _on_thread(self, key: Any, at: Any, partial: bool) -> Mapping[str, Any]:
+    async def _on_thread(self, key: Any, at: int | None, partial: bool) -> Any:
         """Return the results of one key, computed together with other requests."""
-        future: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         request = _Request(key, at, future)
         self._waiting.setdefault((at is not None, partial), []).append(request)
         if self._task is None:
@@ -113,27 +163,23 @@ class Lookups:
                 _settle(request.future, answer)
         self._task = None
 
-    def _answers(
-        self, requests: Sequence[_Request], timed: bool, partial: bool
-    ) -> Sequence[Mapping[str, Any] | Exception]:
+    def _answers(self, requests: Sequence[_Request], timed: bool, partial: bool) -> Sequence[Any]:
         """Return the results of each request, or its error."""
-        at = np.array([each.at for each in requests], "M8[us]") if timed else None
+        at = [each.at for each in requests] if timed else None
         keys = [each.key for each in requests]
         try:
-            columns = named(self._reader.query(keys, at, partial=partial))
+            found = self._reader.query(keys, at=at, partial=partial, time_unit="us")
         except _OF_ONE:
             return [self._answer(each, partial) for each in requests]
         except Exception as error:
             return [error] * len(requests)
-        return [
-            {name: plain(values[row]) for name, values in columns.items()}
-            for row in range(len(requests))
-        ]
+        return results_each(found, len(requests))
 
-    def _answer(self, request: _Request, partial: bool) -> Mapping[str, Any] | Exception:
+    def _answer(self, request: _Request, partial: bool) -> Any:
         """Return the results of a single request, or its error."""
+        key, at = request.key, request.at
         try:
-            return named(self._reader.query(request.key, request.at, partial=partial))
+            return self._reader.query(key, at=at, partial=partial, time_unit="us")
         except Exception as error:
             return error
 
