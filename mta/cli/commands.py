@@ -91,6 +91,9 @@ class CommandLine:
         add("--name", dest="windows", metavar="NAME",
             help="instead of files: all pages of the windows with this name, or of the query with "
             "this id")  # fmt: skip
+        add("--config", dest="declaration", metavar="FILE", type=Path,
+            help="instead of files: those of the declared windows of mta serve --config, which may "
+            "be running")  # fmt: skip
         add("--delete", action="store_true", help="delete the pages; default: only list them")
         add("--compact", action="store_true",
             help="also rewrite objects of S3 and the like that are small or mostly deleted; "

@@ -9,6 +9,7 @@ from typing import Any
 
 from mta.cli.console import InvalidCommand, at_least_one, say, seconds, whole
 from mta.serve.settings import Settings, checked
+from mta.service.declaration import Declaration, read_declaration
 from stores import ping_store
 from stores.address import size, without_credentials
 
@@ -83,20 +84,24 @@ def _serve_declared(declaration: str, create: bool, **options: Any) -> None:
     """Serve declared windows. Raises InvalidDeclaration and the errors of the store."""
     from mta.serve.server import run
     from mta.service.app import create_service
-    from mta.service.declaration import read_declaration
     from mta.service.owners import create as create_windows
     from mta.service.owners import require_created
 
-    try:
-        declared = read_declaration(Path(declaration))
-    except OSError as error:
-        raise InvalidCommand(f"{declaration}: {error.strerror}") from None
+    declared = declared_in(Path(declaration))
     given = Settings(name=declared.name, store=declared.store, declaration=declaration, **options)
     settings = checked(given)
     ping_store(declared.store, write=True)
     (create_windows if create else require_created)(declared)
     verbose = logging.getLogger("mta").isEnabledFor(logging.DEBUG)
     run(settings, lambda: _announce(settings), verbose, create_service)
+
+
+def declared_in(path: Path) -> Declaration:
+    """Return the windows that a file declares. Raises InvalidDeclaration and InvalidCommand."""
+    try:
+        return read_declaration(path)
+    except OSError as error:
+        raise InvalidCommand(f"{path}: {error.strerror}") from None
 
 
 def _announce(settings: Settings) -> None:

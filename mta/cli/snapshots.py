@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
@@ -39,6 +39,7 @@ from mta.cli.console import (
     say,
     table,
 )
+from mta.cli.serving import declared_in
 from mta.errors import CorruptPage, MissingPage
 from mta.evaluators.coverage import Incomplete
 from mta.frames.known import shown
@@ -48,6 +49,8 @@ from mta.keyed.key_types import text_of
 from mta.keyed.snapshot import is_keyed_snapshot
 from mta.publishing.publisher import read_head
 from mta.publishing.publisher import unpublish as delete_published
+from mta.service.declaration import Declaration
+from mta.service.garbage import states_of, unneeded_snapshots
 from mta.snapshots import is_snapshot
 from mta.windows.display import human_bytes
 from mta.windows.opaque import Opaque, restore_opaque
@@ -106,17 +109,27 @@ def gc(
     delete: bool,
     windows: str | None = None,
     compact: bool = False,
+    declaration: Path | None = None,
 ) -> None:
     """Print, and with ``delete`` delete, the pages of windows that no snapshot can need.
 
     With the name of ``windows`` instead of files, these are all pages of the windows with this
-    name. Otherwise, pages that a published snapshot needs remain. ``compact`` makes the store free
+    name. With a ``declaration``, they are those of declared windows, and published snapshots.
+    Otherwise, pages that a published snapshot needs remain. ``compact`` makes the store free
     the space of deleted pages. Lists the store's keys, reads every inner page, and reads each
     garbage page for its size. Also reads tables of keyed windows with standalone windows.
     """
+    if [bool(path), windows is not None, declaration is not None].count(True) != 1:
+        raise InvalidCommand(
+            "gc takes files, --name of windows whose snapshots are gone, or --config of a service"
+        )
+    if declaration is not None:
+        if store is not None:
+            raise InvalidCommand("--config names the store: leave out --store")
+        note(windows=[], left_out=[])
+        _gc_of_service(declared_in(declaration), delete, compact)
+        return
     address = _required(store)
-    if bool(path) == (windows is not None):
-        raise InvalidCommand("gc takes either files, or --name of windows whose snapshots are gone")
     note(windows=[], left_out=[])
     if windows is not None:
         _gc_by_name(address, windows, delete, compact)
@@ -133,12 +146,32 @@ def gc(
                 held_by[held.engine.name].append(held)
         keys = list(pages.keys())
         say_store(address, len(keys))
-        garbage = [key for name, all_of in held_by.items() for key in _garbage(name, all_of, keys)]
-        if garbage:
-            published = needed_by_published(pages, keys)
-            garbage = [key for key in garbage if key not in published]
+        garbage = _garbage_of_all(pages, held_by, keys)
         print_unneeded(pages, garbage)
         sweep(pages, garbage, delete, compact=compact)
+
+
+def _gc_of_service(declared: Declaration, delete: bool, compact: bool) -> None:
+    """Collect the pages and published snapshots of declared windows; lists the store's keys."""
+    ping_store(declared.store, write=delete)
+    with open_store(declared.store) as pages:
+        keys = list(pages.keys())
+        states = dict(states_of(pages, declared))
+        say_store(declared.store, len(keys))
+        shards = [OpaqueKeys(state, pages) for state in states.values()]
+        garbage = _garbage_of_all(pages, {each.name: [each] for each in shards}, keys)
+        garbage += unneeded_snapshots(pages, declared.name, states)
+        print_unneeded(pages, garbage)
+        sweep(pages, garbage, delete, compact=compact)
+
+
+def _garbage_of_all(
+    pages: PageStore, held_by: Mapping[str, list[Opaque | OpaqueKeys]], keys: list[str]
+) -> list[str]:
+    """Return the pages of some windows that neither snapshots nor readers can need."""
+    garbage = [key for name, all_of in held_by.items() for key in _garbage(name, all_of, keys)]
+    published = needed_by_published(pages, keys) if garbage else ()
+    return [key for key in garbage if key not in published]
 
 
 def unpublish(published: str, store: str | None) -> None:

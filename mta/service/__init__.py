@@ -2,6 +2,7 @@
 
 - ``declaration``: windows that are declared in a file
 - ``log``: the head and the log of a shard, and how owners exclude each other
+- ``garbage``: which pages of declared windows nothing needs
 - ``retries``: the ids of recent events
 - ``rows``: events as rows, and how they are read and checked
 - ``shard``: the windows of some keys, which one process owns

@@ -23,12 +23,13 @@ from typing import Any
 
 from mta.errors import WindowStoreError
 from mta.pages import name_of
-from mta.publishing.publisher import read_head, replace_head
+from mta.publishing.publisher import delete_keys, read_head, replace_head
 from mta.publishing.records import Bucket, Head, snapshot_key, what_of
 from mta.serve.answers import Problem, problem_of
 from mta.service.commits import Committer, Job, Task
 from mta.service.declaration import Declaration
 from mta.service.forwarding import Interrupted, Link, Moved, Receiver
+from mta.service.garbage import unneeded_snapshots
 from mta.service.log import Head as ShardHead
 from mta.service.log import LostRecords, NotCreated, NotOwner, OtherWindows, ShardLog, decoded_head
 from mta.service.members import Members
@@ -68,6 +69,8 @@ class Owners:
         self._heads: dict[int, ShardHead] = {}
         self._links: dict[str, Link] = {}
         self._snapshots: dict[int, bytes] = {}
+        #: The shards of which the store may still have pages of erased keys.
+        self._erasing = set[int]()
         self._publishing = threading.Lock()
         self._stops, self._threads = threading.Event(), list[threading.Thread]()
         #: Why all shards, or some, cannot be served, as far as this is known.
@@ -172,8 +175,15 @@ class Owners:
 
     def _note(self, shard: Shard, snapshot: bytes) -> None:
         self._snapshots[shard.number] = snapshot
-        if shard.is_erasing:  # publish each, so that none with erased keys is kept
+        if shard.is_erasing or shard.number in self._erasing:
+            # Publish each, so that none with erased keys is kept.
             self._publish()
+            with self._publishing:
+                states = {shard.number: snapshot}
+                name = self.declared.name
+                gone = unneeded_snapshots(self.store, name, states, shard.number)
+                delete_keys(self.store, {*gone})
+            (self._erasing.add if shard.is_erasing else self._erasing.discard)(shard.number)
 
     # --- publishing -------------------------------------------------------------------------------
 

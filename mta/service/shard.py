@@ -17,18 +17,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta.errors import CorruptSnapshot
+from mta.errors import CorruptSnapshot, StoreUnavailable
 from mta.frames.base import lifetime_of
 from mta.keyed.admission import Admission, Limits
 from mta.keyed.bucket import Batch
 from mta.keyed.windows import KeyedWindows
+from mta.publishing.publisher import delete_keys
 from mta.serve.answers import Problem, to_json
 from mta.service.declaration import RETAIN, Declaration
+from mta.service.garbage import unneeded_pages
 from mta.service.log import Head, Ids, NotOwner, OtherWindows, ShardLog
 from mta.service.retries import NO_ID, Retries
 from mta.service.rows import RowReader, Rows, columns_of
@@ -71,7 +74,7 @@ class Shard:
         owner: str, address: str, secret: str,
     ) -> None:  # fmt: skip
         require_same(head, declared)
-        self.number, self._declared, self._rows = number, declared, rows
+        self.number, self._declared, self._rows, self._store = number, declared, rows, store
         self.log = ShardLog(store, declared.name, number)
         self.log.claim(head, owner, address, secret)
         self.log.delete_unnamed()
@@ -253,6 +256,7 @@ class Shard:
     def compact(self, changed: Mapping[int, Ids] | None = None, erasing: int = 0) -> bytes:
         """Write a new state, which replaces the log so far; return the snapshot of the windows."""
         assert self.log.head is not None
+        was_erasing = self.is_erasing
         erasing = max(erasing, self.log.head.erasing - 1)
         moment = max(now(), self.newest)
         lifetime = lifetime_of(self._declared.frames.values())
@@ -267,7 +271,22 @@ class Shard:
         )
         self._retries.settle()
         self.fresh = 0
+        if self.log.head.erasing < 2 and was_erasing:
+            self._sweep(snapshot)
         return snapshot
+
+    def _sweep(self, snapshot: bytes) -> None:
+        """Delete the pages that killed owners of the shard have left, and compact the store.
+
+        Lists the keys of the windows. The pages that ``snapshot`` still names are deleted, and the
+        store is compacted once more, by the last compaction of the erasure.
+        """
+        gone = unneeded_pages(self._store, self.windows.name, snapshot)
+        if gone:
+            delete_keys(self._store, set(gone))
+            self._store.flush()
+            with suppress(StoreUnavailable):  # another process has the folder open
+                self._store.compact()
 
 
 def require_same(head: Head, declared: Declaration) -> None:

@@ -160,6 +160,8 @@ def _of_a_run(name: str, of_runs_alone: str) -> Command:
             options.pop(of_runs_alone, None)
             of_snapshots: Command = getattr(snapshots, name)
             return of_snapshots(path, store, **options)
+        if options.pop("declaration", None) is not None:
+            raise InvalidRequest("gc takes the folder of a run, or --config of a service, not both")
         options.pop("windows", None)
         of_runs = _with_spark("checkpoints", name)
         try:

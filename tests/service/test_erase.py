@@ -6,25 +6,36 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from random import choice, randrange, uniform
+from threading import Thread
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from mta import AsyncClient, Client, RequestRefused, open_published
-from mta.errors import StoreUnavailable
+from mta.cli import main
+from mta.cli.snapshots import _gc_of_service
+from mta.errors import StoreUnavailable, WindowStoreError
+from mta.pages import name_of
+from mta.publishing.records import snapshot_key
 from mta.service.declaration import RETAIN, Declaration, read_declaration
 from mta.service.log import NotOwner
+from mta.service.owners import create as create_windows
 from mta.service.rows import Rows
 from stores import MemoryStore, PageStore, open_store
 from stores.testing.faults import FaultyStore
-from tests.keyed.test_erase import SECRET, files, left_of, pages_in
+from tests.keyed.test_erase import SECRET, files, left_of, pages_in, tiny_tables
 from tests.service.conftest import DECLARED
 from tests.service.test_service import WRITE_TOKEN
 from tests.support.patience import LONG
-from tests.support.services import Owner, body, create
+from tests.support.services import Owner, Serving, body, create
 from tests.support.serving import TOKEN, Answer
+
+__all__ = ["tiny_tables"]
 
 PEOPLE = [f"person-{number:03}" for number in range(30)]
 GONE = PEOPLE[3:6]
@@ -168,10 +179,88 @@ def test_a_kill_at_any_call_leaves_it_done_or_not_done(tmp_path: Path, applied: 
         people.assert_right()
         keys = list(store.keys(f"service:{declared.name}/"))
         assert not left_of(GONE, b"".join(data or b"" for data in store.get_records(keys)))
+        for turn in range(RETAIN):
+            if turn == RETAIN - 1 and number % 2:  # the last two compactions delete what is left
+                people.owner = Owner(declared, store, "third")
+            people.owner.shard.compact()
+        assert not left_of(GONE, pages_in(store))
         people.add(GONE)
         people.assert_right()
     assert found == {False, True}
     assert number > 5
+
+
+@pytest.mark.usefixtures("tiny_tables")
+@pytest.mark.parametrize("collects", [False, True])
+def test_pages_of_a_killed_compaction_are_deleted(
+    tmp_path: Path, collects: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the erasure of their keys, and by ``mta gc`` as far as no writer can be there."""
+    number, fired, collected = 0, True, 0
+    while fired:
+        number += 1
+        pages = open_store(f"memory://{uuid4().hex}")
+        declared = read_declaration(written(tmp_path, pages.url))
+        store = FaultyStore(pages)
+        create(declared, store)
+        people = People(declared, store)
+        people.add([*PEOPLE[:8], *GONE])
+        people.owner.shard.compact()
+        people.add([*PEOPLE[:8], *GONE, *GONE])
+        store.fail(number)
+        try:
+            people.owner.shard.compact()
+        except (StoreUnavailable, NotOwner):
+            fired = True
+        else:
+            fired = store.fired > 0
+        store.start_over()
+        people.owner = Owner(declared, store, "second")
+        people.assert_right()
+        people.add(PEOPLE[:8])
+        people.owner.shard.compact()
+        before = len([*pages.keys()])
+        if collects:
+            _gc_of_service(declared, delete=True, compact=True)
+        collected += before - len([*pages.keys()])
+        capsys.readouterr()
+        people.assert_right()
+        people.owner = Owner(declared, store, "third")
+        people.assert_right()
+        people.erase(GONE)
+        for _ in range(RETAIN):
+            people.owner.shard.compact()
+        assert not left_of(GONE, pages_in(pages))
+        people.assert_right()
+    assert (collected > 0) == collects and number > 3
+
+
+def test_published_snapshots_that_no_head_names_are_deleted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As two processes leave them that publish at the same moment."""
+    name = uuid4().hex
+    pages = open_store(f"memory://{name}")
+    path = written(tmp_path, f"memory://{name}")
+    declared = read_declaration(path)
+    create_windows(declared)
+    people = People(declared, pages)
+    people.add([*PEOPLE, *GONE])
+    state = people.owner.shard.compact()
+    left = snapshot_key(declared.name, 0, name_of(state + b"x"))
+    pages.put_many({left: state})
+    assert main(["gc", "--config", str(path), "--delete"]) == 0
+    assert "unneeded  1 page" in capsys.readouterr().out
+    assert left not in set(pages.keys())
+    current = snapshot_key(declared.name, 0, name_of(state))
+    pages.put_many({current: state})  # about to be named by the head
+    assert main(["gc", "--config", str(path), "--delete"]) == 0
+    assert current in set(pages.keys())
+    people.assert_right()
+    for wrong in (["gc"], ["gc", "--config", str(path), "--name", "x"],
+                  ["gc", "--config", str(path), "--store", "memory://"],
+                  ["gc", "--config", str(tmp_path / "none")]):  # fmt: skip
+        assert main(wrong) == 2
 
 
 def test_the_log_that_a_killed_owner_did_not_delete_is_deleted(tmp_path: Path) -> None:
@@ -202,8 +291,6 @@ def test_the_log_that_a_killed_owner_did_not_delete_is_deleted(tmp_path: Path) -
 def test_erase_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("httpx", reason="NOT TESTED: mta.Client: pip install '.[client]'")
     from asyncio import run
-
-    from tests.support.services import Serving
 
     monkeypatch.setenv("MTA_SERVE_WRITE_TOKEN", WRITE_TOKEN)
     pages = f"file://{tmp_path / 'pages'}?map_size=1GiB"
@@ -286,3 +373,127 @@ def test_keys_of_all_types(tmp_path: Path, keys: str, rows: list[dict[str, Any]]
         assert body(again[0])["values"]["requests_day"] == 1
         owner.shard.erase(Rows.of_keys(owner.read(*events).keys))
         assert len(owner.shard.windows) == 0
+
+
+# --- processes ------------------------------------------------------------------------------------
+
+
+class Sender:
+    """Sends requests to one of several processes until they are answered."""
+
+    def __init__(self, ports: list[int]) -> None:
+        self.ports, self.retries = ports, 0
+
+    def post(self, path: str, given: Any) -> Any:
+        deadline = time.monotonic() + LONG
+        while time.monotonic() < deadline:
+            connection = HTTPConnection("127.0.0.1", choice(self.ports), timeout=8)
+            with suppress(OSError, HTTPException):
+                headers = {"content-type": "application/json"}
+                connection.request("POST", path, json.dumps(given), headers)
+                answer = connection.getresponse()
+                found = answer.read()
+                if answer.status == 200:
+                    return json.loads(found)
+                assert answer.status in (408, 429, 503), found
+            connection.close()
+            self.retries += 1
+            time.sleep(0.05)
+        raise AssertionError("no answer")
+
+
+@pytest.mark.parametrize("kind", ["file", "s3"])
+def test_processes_are_killed_while_they_erase(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kill(request, tmp_path, kind, kills=2)
+    assert "deleted" in capsys.readouterr().out
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["file", "redis", "s3"])
+def test_processes_are_killed_many_times_while_they_erase(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    kill(request, tmp_path, kind, kills=50)
+
+
+def kill(request: pytest.FixtureRequest, folder: Path, kind: str, kills: int) -> None:
+    url, raw = home_of(request, folder, kind)
+    path = written(folder, url, 'snapshot_every = "100 ms"', shards=2)
+    serving = [Serving(path, create=True), Serving(path)]
+    sender, lists = Sender([each.port for each in serving]), defaultdict[str, list[str]](list)
+    others = [key for key in PEOPLE if key not in GONE]
+    number, killed = 0, 0
+    try:
+        serving[0].wait_until_all_shards_are_owned()
+        for _ in range(kills):
+            rows = []
+            for person in [*others, *GONE]:
+                number += 1
+                secret = person in GONE
+                note = f"told-{person}" if secret else f"note {number}"
+                lists[person].append(note)
+                rows.append({"user": person, "amount": SECRET if secret else 0.0, "note": note,
+                             "id": f"id {number}"})  # fmt: skip
+            sender.post("/v1/events", rows)
+            erasing = Thread(target=sender.post, args=["/v1/erase", {"keys": GONE}])
+            erasing.start()
+            time.sleep(choice([0.0, uniform(0, 0.02), uniform(0, 0.5)]))
+            which = randrange(2)
+            serving[which].process.kill()
+            killed += 1
+            serving[which].stop()
+            serving[which] = Serving(path)
+            sender.ports[which] = serving[which].port
+            erasing.join()
+            rows = [{"user": key, "amount": 0.0, "note": "check"} for key in PEOPLE]
+            for row, answer in zip(rows, sender.post("/v1/check", rows)["results"], strict=True):
+                expected = 0 if row["user"] in GONE else len(lists[row["user"]])
+                assert answer["values"]["requests_day"] == expected + 1, row
+        assert killed == kills
+        if kind != "file":  # whose folder both processes have open
+            deadline = time.monotonic() + LONG
+            while left := left_of(GONE, raw(read_declaration(path).name)):
+                assert time.monotonic() < deadline, left
+                time.sleep(0.2)
+        time.sleep(0.1 * (RETAIN + 4))
+    finally:
+        for each in serving:
+            each.stop()
+    assert main(["gc", "--config", str(path), "--delete", "--compact"]) == 0
+    assert not left_of(GONE, raw(read_declaration(path).name))
+    with Serving(path) as again:
+        sender = Sender([again.port])
+        rows = [{"user": key, "amount": 0.0, "note": "check"} for key in PEOPLE]
+        for row, answer in zip(rows, sender.post("/v1/check", rows)["results"], strict=True):
+            expected = 0 if row["user"] in GONE else len(lists[row["user"]])
+            assert answer["values"]["requests_day"] == expected + 1
+
+
+def home_of(request: pytest.FixtureRequest, folder: Path, kind: str) -> tuple[str, Any]:
+    """The address of a store, and a function that returns all bytes that it has of a name."""
+    if kind == "file":
+        return f"file://{folder / 'pages'}?map_size=1GiB", lambda _: files(folder / "pages")
+    if kind == "redis":
+        import redis
+
+        url = request.getfixturevalue("redis_url")
+        client = redis.Redis.from_url(url.partition("?")[0])
+        return url, lambda name: b"".join(
+            key + (client.get(key) or b"") for key in client.scan_iter(match=f"*{name}*")
+        )
+    from stores.address import parse
+    from stores.object_store import Bucket
+
+    url = request.getfixturevalue("s3_server").url(uuid4().hex)
+    bucket = Bucket(parse(url))
+
+    def objects(_: str) -> bytes:
+        found = b""
+        for name in [f"{f}/{n}" for f in bucket.folders() for n, _ in bucket.names(f, "")]:
+            with suppress(WindowStoreError):  # deleted since it was listed
+                found += name.encode() + bucket.get(name)
+        return found
+
+    return url, objects
