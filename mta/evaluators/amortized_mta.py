@@ -90,6 +90,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
     """A window with O(1) amortized combines per operation and O(log n) bulk eviction."""
 
     name = "Amortized MTA"
+    ends_anywhere = True
     #: The class that folds a window that ends with the newest event.
     evaluator: type[Cursor] = Cursor
 
@@ -243,8 +244,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
             found = found.cut(len(found.leaving), self.monoid)
         return found.beside(self.monoid.identity, room)
 
-    def sync(self, new: Events, came: int, gone: int, right: Partial) -> None:
-        self.levels.append_many(*new)
+    def sync(self, came: int, gone: int, right: Partial, late: int | None) -> None:
         self.cursor.sync(came, gone, right)
         self.front += gone
 

@@ -192,6 +192,10 @@ class Cursor(ObservedEvents):
         self._reset()
         self.front, self.back = front, back
 
+    def fall_behind(self) -> None:
+        """Have the next access place the window."""
+        self.place(self.events.kept_from, self.events.kept_from)
+
     def recede(self, position: int) -> None:
         """Go back to before a position from which events have changed or will be read again.
 
@@ -762,6 +766,20 @@ class Cursor(ObservedEvents):
         if stop < self.back and stop - self.front <= self.front - start:
             self.place(self.front, self.back)
             self.compute_folds()
+
+    def for_singles(
+        self, most: int, room: int, timed: bool, newest: Events | None
+    ) -> Prefetched | None:
+        """Return what at most ``room`` single events need, for a window that is up to date.
+
+        ``newest`` as for ``ahead``. At most one page read per level if S is used up.
+        """
+        if self.is_used_up:
+            self.compute_folds()
+        found = self.ahead(room, newest)
+        if found.size and self.frame.needs_times and newest is None:
+            found = found.cut(len(found.leaving), self.monoid)
+        return found.beside(self.monoid.identity, room)
 
     def ahead(self, most: int, newest: Events | None = None) -> Prefetched:
         """Return what ``prefetched`` returns, with additional data for late events.

@@ -21,6 +21,7 @@ from mta.evaluators.cursor import ANSWERED, Cursor, Entering
 from mta.evaluators.observed import lenses_of_frame
 from mta.folds.sliding import (
     EachFront,
+    Events,
     Fronts,
     SlidingFolds,
     as_array,
@@ -174,6 +175,11 @@ class EarlyCursor(Cursor):
         self._run_over(Entering(begin, sliding, iter([starts]), stops), batch, start)
 
     # --- single events --------------------------------------------------------------------------
+
+    def for_singles(
+        self, most: int, room: int, timed: bool, newest: Events | None
+    ) -> Prefetched | None:
+        return self.frame_ahead(most, room, timed)
 
     def frame_ahead(self, most: int, room: int, timed: bool) -> Prefetched:
         """Return the data for single events of a non-empty frame, and the events it reaches next.

@@ -61,6 +61,7 @@ class FiBA(FingerTreeLog, Aggregator):
     """A window of events in order of time; events may arrive late."""
 
     name = "FiBA"
+    ends_anywhere = True
 
     def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
         super().__init__(setting, kind)
@@ -216,15 +217,18 @@ class FiBA(FingerTreeLog, Aggregator):
         cursor.prepare_ahead()
         return cursor.ahead(most, self.newest(len(self))).beside(self.monoid.identity, room)
 
-    def sync(self, new: Events, came: int, gone: int, right: Partial) -> None:
+    def take_in(self, new: Events, right: Partial = None) -> int | None:
         if self.setting.reach or self._cursor.ends_early:
-            late = self.take_in(new)
-            self.front += gone  # late events may still need events that have left
-            self._cursor.sync(came, gone, right, late)
-            return
+            return super().take_in(new)
         assert new.times is not None
         self.tree.append_folded(new.times, new.rows, new.size, right)
-        if gone:
+        return None
+
+    def sync(self, came: int, gone: int, right: Partial, late: int | None) -> None:
+        if self.setting.reach or self._cursor.ends_early:
+            self.front += gone  # late events may still need events that have left
+            self._cursor.sync(came, gone, right, late)
+        elif gone:
             self._note_left(self.tree.evict_oldest(gone), self.kept_from + gone)
             self.front = self.kept_from
 

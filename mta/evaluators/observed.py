@@ -6,13 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from mta.frames.base import Frame
-from mta.logs.base import Aggregator, Leaf, Lens, OrderedEvents, Remembered, lifted_events
+from mta.logs.base import Leaf, Lens, OrderedEvents, Remembered, lifted_events
 from mta.logs.ranges import leaves_from
 from mta.monoids.base import AbstractMonoid, Partial, same_value
-from mta.monoids.product import Observed
+from mta.monoids.product import Columns, Observed
 
 
 class ObservedWindow(ABC):
@@ -134,65 +132,6 @@ class ObservedEvents(ObservedWindow):
         return lifted_events(leaves, self.monoid)
 
 
-class WindowView(ObservedWindow):
-    """The structure of one window, for the frames that observe it."""
-
-    def __init__(self, structure: Aggregator, observers: Sequence[Frame]) -> None:
-        super().__init__(structure.monoid, lenses_of(structure.monoid, observers))
-        self._structure = structure
-        #: The front and the total for which a frame, by its ``id``, last evicted nothing.
-        self._kept: dict[int, tuple[int, Any]] = {}
-
-    @property
-    def front(self) -> int:  # type: ignore[override]
-        return self._structure.front
-
-    @property
-    def back(self) -> int:  # type: ignore[override]
-        return self._structure.back
-
-    def query(self) -> Partial:
-        return self._structure.query()
-
-    def partials(self) -> Iterator[Partial]:
-        return self._structure.events()
-
-    def first_after(self, time: int) -> int:
-        oldest = self._structure.oldest_time()
-        if oldest is None or oldest > time:
-            return self._structure.front
-        return self._structure.first_after(time)
-
-    def longest_prefix(
-        self, frame: Frame, accepts: Callable[[Any], bool], total: Any = None
-    ) -> int:
-        """Return where the longest accepted prefix ends; see ``frames.View``."""
-        structure, asked = self._structure, None
-        # In structures ordered by time, a late event may have moved the positions.
-        if isinstance(total, int | float | np.integer) and not structure.by_time:
-            asked = structure.front, total
-            if self._kept.get(id(frame)) == asked:
-                return structure.front
-        found = structure.longest_prefix(self.lens(frame), accepts)
-        if asked is not None and found == structure.front:
-            self._kept[id(frame)] = asked
-        return found
-
-    def kept_total(self, frame: Frame) -> Any:
-        """Return a total for which a frame evicts nothing from this front; None if there is none.
-
-        If no total is known, applies the frame, which searches the window.
-        """
-        front = self._structure.front
-        if self._kept.get(id(frame), (-1, None))[0] != front and front < self.back:
-            frame.cut(self, None)
-        kept, total = self._kept.get(id(frame), (-1, None))
-        return total if kept == front else None
-
-    def longest_suffix(self, frame: Frame, accepts: Callable[[Any], bool]) -> int:
-        return self._structure.longest_suffix(self.lens(frame), accepts)
-
-
 def lenses_of(monoid: AbstractMonoid, observers: Sequence[Frame]) -> dict[int, Lens]:
     """Return how to extract each observer's aggregate from a partial, by the observer's ``id``."""
     return {id(frame): part_of(monoid, i) for i, frame in enumerate(observers, 1)}
@@ -227,3 +166,19 @@ def part_of(monoid: AbstractMonoid, index: int) -> Lens:
     """Return how to extract the window's aggregate (0), or an observed one, from a partial."""
     assert isinstance(monoid, Observed)
     return monoid.monoids[index], lambda partial: partial[index]
+
+
+#: A frame, the columns that it observes, and the aggregate of these.
+Observer = tuple[Frame, Columns, AbstractMonoid]
+
+
+def key_of_observer(observer: Observer) -> tuple[str, bytes]:
+    """Return the key that observers of the same aggregate share."""
+    _, columns, monoid = observer
+    return repr(columns), monoid.fingerprint
+
+
+def observed_by(frames: Iterable[Frame]) -> tuple[Observer, ...]:
+    """Return what frames observe, each aggregate once, in an order that is always the same."""
+    found = {key_of_observer(observer): observer for each in frames for observer in each.observers}
+    return tuple(found[key] for key in sorted(found))

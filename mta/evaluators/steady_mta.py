@@ -160,9 +160,10 @@ class SteadyMTA(AmortizedMTA):
         found = super().prefetched(min(most, _TOGETHER))
         return found and found._replace(room=min(found.room, _TOGETHER))
 
-    def sync(self, new: Events, came: int, gone: int, right: Partial) -> None:
-        super().sync(new, came, gone, right)
+    def take_in(self, new: Events, right: Partial = None) -> int | None:
+        late = super().take_in(new, right)
         self.levels.fold_on(self.levels.tails[0], self.monoid.inputs.listed(new.rows, new.size))
+        return late
 
     def _evict_before(self, position: int) -> None:
         self._make_ahead()

@@ -35,7 +35,7 @@ from mta.logs.finger_tree.log import FingerTreeLog
 from mta.monoids.base import any_of
 from mta.times import clock
 from mta.triggers.rules import EveryPeriod
-from mta.windows.engine import by_time
+from mta.windows.checks import by_time
 from stores.errors import StoreUnavailable
 
 #: The default size of a page of keys in bytes, in a local and in a remote store.

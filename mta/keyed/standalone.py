@@ -46,7 +46,8 @@ from mta.monoids.base import AbstractMonoid, as_output
 from mta.monoids.product import Observed, Product, result_name
 from mta.pages import NAME_BYTES, OBJECT_BYTES, key_of
 from mta.triggers.rules import EveryCount
-from mta.windows.engine import Engine, by_time
+from mta.windows.checks import by_time
+from mta.windows.engine import Engine
 from mta.windows.moments import FAR, result_at
 from mta.windows.opaque import restore_opaque
 from mta.windows.shared import SharedWindows
@@ -283,8 +284,7 @@ class StandaloneWindows:
         kind, engine = self.kind, window.engine
         if not kind.vectorized or (kind.attributes and not self._may_shrink(window)):
             return None
-        if isinstance(window, SharedWindows):
-            window.engine.evict()
+        engine.release()
         events, few = engine.structure().remembered(), kind.settings.promote_at // _SHRUNK
         assert isinstance(events, LeafReader | LevelLog | FingerTreeLog)  # as in ``open_window``
         if isinstance(events, FingerTreeLog) and events.newest_time() != engine.intake.last_time:

@@ -57,8 +57,8 @@ from mta.pages import NAME, require_here
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What, what_of
 from mta.times import Duration, TimeUnit, are_many, in_unit, to_time, to_times
+from mta.windows.checks import require_frame, require_monoid, require_store
 from mta.windows.display import html_table, human_bytes
-from mta.windows.engine import require_frame, require_monoid, require_store
 from mta.windows.intake import (
     alone,
     close_for_good,

@@ -73,6 +73,7 @@ class Batch:
     times: np.ndarray | None
     count: int
     results: Rows
+    """None if no results are requested."""
 
     def part(self, start: int, stop: int) -> Events:
         times = None if self.times is None else self.times[start:stop]
@@ -273,6 +274,10 @@ class EventLog(ABC):
     by_time: bool = False
     #: Whether a snapshot contains only part of the open leaf group, and pages contain the rest.
     has_parts: bool = False
+    #: A number that grows whenever events before the back change positions.
+    stamp = 0
+    #: Whether frames may end before the newest event.
+    ends_anywhere = False
 
     def __init__(self, setting: Setting) -> None:
         self.setting, self.monoid = setting, setting.monoid
@@ -307,6 +312,23 @@ class EventLog(ABC):
     @abstractmethod
     def take_back(self) -> None:
         """Undo the last ``insert``. Nothing else may have happened since."""
+
+    @property
+    def spare(self) -> int:
+        """How many events in order can be added without a store call."""
+        return 0
+
+    def recede(self) -> None:
+        """Prepare for a change of frame: move the front back to the oldest stored event."""
+        return  # by default, the log stores only the events of its windows
+
+    def take_in(self, new: Events, right: Partial = None) -> int | None:
+        """Add events that arrived one at a time, at most ``spare`` of them. No store call.
+
+        ``right`` is the aggregate that the only window now has after its prefetched folds, if
+        known. Returns the position of the first late event, None if there is none.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
@@ -456,12 +478,10 @@ class Aggregator(EventLog):
         return self._front_time[1]
 
     def restore_front_time(self, time: int | None) -> None:
+        """Set the time of the oldest event; None if it is unknown."""
+        self._front_time = (-1, 0)
         if time is not None and self.front < self.back:
             self._front_time = self.front, time
-
-    def recede(self) -> None:
-        """Prepare for a change of frame: move the front back to the oldest stored event."""
-        return  # by default, the log stores only the events of the window
 
     @abstractmethod
     def query(self) -> Partial:
@@ -474,11 +494,6 @@ class Aggregator(EventLog):
         """
         return 0
 
-    def slide(self, row: Row, time: int | None, size: int) -> None:
-        """Add one event and keep the last ``size``. If anything fails, nothing changes."""
-        self.insert(row, time)
-        self.settle(lambda: self.back - size)
-
     def prefetched(self, most: int) -> Prefetched | None:
         """Return what at most ``most`` single events need. No store call within a leaf.
 
@@ -486,12 +501,12 @@ class Aggregator(EventLog):
         """
         return None
 
-    def sync(self, new: Events, came: int, gone: int, right: Partial) -> None:
-        """Add the events that arrived since ``prefetched``, and evict those that left the window.
+    def sync(self, came: int, gone: int, right: Partial, late: int | None) -> None:
+        """Evict those events that left since ``prefetched``, once the new ones were taken in.
 
         No store call. ``came`` is the number of events that entered the window; if the window ends
-        before the newest event, these differ from ``new``. ``right`` is their aggregate, None if
-        unknown.
+        before the newest event, these differ from the new ones. ``right`` is their aggregate, None
+        if unknown. ``late`` is the position of the first late event, if any.
         """
         raise NotImplementedError
 
@@ -502,15 +517,6 @@ class Aggregator(EventLog):
         most one page read per level.
         """
         return self.back
-
-    def settle(self, cut: Callable[[], int]) -> None:
-        """Evict up to the cut after an ``insert``; if that fails, undo the insertion."""
-        try:
-            self.slide_to(cut())
-        except Exception:
-            self.take_back()
-            self._front_time = (-1, 0)  # the event may have been the oldest
-            raise
 
     def slide_to(self, position: int) -> None:
         """Move the front to the position of the frame's cut, as ``evict_to`` does."""

@@ -30,7 +30,8 @@ from mta.snapshots import Snapshot
 from mta.times import Duration, is_duration
 from mta.triggers.rules import EveryCount, EveryPeriod, Plan, Trigger
 from mta.triggers.triggered import ResultsWhenDue, TriggeredSnapshot, read_rows
-from mta.windows.engine import WindowEngine, require_frame, require_monoid
+from mta.windows.checks import require_frame, require_monoid
+from mta.windows.engine import Engine
 from mta.windows.intake import Intake
 from mta.windows.settings import Changes, Nulls, OnLate, Settings, restored_settings
 from stores import StoreLike
@@ -80,7 +81,7 @@ class Prelifted(AbstractMonoid):
         return rows
 
 
-class _SliceEngine(WindowEngine):
+class _SliceEngine(Engine):
     """The engine of a window over slices; it accepts events, and stores partials."""
 
     def __init__(
@@ -99,7 +100,7 @@ class _SliceEngine(WindowEngine):
         self._reads = monoid, of_events, monoid.name, in_order
         # Nulls are handled when the events are lifted.
         lifted = replace(settings, nulls="raise", min_samples=None)
-        super().__init__(Prelifted(monoid), of_slices, store, name, lifted)
+        super().__init__(Prelifted(monoid), {"": of_slices}, store, name, lifted)
         self._made = self._recipe_of(given, [of_slices], settings)
 
     def _recipe(self) -> Recipe:
@@ -214,7 +215,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
         partials, results = fold_slices(monoid, lifted, ends - start), outputs.new(len(ends))
         before, given = engine.taken(), 0
         try:
-            engine.slide(partials, self._kept(moments), len(ends), results)
+            engine.ingest(partials, self._kept(moments), 0, len(ends), {"": results})
             given = len(ends)
         except Exception:
             # The result of the last inserted slice may be missing; then it is overdue.
@@ -245,7 +246,8 @@ class SlicedWindow(ResultsWhenDue[Out]):
             engine.pass_to(moment)
         elif isinstance(engine.frame, CountWindow):
             structure.evict_to(structure.back + 1 - engine.frame.size)
-        whole = monoid.combine(structure.query(), self._open) if len(structure) else self._open
+        fold, count = engine.current(engine.windows[""])
+        whole = monoid.combine(fold, self._open) if count else self._open
         engine.put_fold(whole, 1, out, 0)
 
     # --- snapshots --------------------------------------------------------------------------------

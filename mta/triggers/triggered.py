@@ -49,8 +49,10 @@ from mta.recipes import rebuilt, recipe_of
 from mta.snapshots import Snapshot, entry, is_number, is_time, is_time_or_nil, seal, unseal
 from mta.times import TimeUnit, in_unit, to_time
 from mta.triggers.rules import TRIGGERS, EveryPeriod, OnDemand, Plan, Progress, Trigger
-from mta.windows.engine import PublicWindow, WindowEngine, require_kind
+from mta.windows.checks import require_kind
+from mta.windows.engine import Engine
 from mta.windows.intake import alone
+from mta.windows.public import PublicWindow
 from mta.windows.settings import Changes
 from mta.windows.window import Window
 from stores import StoreLike
@@ -73,11 +75,11 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
     """
 
     #: The engine of the window, or of the window over slices.
-    engine: WindowEngine
+    engine: Engine
     #: What a result aggregates.
     monoid: AbstractMonoid
 
-    def _begin(self, engine: WindowEngine, trigger: Trigger) -> None:
+    def _begin(self, engine: Engine, trigger: Trigger) -> None:
         self.engine, self.intake, self.trigger = engine, engine.intake, trigger
         if trigger.needs_times:
             self.intake.timed, self.intake.needed_by = True, trigger
@@ -313,7 +315,7 @@ class TriggeredWindow(ResultsWhenDue[Out]):
     [5.0, 5.0]
     """
 
-    engine: WindowEngine[Out]
+    engine: Engine[Out]
 
     def __init__(self, window: Window[Out], trigger: Trigger) -> None:
         require_kind(window, Window, "a trigger is for a Window")
@@ -329,12 +331,13 @@ class TriggeredWindow(ResultsWhenDue[Out]):
     @alone
     def query(self) -> Out:
         """Return the result over the current window; 1 combine."""
-        return self.engine.query()
+        result: Out = self.engine.query()
+        return result
 
     @alone
     def coverage(self) -> Coverage:
         """Return the coverage of the window, as ``Window.coverage`` does."""
-        return self.engine.coverage()
+        return self.engine.coverage("", self.engine.ready(self.engine.windows[""]))
 
     def _put(self, moment: int, out: Rows, at: int) -> None:
         if self.trigger.needs_times:

@@ -1,20 +1,26 @@
-"""The internals of a window: its intake, the structure with its events, and its snapshots.
+"""The engine of windows: its intake, a log of events, and the windows over the log, by name.
 
-``Engine`` has what all kinds of windows share. ``WindowEngine`` adds the frame that slides a
-single window; ``shared_engine`` does so for multiple windows. The attribute ``engine`` of a public
-class such as ``Window`` is not public.
+    engine  =  log  +  {name: window}
+
+A log stores events, and a window evaluates a frame over them. ``SharedWindows`` has a log that only
+stores, and a cursor for each window (``evaluators.cursor``). The log of ``Window`` also folds its
+only window, "" (``evaluators.own``). Everything else is the same for one window and for many.
+
+A batch is processed one chunk at a time. Cursors whose cuts follow from positions and times process
+a chunk before it is stored, so that a failing store leaves them unchanged. The other windows are
+evaluated after every event. A window falls behind if a call fails or if its results are not
+requested. The next access moves it to where its frame says.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from math import nan
-from sys import maxsize
-from typing import Any, Generic, Literal, Self, TypeVar
+from functools import partial as partial_of
+from math import inf
+from typing import Any, Generic, Literal, Self, TypeAlias, cast
 
 import numpy as np
 
@@ -24,237 +30,69 @@ from mta.descriptions import Recipe
 from mta.errors import (
     CorruptPage,
     CorruptSnapshot,
-    InvalidTime,
-    InvalidValue,
+    EventsGone,
     NotPageable,
-    SnapshotMismatch,
-    UnsupportedOperation,
 )
 from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.coverage import Coverage, coverage_of
+from mta.evaluators.cursor import Cursor
+from mta.evaluators.ends import EarlyCursor
 from mta.evaluators.fiba import FiBA
-from mta.evaluators.observed import WindowView
+from mta.evaluators.observed import key_of_observer, observed_by, part_of
+from mta.evaluators.own import Asked, OwnWindow
 from mta.folds.sliding import Events
-from mta.frames.base import NEWEST, Both, Frame
-from mta.frames.bounds import CustomFrame
+from mta.frames.base import NEWEST, Frame
 from mta.frames.known import frame_of
 from mta.frames.windows import CountWindow, TimeWindow
-from mta.logs.base import Aggregator, Batch, EventLog, Setting
+from mta.logs.base import Aggregator, Batch, Chunk, EventLog, Setting
 from mta.logs.finger_tree.log import FingerTreeLog
-from mta.logs.ranges import fold_between, fold_positions
-from mta.monoids.base import AbstractMonoid, Out, Partial, as_output, same_value
+from mta.logs.levels.log import KeepAll, LevelLog
+from mta.monoids.base import AbstractMonoid, Out, Partial, as_output
 from mta.monoids.following import following, named_types
 from mta.monoids.product import Observed
 from mta.pages import NAME, NO_NAME, corrupt, key_of, require_here
-from mta.publishing.publisher import Publishable
 from mta.publishing.records import Shape, What, what_of
 from mta.snapshots import Snapshot, WindowState
 from mta.times import TimeUnit, to_count, to_time
-from mta.windows.display import html_table
-from mta.windows.intake import Intake, alone, busy, close_for_good, require_emit
+from mta.windows.checks import (
+    by_time,
+    check_name,
+    mismatch,
+    require_frame,
+    require_kind,
+    require_monoid,
+    require_store,
+)
+from mta.windows.intake import Intake, require_emit
 from mta.windows.moments import asked
 from mta.windows.settings import Settings
-from mta.windows.single import SECOND, UNIT, UNKNOWN, Ahead, Asked, SingleEvents
+from mta.windows.single import UNKNOWN, Ahead, SingleEvents
 from mta.windows.stack import Movement, WindowAhead
-from stores import PageStore, StoreLike, open_store
+from stores import StoreLike
 
-_Log = TypeVar("_Log", bound=FingerTreeLog)
-T = TypeVar("T")
+#: The number of events of a batch that each cursor processes in one piece.
+_CHUNK = 1 << 18
+#: The windows whose single events are prefetched.
+_USUAL = (CountWindow, TimeWindow)
+#: After how many leaf groups unneeded events are released, if no snapshot releases them.
+_TRIM_GROUPS = 32
 
-
-class PublicWindow:
-    """The base of the public classes. As a context manager, it closes the window at the end."""
-
-    engine: Engine
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Close the window, as ``close`` does. Events after the last checkpoint are lost."""
-        self.close()
-
-    @alone
-    def check(self) -> None:
-        """Assert every invariant of the structure, reading all pages. Raises InvariantViolation."""
-        self.engine.structure().check()
-
-    def close(self) -> None:
-        """End the use of this window, and close the store if the window opened it; pages stay.
-
-        Every later call raises StoreClosed. Closing twice is harmless.
-        """
-        engine = self.engine
-        close_for_good(engine)
-        if engine.store is not None and engine.owns_store:
-            engine.store.close()
-
-
-class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
-    """The base of the public classes whose structure stores the events."""
-
-    engine: Engine[Out]
-    _single: SingleEvents
-
-    @classmethod
-    def _of(cls, engine: Engine) -> Self:
-        window = object.__new__(cls)
-        window._use(engine)
-        return window
-
-    def _use(self, engine: Any) -> None:
-        self.engine, self.name, self.store = engine, engine.name, engine.store
-        self.monoid, self._single = engine.main, engine.single
-
-    def insert(self, value: Any, time: Any = None) -> None:
-        """Add an event, and evict events outside each frame. Amortized O(1) combines per window.
-
-        Raises InvalidValue, InvalidTime, LateEvent, or an error of the store. If it raises, nothing
-        changes.
-
-        Args:
-            value: The value. For a Product, a mapping from column to value.
-            time: Seconds, or a datetime. Required if a frame depends on times.
-        """
-        single, micros = self._single, 0.0
-        if single.owner.busy:
-            raise busy(single.owner)
-        if single.timed:  # rounds half to even; NaN is not between any times
-            micros = (time * SECOND + UNIT) - UNIT if time.__class__ is float else nan
-        try:
-            shown = single.event(value, micros)
-        except InvalidValue:
-            self._following(lambda: self._single.insert(value, time), _as_batch(value))
-            return
-        if shown is None:
-            self._following(lambda: self._single.insert(value, time), _as_batch(value))
-            return
-        single.shown = shown
-        if single.timed and micros > single.intake.newest:  # type: ignore[operator]
-            single.intake.newest = micros
-
-    def _following(self, call: Callable[[], T], values: Any) -> T:
-        """Return the result of a call that adds values; take the types of columns from the first.
-
-        If no value is added, the types stay open.
-        """
-        engine, main = self.engine, self.engine.main
-        try:
-            return call()
-        except InvalidValue:
-            if not engine.follow(values):
-                raise
-        self._use(engine)
-        try:
-            return call()
-        except Exception:
-            if not engine.taken():
-                engine.retype(main)
-                self._use(engine)
-            raise
-
-    @abstractmethod
-    def _rows(self) -> list[tuple[str, Any]]:
-        """Return the names and values to show in a notebook."""
-
-    def _repr_html_(self) -> str:
-        return html_table(repr(self), self._rows())
-
-    @property
-    def last_accepted(self) -> np.ndarray | None:
-        """Which events of the last batch were accepted; None if all were."""
-        return self.engine.intake.last_accepted
-
-    @alone
-    def range(self, after: Any, until: Any, partial: bool = False) -> Out:
-        """Return the result of the events with after < t <= until; ``empty`` if there are none.
-
-        ``range(now - size, now)`` has the events of a time window of that size. Costs O(arity * log
-        n) combines and at most two page reads per level; with PagedFlatFAT and
-        PagedReactiveAggregator, O(log n) combines, plus ``arity`` for each page read. Raises
-        InvalidTime, and EventsGone if some events of the range were evicted.
-
-        Args:
-            after: Seconds, or a datetime. Excludes events at this time.
-            until: Seconds, or a datetime. Includes events at this time.
-            partial: Whether to return the result of the remaining events if some were evicted.
-
-        >>> from mta import Max, TimeWindow, Window
-        >>> window = Window(Max(), TimeWindow("1 hour"), name="ranges")
-        >>> _ = window.extend([3.0, 1.0, 4.0, 1.0, 5.0], [0, 600, 1200, 1800, 2400])
-        >>> window.range(0, 1800), window.range_by_position(1, 2)
-        (4.0, 1.0)
-        """
-        engine = self.engine
-        if not engine.timed:
-            raise InvalidTime(
-                "these events have no times: query by position, or set retain_for= "
-                "(for SharedWindows timed=True)"
-            )
-        events = engine.structure().remembered()
-        return engine.lowered(*fold_between(events, to_time(after), to_time(until), partial))
-
-    @alone
-    def range_by_position(self, start: int, stop: int, partial: bool = False) -> Out:
-        """Return the result of the events from one position to another, at the cost of ``range``.
-
-        Positions count accepted events from 0, in the order of the log. The newest event is at
-        ``stats().inserted - 1``. Raises ValueError, and EventsGone if some events were evicted.
-
-        Args:
-            start: The position of the first event.
-            stop: The position after the last event.
-            partial: Whether to return the result of the remaining events if some were evicted.
-        """
-        start, stop = to_count(start, "a position"), to_count(stop, "a position")
-        events = self.engine.structure().remembered()
-        return self.engine.lowered(*fold_positions(events, start, stop, partial))
-
-    @alone
-    def checkpoint(self, wait: bool = True) -> bytes:
-        """Write all pages to the store, and return a snapshot of a few kilobytes.
-
-        Save the snapshot before you take the next one, which deletes the pages that none of the
-        last ``retain`` snapshots needs. If ``checkpoint`` fails, you can still restore all of
-        these. Costs one flush, and the deletion of pages of evicted events. Raises NotPageable.
-
-        Args:
-            wait: Whether to wait for the store. If not, call the store's ``flush`` before you use
-                the snapshot.
-        """
-        if self._publisher is not None:
-            self._publisher.settle()
-        data = self.engine.checkpoint(wait or self._publisher is not None)
-        if self._publisher is not None:
-            self._publisher.publish(data, self._what()[0])
-        return data
-
-    @alone
-    def snapshot(self) -> bytes:
-        """Return a snapshot as ``checkpoint`` does, for callers that save several together.
-
-        Call ``retain_snapshot`` after you save them and before the next event.
-        """
-        return self.engine.snapshot()
-
-    def retain_snapshot(self) -> None:
-        """Retain the pages of the snapshot that was just saved, as set by ``retain``."""
-        self.engine.retain_snapshot()
-
-    @alone
-    def delete_pages(self) -> None:
-        """Delete every page. Do not use the window or its snapshots afterwards."""
-        self.engine.structure().delete_pages()
+#: A window over the log of an engine.
+AnyWindow: TypeAlias = Cursor | OwnWindow
+#: Logs in order of arrival and in order of time: with a window of their own, and for any windows.
+OWN, SHARED = (AmortizedMTA, FiBA), (LevelLog, FingerTreeLog)
+#: The logs that cursors read.
+SharedLog: TypeAlias = LevelLog | FingerTreeLog
 
 
 class Engine(Generic[Out]):
-    """The events of one stream: monoid, intake, structure and store.
+    """The events of one stream, and the windows over them.
 
-    ``frame`` is the frame in snapshots. For multiple windows it represents all of them.
+    The settings choose one of two ``logs``: in order of arrival, or in order of time. If the log
+    has a window of its own, that is the only one. Otherwise events are evicted only when no window
+    needs them. ``frame`` represents all windows.
     """
 
-    #: The logs that settings choose from: in order of arrival, and in order of time.
-    _logs: tuple[type[EventLog], type[EventLog]] = (AmortizedMTA, FiBA)
     #: Whether snapshots say how the windows were made. The windows of many keys share one recipe.
     has_recipe = True
     #: The aggregation, before the settings adapt it to nulls.
@@ -265,27 +103,40 @@ class Engine(Generic[Out]):
     def __init__(
         self,
         monoid: AbstractMonoid[Out],
-        frame: Frame,
+        windows: Mapping[str, Frame],
         store: StoreLike | None,
         name: str,
         settings: Settings,
+        logs: tuple[type[EventLog], type[EventLog]] = OWN,
+        timed: bool = False,
     ) -> None:
         require_monoid(monoid)
         self.given = monoid
         monoid = settings.aggregating(monoid)
-        require_frame(frame)
+        for frame in windows.values():
+            require_frame(frame)
         opened = require_store(store)
         require_kind(name, str, "a window's name is text")
         if not NAME.fullmatch(name):
             raise ValueError(f"a window's name is 1 to 100 of A-Z a-z 0-9 . _ : -, not {name!r}")
+        #: The log that keeps the events.
+        self.kind = settings.log(*logs)
+        if issubclass(self.kind, Aggregator):
+            if settings.keep is not None:
+                raise TypeError("retain_for= takes a duration; SharedWindows take a frame too")
+            (frame,) = windows.values()
+        elif logs is OWN:
+            raise TypeError(f"an aggregator is a class such as AmortizedMTA, not {self.kind!r}")
+        else:
+            frame = KeepAll(timed or self.kind.by_time, observed_by(windows.values()))
         self.frame, self.settings = frame, settings
         self._aggregate(monoid)
-        #: The log that keeps the events.
-        self.kind = settings.log(*self._logs)
         self.timed = frame.needs_times or self.kind.by_time
         sizes = settings.group_sizes(self.kind, self.monoid, self.timed)
         self.store, self.owns_store = opened, opened is not store
         self._begin(name, *sizes)
+        if self._own is None:
+            self.place(windows, {})
 
     def _aggregate(self, monoid: AbstractMonoid[Out]) -> None:
         #: The monoid of the results; ``monoid`` also computes what frames observe.
@@ -295,11 +146,13 @@ class Engine(Generic[Out]):
 
     def retype(self, monoid: AbstractMonoid[Out]) -> None:
         """Start again without events, with the monoid for other types of columns."""
+        busy, counts, frames = self.busy, self.intake.counts, self.frames
         self._aggregate(monoid)
-        busy, counts = self.busy, self.intake.counts
         self._begin(self.name, *self.settings.group_sizes(self.kind, self.monoid, self.timed))
         self.busy, intake = busy, self.intake
         intake.late_count, intake.invalid_count, intake.ahead_count = counts
+        if self._own is None:
+            self.place(frames, {})
 
     def follow(self, values: Any) -> bool:
         """Take the types of columns from the first values; return whether a type was taken."""
@@ -313,32 +166,222 @@ class Engine(Generic[Out]):
         return True
 
     def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
-        """Start without events, under a name; ``like`` is the structure of a similar engine."""
-        settings, self.name = self.settings, name
+        """Start without events, under a name; ``like`` is the log of a similar engine."""
+        settings, frame, self.name = self.settings, self.frame, name
         setting = Setting(
             self.monoid, self.store, name, leaf_arity, arity,
-            self.timed, self.frame, settings.lateness or 0, settings.on_duplicate,
-            settings.retained,
+            self.timed, frame, settings.lateness or 0, settings.on_duplicate, settings.retained,
         )  # fmt: skip
-        self._structure: EventLog = self.kind(setting) if like is None else like.empty_like(setting)
+        self._log: EventLog = self.kind(setting) if like is None else like.empty_like(setting)
         self.intake = self._intake()
         self.busy = False
         #: Whether the window was closed.
         self.closed = False
+        #: The window of the log, if it has one of its own; otherwise cursors read the log.
+        self._own: OwnWindow | None = None
+        self._windows: dict[str, AnyWindow] = {}
+        if isinstance(self._log, Aggregator):
+            if frame.end != NEWEST and not self._log.ends_anywhere:
+                raise ValueError(
+                    f"{self._log.name} folds up to the newest event, but {frame!r} ends before "
+                    "it: leave aggregator= out"
+                )
+            self._own = OwnWindow(self._log, frame, self.intake)
+            self._windows[""] = self._own
+        self._trimmed = 0
+        self.single = self._singles()
+
+    def _singles(self) -> SingleEvents:
+        own = self._own
+        self._asked: Asked | None = None
+        if own is not None:
+            self._asked = own.asked()
+            is_usual = self._asked is not None or type(own.frame) in _USUAL
+        else:
+            is_usual = self.monoid is self.main
+        # With ``max_ahead``, each time must be compared with the clock.
+        is_usual &= self.settings.max_ahead is None
+        return SingleEvents(self, is_usual, self.store is not None, self._asked)
 
     def _intake(self) -> Intake:
         paged: Literal["events"] | None = None if self.store is None else "events"
         return Intake(self.monoid, self.frame, self.main.name, self.settings, paged)
 
+    # --- the log and the windows over it --------------------------------------------------------
+
+    def log(self) -> EventLog:
+        """Return the log, after all pending insertions."""
+        self.single.write_back()
+        return self._log
+
     def structure(self) -> EventLog:
-        """Return the structure, after all pending insertions and evictions."""
-        return self._structure
+        """Return the log, after all pending insertions and the evictions of its own window.
+
+        If an earlier call failed between an insertion and its eviction, this repeats the eviction.
+        So every caller finds the window as its frame says, or gets the error of the store.
+        """
+        self.single.write_back()
+        if self._own is not None:
+            self.ready(self._own)
+        return self._log
+
+    def _shared_log(self) -> SharedLog:
+        self.single.write_back()
+        return cast(SharedLog, self._log)
+
+    @property
+    def windows(self) -> dict[str, AnyWindow]:
+        """Each window by its name, after all pending insertions."""
+        self.single.write_back()
+        return self._windows
+
+    @property
+    def frames(self) -> dict[str, Frame]:
+        """The frame of each window by its name; the log's own window has the name ""."""
+        return {name: window.frame for name, window in self.windows.items()}
+
+    def place(self, windows: Mapping[str, Frame], fronts: Mapping[str, int]) -> None:
+        """Set the windows over a shared log; those with a front have all events."""
+        log, newest = self._shared_log(), self.intake.last_time
+        self._windows = {name: self.cursor(frame) for name, frame in windows.items()}
+        self._trimmed = log.back
+        for name, front in fronts.items():
+            if not (window := self._windows[name]).ends_early:
+                window.place(front, log.back)
+        if isinstance(log, FingerTreeLog) and log.newest_time() != newest:
+            self._fall_behind()  # the newest event was retracted
+
+    def cursor(self, frame: Frame) -> Cursor:
+        """Return a new window without events. Raises ValueError for an unsuitable frame."""
+        if frame.needs_times and not self.timed:
+            raise ValueError(f"{frame!r} needs times, but these events are kept without any")
+        known = [key_of_observer(observer) for observer in self.frame.observers]
+        lenses = {}
+        for observer in frame.observers:
+            if (key := key_of_observer(observer)) not in known:
+                raise ValueError(f"{frame!r} looks at {observer[2].name}, which is not kept here")
+            lenses[id(observer[0])] = part_of(self.monoid, known.index(key) + 1)
+        kind = Cursor if frame.end == NEWEST else EarlyCursor
+        return kind(self.monoid, frame, self._shared_log(), lenses)
+
+    def ready(self, window: AnyWindow) -> AnyWindow:
+        """Update a window with every event, and return it. At most one page read per level."""
+        if window.taken != self.log().back:
+            window.settle(self.intake.last_time)
+        return window
+
+    def window(self, name: str) -> AnyWindow:
+        """Return the window with this name. Raises ValueError and TypeError."""
+        check_name(name)
+        window = self.windows.get(name)
+        if window is None:
+            raise ValueError(f"no window is called {name!r}; there are {sorted(self.windows)}")
+        return window
+
+    def coverage(self, name: str, window: AnyWindow) -> Coverage:
+        """Return the coverage of a window that is up to date, also for late events."""
+        time, frame = self.intake.last_time if self.timed else None, window.frame
+        found = coverage_of(
+            name, self.structure().remembered(), frame, window.front, window.taken, time,
+            window.lens, self.settings.lateness or 0,
+        )  # fmt: skip
+        if window is self._own and not (frame.positional or frame.merges):
+            # Its log has all events that this frame needs, and no other frame can replace it.
+            found = replace(found, incomplete=(), missing_at_least=0, missing_at_most=0)
+        return replace(found, events=len(window))
 
     def taken(self) -> int:
         """A number that grows with every accepted event. No store call."""
-        return self.structure().taken
+        return self.log().taken
 
     # --- results --------------------------------------------------------------------------------
+
+    def query(self, which: str | Frame | None = "", partial: bool = False) -> Any:
+        """Return the result of a window, of all by name, or of a frame; see ``SharedWindows``."""
+        found = self.single.found(which)
+        if found is not UNKNOWN:
+            return found
+        if which is None:
+            return {name: self.result(window) for name, window in self.windows.items()}
+        if not isinstance(which, str):
+            return self._result_of(which, partial)
+        window = self.window(which) if self._own is None else self._own
+        fold, count = self.current(window)
+        if not count or len(self._windows) > 1:
+            return self.lowered(fold, count)
+        self.single.note(which, fold)
+        return self.single.found(which)
+
+    def _result_of(self, frame: Frame, partial: bool) -> Out:
+        require_frame(frame)
+        cursor = self.ready(self.cursor(frame))
+        if not partial:
+            newest = self.intake.last_time if self.timed else None
+            found = coverage_of(
+                "", self._shared_log(), frame, cursor.front, cursor.taken, newest, cursor.lens
+            )
+            if not found.complete:
+                raise EventsGone(
+                    f"events that {frame!r} needs have left; those from position {cursor.front} "
+                    "on are retained: ask for a shorter window, or pass partial=True"
+                )
+        return self.result(cursor)
+
+    def query_at(
+        self, which: str | Frame | None, partial: bool, at: Any, unit: TimeUnit | None
+    ) -> Any:
+        """Return results at a moment, or at each of many."""
+        if which is None:
+            return {name: self.query_at(name, partial, at, unit) for name in self.windows}
+        if self._own is not None:
+            window: AnyWindow = self._own
+        elif isinstance(which, str):
+            window = self.window(which)
+        else:
+            require_frame(which)
+            window = self.cursor(which)
+        current = partial_of(self.result, window)
+        return asked(self, window.frame, at, unit, current, partial)
+
+    def current(self, window: AnyWindow) -> tuple[Partial, int]:
+        """Return the aggregate of a window and its number of events.
+
+        1 combine, and 1 for each event that has entered a frame that ends before the newest event.
+        """
+        count = len(self.ready(window))
+        return (window.query() if count else None), count
+
+    def result(self, window: AnyWindow) -> Out:
+        return self.lowered(*self.current(window))
+
+    def put_result(self, out: Rows, at: int, window: AnyWindow | None = None) -> None:
+        """Write the result of a window, by default the log's own, into a row of outputs."""
+        found = self._own if window is None else window
+        assert found is not None
+        self.put_fold(*self.current(found), out, at)
+
+    def put_results(self, outs: Sequence[Rows], at: int, moment: int | None = None) -> None:
+        """Write each window's result into a row, as of the newest event or a later moment.
+
+        Costs O(log n) combines and a few page reads per level for each window.
+        """
+        if moment is not None:
+            self.pass_to(moment)
+        for window, out in zip(self.windows.values(), outs, strict=True):
+            self.put_result(out, at, window)
+
+    def pass_to(self, moment: int | None) -> None:
+        """Apply the frames on times at a moment without an event."""
+        self.log()
+        for window in self._windows.values():
+            if window is self._own or window.frame.needs_times:
+                window.settle(moment)
+
+    def __len__(self) -> int:
+        """Return the number of events in the log's own window."""
+        length, own = self.single.length(), self._own
+        assert own is not None
+        return len(self.ready(own)) if length is None else length
 
     def lowered(self, fold: Partial, count: int) -> Out:
         """Return the result of a fold of ``count`` events."""
@@ -372,6 +415,249 @@ class Engine(Generic[Out]):
             error.add_note(f"{done} of {count} events of the batch were accepted")
             raise
 
+    # --- single events --------------------------------------------------------------------------
+
+    def ahead(self, most: int) -> Ahead | None:
+        """Prefetch for single events; see ``single.Owner``.
+
+        Prefetches for the windows that are up to date, and for frames that end before the newest
+        event if their results were requested. Other windows are updated on their next access.
+        """
+        log = self.structure()
+        windows = {n: w for n, w in self._windows.items() if self._is_prefetched(w)}
+        sizes = [self._size_of(window.frame) for window in windows.values()]
+        if not log.spare or None in sizes:
+            return None
+        newest = self._newest(windows.values())
+        found, room, late_from = {}, min(log.spare, most), -inf
+        for (name, window), size in zip(windows.items(), sizes, strict=True):
+            data = window.for_singles(most, room, self.timed, newest)
+            if data is None or size is None:
+                return None
+            by_count = type(window.frame) is not TimeWindow
+            found[name] = WindowAhead(size, by_count, len(window), data)
+            room, late_from = min(room, data.room), max(late_from, data.late_from)
+        return Ahead(found, room, late_from if found else inf, len(found) == len(self._windows))
+
+    def _size_of(self, frame: Frame) -> int | None:
+        """Return the size of a window whose single events are prefetched; None for others."""
+        if type(frame) is CountWindow:
+            return frame.size
+        if type(frame) is TimeWindow:
+            return frame.lifetime or 0
+        return None if self._asked is None else self._asked.size
+
+    def _is_prefetched(self, window: AnyWindow) -> bool:
+        """Return whether single events enter a window on arrival."""
+        if isinstance(window, OwnWindow):
+            return True
+        if not window.ends_early:
+            is_held = window.is_held or window.is_used_up
+            is_asked = is_held or type(window.frame) not in _USUAL
+            return is_asked and window.back == self._log.back
+        is_asked = type(window.frame) in _USUAL and window.is_held
+        return is_asked and len(self.ready(window)) > 0
+
+    def _newest(self, windows: Iterable[AnyWindow]) -> Events | None:
+        """Return the newest events, which late events may precede; usually without a page read."""
+        log = self._log
+        if self._own is not None or not isinstance(log, FingerTreeLog):
+            return None
+        held = [w for w in windows if isinstance(w, Cursor) and w.is_held and not w.ends_early]
+        for cursor in held if self.settings.lateness else ():
+            cursor.prepare_ahead()
+        return log.newest(min(map(len, held), default=log.back))
+
+    def write_back(self, new: Events, moved: dict[str, Movement]) -> None:
+        """Add single events that arrived, and update the windows that they have entered."""
+        right = moved[""].right if self._own is not None else None
+        late = self._log.take_in(new, right)
+        for name, each in moved.items():
+            self._windows[name].sync(*each, late)
+
+    # --- events in ------------------------------------------------------------------------------
+
+    def insert(self, value: Any, time: Any) -> None:
+        event = self.intake.admit(value, time)
+        if event is not None:
+            self.accept(*event)
+
+    def accept(self, row: Any, micros: int | None) -> None:
+        """Add an event that was already read to all windows."""
+        self._trim()
+        self._accept(row, micros, self.windows.values())
+        self.intake.advance(micros)
+
+    def _accept(self, row: Any, micros: int | None, windows: Iterable[AnyWindow]) -> None:
+        """Store an event, and move the windows that are up to date; all or nothing."""
+        log, newest = self.structure(), micros
+        stamp, last = log.stamp, self.intake.last_time
+        if micros is not None and last is not None:
+            newest = max(micros, last)  # the newest event may have been retracted
+        log.insert(row, micros)
+        before, steps = log.back - 1, list(windows)
+        if self._own is None:
+            steps = [w for w in windows if w.back == before and not w.ends_early]
+            if self._recede(stamp):
+                return
+        fronts = [(window, window.front) for window in steps]
+        try:
+            for window in steps:
+                window.step(row, newest)
+        except Exception:
+            for window, front in fronts:
+                window.place(front, before)
+            log.take_back()
+            raise
+
+    def extend(self, values: Any, times: Any, emit: Literal["all", "last"]) -> dict[str, Any]:
+        """Add a batch; return the results of each window, by its name."""
+        require_emit(emit)
+        outputs, each = self.monoid.outputs, emit == "all"
+        rows, micros, count = self.intake.admit_batch(values, times)
+        windows, room = self.windows, count if each else min(count, 1)
+        outs = {name: outputs.new(room) for name in windows}
+        with self.counting(count):
+            self.ingest(rows, micros, 0, count, outs if each else None)
+            for name, window in windows.items() if count and not each else ():
+                self.put_result(outs[name], 0, window)
+        if each:
+            return {name: self.as_given(out) for name, out in outs.items()}
+        return {name: self.monoid.results(out) for name, out in outs.items()}
+
+    def ingest(
+        self,
+        rows: Rows,
+        micros: np.ndarray | None,
+        start: int,
+        stop: int,
+        outs: dict[str, Rows] | None = None,
+    ) -> None:
+        """Insert events of a batch chunk by chunk; write the results of each window to ``outs``."""
+        if self._own is not None:
+            batch = Batch(self.monoid, rows, micros, stop, outs and outs[""])
+            self._ingest_own(self._own, batch, start)
+            return
+        log, first, newest = self._shared_log(), start, self.intake.last_time
+        started = log.taken
+        if micros is not None and start < stop and newest is not None and micros[start] <= newest:
+            self._recede_before(int(micros[start]), newest)
+        try:
+            while first < stop:
+                self._trim()
+                end = log.run_end(micros, first, min(first + _CHUNK, stop))
+                chunk = self._ingest_chunk(rows, micros, first, end, outs or {})
+                if chunk is not None and end < stop:
+                    log.keep(chunk)
+                if micros is not None:  # the newest time determines what is released next
+                    self.intake.advance(int(micros[end - 1]))
+                first = end
+        except Exception:
+            self._fall_behind(ahead=True)
+            raise
+        finally:
+            log.release()
+            done = log.taken - started
+            if micros is not None and done:
+                self.went(int(micros[start + done - 1]))
+
+    def _ingest_own(self, own: OwnWindow, batch: Batch, start: int) -> None:
+        """Insert, evict and query in runs, or one by one if no cut is predictable."""
+        done, times = start, batch.times
+        self.ready(own)
+        try:
+            while done < batch.count:
+                step = own.ingest(batch, done)
+                if not step:
+                    time = None if times is None else int(times[done])
+                    self.accept(self.monoid.inputs.at(batch.rows, done), time)
+                    if batch.results is not None:
+                        self.put_result(batch.results, done, own)
+                    step = 1
+                done += step
+        finally:
+            if times is not None and done > start:
+                self.went(int(times[done - 1]))
+        self.structure()
+
+    def went(self, time: int) -> None:
+        """Record that events up to a time were added, so that windows end with the last one.
+
+        If a newer event was retracted, windows still end at the time of that event.
+        """
+        self.intake.advance(time)
+        if self.intake.last_time != time:
+            self._fall_behind()
+
+    @property
+    def _cursors(self) -> dict[str, Cursor]:
+        """The windows over a shared log, after all pending insertions."""
+        return cast(dict[str, Cursor], self.windows)
+
+    def _recede_before(self, time: int, newest: int) -> None:
+        """Move windows back to an event that is late or replaces another: results are as of it."""
+        log = self._shared_log()
+        if not isinstance(log, FingerTreeLog):
+            return
+        place = log.first_changed(time)
+        if time < newest or place < log.back:
+            for cursor in self._cursors.values():
+                cursor.recede(place)
+
+    def _fall_behind(self, ahead: bool = False) -> None:
+        """Have the next access update all windows, or only those ``ahead`` of the stored events."""
+        for window in self.windows.values():
+            if not ahead or window.taken > self._log.back:
+                window.fall_behind()
+
+    def _recede(self, stamp: int, chunk: Chunk | None = None) -> bool:
+        """Move windows back if stored events have moved since a stamp; return whether they have."""
+        log = self._log
+        if log.stamp == stamp or not isinstance(log, FingerTreeLog):
+            return False
+        for cursor in self._cursors.values():
+            if chunk is not None and cursor.back == chunk.stop == log.back:
+                cursor.stay(chunk.first)
+            else:
+                cursor.recede(log.moved_from)
+        return True
+
+    def _ingest_chunk(
+        self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, outs: dict[str, Rows]
+    ) -> Chunk | None:
+        """Store a chunk after the windows with predictable fronts; step the others by event."""
+        monoid, log, windows, chunk = self.monoid, self._shared_log(), self._cursors, None
+        if outs:
+            times = None if micros is None else micros[start:stop]
+            new = monoid.inputs.cut(rows, start, stop)
+            chunk, is_new = log.chunk_with(new, times, stop - start)
+            for name, cursor in windows.items():
+                batch = Batch(monoid, rows, micros, stop, outs[name])
+                if is_new is None:
+                    cursor.run_into(chunk, batch, start)
+                elif (found := cursor.results(chunk)) is not None:  # includes stored events
+                    batch.put_new(start, found, chunk.count, is_new)
+        stepped = {n: c for n, c in windows.items() if not c.frame.predictable}
+        stamp, kept = log.stamp, log.kept_from
+        while start < stop:
+            if chunk is not None and not stepped and isinstance(log, LevelLog):
+                new = Events(chunk.rows, chunk.times, chunk.count)
+                log.store(new, log.front)
+                start = stop
+                continue
+            if not stepped:
+                start += log.extend(rows, micros, start, stop)
+                continue
+            time = None if micros is None else int(micros[start])
+            self._accept(monoid.inputs.at(rows, start), time, stepped.values())
+            self.intake.advance(time)  # for windows that are updated now
+            for name in stepped.keys() & outs.keys():
+                self.put_result(outs[name], start, stepped[name])
+            start += 1
+        has_run = chunk is not None and not stepped and kept == log.kept_from
+        self._recede(stamp, chunk if has_run else None)
+        return chunk
+
     # --- snapshots and pages ----------------------------------------------------------------------
 
     def checkpoint(self, wait: bool = True) -> bytes:
@@ -386,25 +672,26 @@ class Engine(Generic[Out]):
         """Return the snapshot, which the caller may still discard: no page is released."""
         if self.store is None:
             raise NotPageable("this window is only in memory (store=None); pass a store")
-        structure, intake = self.structure(), self.intake
-        structure.prepare()
-        setting = structure.setting
+        self.release()
+        log, intake = self.structure(), self.intake
+        log.prepare()
+        setting = log.setting
         return Snapshot(
             window=setting.window,
-            algorithm=structure.name,
+            algorithm=log.name,
             monoid=(self.monoid.name, self.monoid.fingerprint),
             leaf_arity=setting.leaf_arity,
             arity=setting.arity,
             timed=setting.timed,
-            front=structure.front,
-            back=structure.back,
-            front_time=structure.oldest_time() if setting.timed else None,
+            front=log.front,
+            back=log.back,
+            front_time=log.oldest_time() if setting.timed else None,
             last_time=intake.last_time,
             counts=intake.counts,
-            levels=structure.height,
-            pages=structure.page_count,
+            levels=log.height,
+            pages=log.page_count,
             windows=self._window_states(),
-            state=structure.write_state(),
+            state=log.write_state(),
             recipe=self._recipe() if self.has_recipe else None,
         ).encode()
 
@@ -419,14 +706,12 @@ class Engine(Generic[Out]):
         saved = {name: value for name, value in settings.given().items() if name not in sizes}
         return Recipe.of(given, frames, saved)
 
-    @property
-    def frames(self) -> dict[str, Frame]:
-        """The frame of each window by its name; a single window has the name ""."""
-        return {"": self.frame}
-
     def _window_states(self) -> list[WindowState]:
         """Return the windows as a snapshot has them, in the order of their names."""
-        return []
+        return sorted(
+            WindowState(name, w.frame.describe(), w.frame.fingerprint, w.front)
+            for name, w in self._windows.items()
+        )
 
     def retain_snapshot(self) -> None:
         """Retain all current pages, as is necessary after a snapshot."""
@@ -444,20 +729,46 @@ class Engine(Generic[Out]):
                 self.retype(monoid)
                 return
         self._aggregate(given)
-        raise _mismatch("monoid", name, self.monoid.name)
+        raise mismatch("monoid", name, self.monoid.name)
 
-    def restore(self, snapshot: Snapshot) -> None:
-        """Load a snapshot into an engine without events.
+    def restore(self, snapshot: Snapshot, others: bool = False) -> None:
+        """Load a snapshot into an engine without events; for a shared log, then ``place`` windows.
 
+        With ``others``, the frame of the log's own window may replace one on counts and times.
         Raises SnapshotMismatch and CorruptSnapshot.
         """
         self._require_same(snapshot)
-        structure = self.structure()
-        if snapshot.algorithm != structure.name or snapshot.timed != structure.setting.timed:
-            raise _mismatch("aggregator", snapshot.algorithm, structure.name)
+        own, has_changed = self._own, False  # of the types in the snapshot
+        if own is not None:
+            has_changed = self._require_replaceable(own.frame, snapshot, others)
+        self.load(snapshot)
+        if own is not None and has_changed:
+            self._log.recede()
+            own.settle(snapshot.last_time)
+
+    def _require_replaceable(self, frame: Frame, snapshot: Snapshot, others: bool) -> bool:
+        """Return whether a snapshot has another frame; raise SnapshotMismatch if it must not."""
+        (window,) = snapshot.windows
+        if window.fingerprint == frame.fingerprint:
+            return False
+        is_known = frame.positional and frame_of(window.frame, window.fingerprint) is not None
+        if not (others and is_known):
+            raise mismatch("frame", window.frame, frame.describe())
+        if snapshot.timed != self.timed:
+            times = {True: "events have times", False: "events have no times"}
+            was, now = times[snapshot.timed], times[self.timed]
+            raise mismatch("frame", f"{window.frame}, so {was}", f"{frame!r}, so {now}")
+        return True
+
+    def load(self, snapshot: Snapshot) -> None:
+        """Load the events of a snapshot, whose windows are not checked."""
+        self._require_same(snapshot)
+        log = self._log
+        if snapshot.algorithm != log.name or snapshot.timed != log.setting.timed:
+            raise mismatch("aggregator", snapshot.algorithm, log.name)
         try:
             with np.errstate(all="ignore"):  # LogMTA folds its left branch
-                structure.restore_state(snapshot)
+                log.restore_state(snapshot)
         except CorruptSnapshot:
             raise
         except (CorruptPage, ValueError, TypeError) as error:
@@ -469,7 +780,7 @@ class Engine(Generic[Out]):
 
     def require_pages_here(self) -> None:
         """Raise MissingPage if the pages of a snapshot are in the memory of another process."""
-        needed = (page for page in self.structure().pages() if page.needed and page.name != NO_NAME)
+        needed = (page for page in self._log.pages() if page.needed and page.name != NO_NAME)
         first = next(needed, None)
         if first is not None:
             key = key_of(self.name, first.level, first.number, first.name)
@@ -479,7 +790,7 @@ class Engine(Generic[Out]):
         """Return the engine of another snapshot, with the settings and the store of this engine."""
         engine = copy(self)
         engine.owns_store = False
-        engine._begin(snapshot.window, snapshot.leaf_arity, snapshot.arity, self.structure())
+        engine._begin(snapshot.window, snapshot.leaf_arity, snapshot.arity, self._log)
         engine.restore(snapshot)
         return engine
 
@@ -491,348 +802,47 @@ class Engine(Generic[Out]):
         """Describe where the pages are, for error messages and tables."""
         return "memory" if self.store is None else self.store.url
 
-
-class WindowEngine(Engine[Out]):
-    """The engine of a single window, which its frame slides."""
-
-    _structure: Aggregator
-
-    def _begin(self, name: str, leaf_arity: int, arity: int, like: EventLog | None = None) -> None:
-        super()._begin(name, leaf_arity, arity, like)
-        frame, aggregator = self.frame, self.kind
-        if not issubclass(aggregator, Aggregator):
-            raise TypeError(f"an aggregator is a class such as AmortizedMTA, not {aggregator!r}")
-        if self.settings.keep is not None:
-            raise TypeError("retain_for= takes a duration; SharedWindows take a frame too")
-        if frame.end != NEWEST and not issubclass(aggregator, (AmortizedMTA, FiBA)):
-            raise ValueError(
-                f"{aggregator.name} folds up to the newest event, but {frame!r} ends before it: "
-                "leave aggregator= out"
-            )
-        #: The moment of the last query after the newest event, if any since that event.
-        self._moment: int | None = None
-        self._view = WindowView(self._structure, [observer for observer, _, _ in frame.observers])
-        is_newest = frame.end == NEWEST
-        self._size = frame.size if type(frame) is CountWindow and is_newest else None
-        #: Whether events were added since a frame on positions was last applied.
-        self._is_behind = False
-        self._asked: Asked | None = None
-        self.single = self._singles(self.store is not None)
-
-    def _singles(self, paged: bool) -> SingleEvents:
-        # With ``max_ahead``, each time must be compared with the clock.
-        any_time = self.settings.max_ahead is None
-        self._asked = self._as_asked()
-        usual = self._asked is not None or type(self.frame) in (CountWindow, TimeWindow)
-        return SingleEvents(self, usual and any_time, paged, self._asked)
-
-    def ahead(self, most: int) -> Ahead | None:
-        (structure, length), frame, asked = self._placed(), self.frame, self._asked
-        if self._moment is not None and frame.end != NEWEST:
-            return None  # the window ends at a later moment than the newest event
-        # Under a frame on an aggregate, only the frame may move the front.
-        found = structure.prefetched(most if asked is None else 0)
-        if found is None:
-            return None
-        if asked is not None:
-            found = found._replace(turns=False)
-        if isinstance(frame, TimeWindow):
-            size = frame.lifetime
-        elif isinstance(frame, CountWindow):
-            size = frame.size
-        else:
-            size = maxsize if asked is None else asked.size
-        by_count = not isinstance(frame, TimeWindow)
-        return Ahead({"": WindowAhead(size, by_count, length, found)}, found.room, found.late_from)
-
-    def _placed(self) -> tuple[Aggregator, int]:
-        """Return the structure, and the current number of events in its window."""
-        structure, time = self.structure(), self.intake.last_time
-        if time is not None and self._moment is not None:
-            time = max(time, self._moment)
-        return structure, structure.end_at(time) - structure.front
-
-    def write_back(self, new: Events, moved: dict[str, Movement]) -> None:
-        self._structure.sync(new, *moved[""])
-
-    def _as_asked(self) -> Asked | None:
-        """Return the frame if it is one on an aggregate, alone or ``|`` a count; else None."""
-        frame, view, size = self.frame, self._view, maxsize
-        if isinstance(frame, Both) and frame.any_of:
-            for count, other in ((frame.one, frame.other), (frame.other, frame.one)):
-                if type(count) is CountWindow:
-                    frame, size = other, count.size
-        if self.timed or not isinstance(frame, CustomFrame) or not frame.is_searched:
-            return None
-        monoid, pick = view.lens(frame)
-        lower = monoid.lower
-        total = lower if pick is same_value else lambda fold: lower(pick(fold))
-
-        def stays() -> Any:
-            """Return the value for which nothing is evicted, after updating the window."""
-            return view.kept_total(frame) if len(self.structure()) else None
-
-        return Asked(size, total, stays)
-
-    def structure(self) -> Aggregator:
-        """Return the structure, after all pending insertions and evictions.
-
-        If an earlier call failed between an insertion and its eviction, this repeats the eviction.
-        So every caller finds the window as its frame says, or gets the error of the store.
-        """
-        self.single.write_back()
-        self._sync()
-        return self._structure
-
-    def _sync(self) -> None:
-        """Evict pending events. One page read per level."""
-        if self._is_behind:
-            self._structure.slide_to(self.frame.cut(self._view, self.intake.last_time))
-            self._is_behind = False
-
-    def taken(self) -> int:
-        self.single.write_back()
-        return self._structure.taken
-
-    @classmethod
-    def restored(
-        cls,
-        state: Snapshot,
-        monoid: AbstractMonoid[Out],
-        frame: Frame,
-        store: StoreLike,
-        settings: Settings,
-    ) -> Self:
-        engine = cls(monoid, frame, store, state.window, settings)
-        engine.restore(state, others=True)
-        engine.require_pages_here()
-        return engine
-
-    def restore(self, snapshot: Snapshot, others: bool = False) -> None:
-        """Load a snapshot; with ``others``, this frame may replace one on counts and times."""
-        self._require_same(snapshot)
-        (window,), frame = snapshot.windows, self.frame
-        has_changed = window.fingerprint != frame.fingerprint
-        if has_changed:
-            is_known = frame.positional and frame_of(window.frame, window.fingerprint) is not None
-            if not (others and is_known):
-                raise _mismatch("frame", window.frame, frame.describe())
-            if snapshot.timed != self.timed:
-                was, now = _timed(snapshot.timed), _timed(self.timed)
-                raise _mismatch("frame", f"{window.frame}, so {was}", f"{frame!r}, so {now}")
-        super().restore(snapshot)
-        if has_changed:
-            self._structure.recede()
-            self.pass_to(snapshot.last_time)
-
-    def _window_states(self) -> list[WindowState]:
-        frame = self.frame
-        return [WindowState("", frame.describe(), frame.fingerprint, self._structure.front)]
-
-    def coverage(self) -> Coverage:
-        structure, time = self.structure(), self.intake.last_time if self.timed else None
-        late = self.settings.lateness or 0
-        found = coverage_of(
-            "", structure.remembered(), self.frame, structure.front, structure.back, time,
-            self._view.lens, late,
-        )  # fmt: skip
-        if not (self.frame.positional or self.frame.merges):  # no other frame can replace it
-            found = replace(found, incomplete=(), missing_at_least=0, missing_at_most=0)
-        return replace(found, events=len(self))
-
-    # --- events ---------------------------------------------------------------------------------
-
-    def insert(self, value: Any, time: Any) -> None:
-        event = self.intake.admit(value, time)
-        if event is not None:
-            self.accept(*event)
-
-    def accept(self, row: Any, micros: int | None) -> None:
-        """Add an event that was already read, and evict events as the frame says."""
-        self._moment, structure, newest = None, self.structure(), micros
-        if self._size is not None:
-            structure.slide(row, micros, self._size)
-        else:
-            if micros is not None and (last := self.intake.last_time) is not None:
-                newest = max(micros, last)
-            structure.insert(row, micros)
-            structure.settle(lambda: self.frame.cut(self._view, newest))
-        self.intake.advance(micros)
-
-    def extend(self, values: Any, times: Any, emit: Literal["all", "last"]) -> Any:
-        require_emit(emit)
-        rows, micros, count = self.intake.admit_batch(values, times)
-        if emit == "all":
-            out = self.monoid.outputs.new(count)
-            with self.counting(count):
-                self.slide(rows, micros, count, out)
-            return self.as_given(out)
-        out = self.monoid.outputs.new(min(count, 1))
-        if count:
-            with self.counting(count):
-                self.ingest(rows, micros, 0, count)
-                self.put_result(out, 0)
-        return self.monoid.results(out)
-
-    def slide(self, rows: Rows, micros: np.ndarray | None, count: int, out: Rows) -> None:
-        """Insert, evict and query in runs, or one by one if no cut is predictable."""
-        self._moment = None
-        batch, done = Batch(self.monoid, rows, micros, count, out), 0
-        try:
-            while done < count:
-                step = self.structure().run(batch, done)
-                if step == 0:
-                    time = None if micros is None else int(micros[done])
-                    self.accept(self.monoid.inputs.at(rows, done), time)
-                    self.put_result(out, done)
-                    step = 1
-                done += step
-        finally:
-            if micros is not None and done:
-                self.went(int(micros[done - 1]))
-
-    def went(self, time: int) -> None:
-        """Record that events up to a time were added, so that the window ends with the last one.
-
-        If a newer event was retracted, the window still ends at the time of that event.
-        """
-        self.intake.advance(time)
-        if self.intake.last_time != time:
-            self._is_behind = self.frame.positional or self.frame.merges
-
-    def ingest(self, rows: Rows, micros: np.ndarray | None, start: int, stop: int) -> None:
-        """Insert events without results. A frame on positions evicts once, by its last cut."""
-        done, structure = start, self.structure()
-        self._moment = None
-        try:
-            while done < stop:
-                if self.frame.positional:
-                    done += structure.extend(rows, micros, done, stop)
-                    self._is_behind = True
-                else:
-                    time = None if micros is None else int(micros[done])
-                    self.accept(self.monoid.inputs.at(rows, done), time)
-                    done += 1
-        finally:
-            if micros is not None and done > start:
-                self.intake.advance(int(micros[done - 1]))
-        self._sync()
-
-    def pass_to(self, micros: int | None) -> None:
-        """Apply a frame on times or positions at a moment without an event."""
-        self._moment = micros
-        if (self.frame.positional or self.frame.needs_times) and len(self.structure()):
-            self.structure().slide_to(self.frame.cut(self._view, micros))
-
-    # --- results --------------------------------------------------------------------------------
-
-    def put_results(self, outs: Sequence[Rows], at: int, moment: int | None = None) -> None:
-        """Write the result into a row of outputs, as of the newest event or a later moment."""
-        if moment is not None:
-            self.pass_to(moment)
-        self.put_result(outs[0], at)
-
-    def query(self, which: str = "", partial: bool = False) -> Out:
-        del which, partial  # there is only one window
-        found: Out = self.single.found("")
-        if found is not UNKNOWN:
-            return found
-        fold, count = self.current()
-        if not count:
-            return self.monoid.empty
-        self.single.note(fold)
-        result: Out = self.single.found("")
-        return result
-
-    def query_at(self, which: str, partial: bool, at: Any, unit: TimeUnit | None) -> Any:
-        del which
-        return asked(self, self.frame, at, unit, self.query, partial)
-
-    def evict(self, count: Any) -> None:
-        number = to_count(count, "the number of events to evict")
-        structure = self.structure()
-        structure.evict_to(structure.front + number)
+    # --- events out -----------------------------------------------------------------------------
 
     def retract(self, time: Any) -> None:
-        structure, micros = by_time(self.structure(), FiBA), to_time(time)
-        row = structure.retract(micros)
+        """Remove the newest event with the given time; the next access updates cursors."""
+        log, own, micros = by_time(self.structure(), FingerTreeLog), self._own, to_time(time)
+        stamp = log.stamp
+        row = log.retract(micros)
+        if own is None:
+            self._recede(stamp)
+            return
         try:
-            if len(structure):
-                structure.slide_to(self.frame.cut(self._view, self.intake.last_time))
+            own.recede()
+            self.ready(own)
         except Exception:
-            structure.write_back(row, micros)
+            own.place(log.front, log.back)
+            log.put_back(row, micros)
             raise
 
-    def put_result(self, out: Rows, at: int) -> None:
-        """Write the result of the window into a row of outputs. 1 combine."""
-        self.put_fold(*self.current(), out, at)
+    def evict(self, count: Any) -> None:
+        """Remove the oldest events of the log. Raises EmptyWindow."""
+        number = to_count(count, "the number of events to evict")
+        log = self.structure()
+        log.evict_to(log.front + number)
 
-    def current(self) -> tuple[Partial, int]:
-        """Return the aggregate of the window and its number of events.
+    def _trim(self) -> None:
+        """Periodically release events that no window needs, if no snapshot releases them."""
+        if self._own is not None:
+            return
+        log = self._shared_log()
+        behind = log.back - self._trimmed
+        if log.discards and behind >= _TRIM_GROUPS * log.setting.leaf_arity:
+            self.release()
 
-        1 combine, and 1 for each event that has entered a frame that ends before the newest event.
-        """
-        structure, count = self._placed()
-        return (structure.query() if count else None), count
-
-    def __len__(self) -> int:
-        length = self.single.length()
-        return self._placed()[1] if length is None else length
-
-
-def by_time(structure: EventLog, kind: type[_Log]) -> _Log:
-    """Return the structure, which must order events by time. Raises UnsupportedOperation."""
-    if isinstance(structure, kind):
-        return structure
-    raise UnsupportedOperation(
-        f"{structure.name} inserts events in order and evicts the oldest first: for retractions "
-        "set allowed_lateness, even 0"
-    )
-
-
-def require_monoid(monoid: Any) -> None:
-    """Raise TypeError for anything but a monoid."""
-    require_kind(monoid, AbstractMonoid, "a monoid is one of mta's, or a Monoid of your own")
-
-
-def require_frame(frame: Any) -> None:
-    """Raise TypeError for anything but a frame, ValueError for ``ties="peers"``."""
-    require_kind(frame, Frame, "a frame is one of mta's, or a CustomFrame of your own")
-    if frame.ties != "rows":
-        raise ValueError(
-            f"{frame!r} includes all events at the time of the last event, and more of them "
-            "may still come: use ties='peers' in rolling and batches, which have all events; leave "
-            "ties= out here"
-        )
-
-
-def require_store(store: StoreLike | None) -> PageStore | None:
-    """Open a store, unless it is open already. Raises TypeError and InvalidStoreURL."""
-    require_kind(store, StoreLike | None, "a store is a URL, a Path, an open store, or None")
-    return None if store is None else open_store(store)
-
-
-def require_kind(value: Any, kind: Any, message: str) -> None:
-    """Raise TypeError for a value of another kind, or for the class itself."""
-    if isinstance(value, type) and issubclass(value, kind):
-        raise TypeError(f"{message}, and {value.__name__} is a class: write {value.__name__}()")
-    if not isinstance(value, kind):
-        raise TypeError(f"{message}, not {value!r}")
-
-
-def _timed(timed: bool) -> str:
-    return "events have times" if timed else "events have no times"
-
-
-def _mismatch(what: str, in_snapshot: str, given: str) -> SnapshotMismatch:
-    return SnapshotMismatch(
-        f"the snapshot was made with the {what} {in_snapshot}, not with {given}; restore with the "
-        "same one, or start a new window"
-    )
-
-
-def _as_batch(value: Any) -> Any:
-    """Return one value as a batch."""
-    if isinstance(value, Mapping):
-        return {name: [each] for name, each in value.items()}
-    return tuple([each] for each in value) if isinstance(value, tuple) else [value]
+    def release(self) -> None:
+        """Release the leaf groups that no window needs."""
+        if self._own is not None:
+            return  # its log evicts what leaves the window
+        log, windows = self._shared_log(), list(self.windows.values())
+        if (keep := self.settings.keep) is not None:
+            windows.append(self.cursor(keep))
+        fronts = [log.needed_from(each, self.ready(each).front) for each in windows]
+        leaf = log.setting.leaf_arity
+        log.evict_to(min(fronts or [log.back]) // leaf * leaf)
+        self._trimmed = log.back

@@ -34,7 +34,7 @@ from mta.logs.ranges import leaves_from
 from mta.monoids.base import Monoid, Partial
 from mta.pages import MAX_ARITY, corrupt
 from mta.snapshots import Snapshot
-from mta.windows.engine import Engine
+from mta.windows.engine import SHARED, Engine
 from mta.windows.settings import Settings
 from stores import PageStore
 
@@ -85,8 +85,8 @@ def restore_opaque(
         )
     monoid, frame = _UnknownMonoid(state, values), KeepAll(state.timed)
     settings = Settings(arity=state.arity, leaf_arity=state.leaf_arity, aggregator=aggregator)
-    engine = Engine(monoid, frame, store, state.window, settings)
-    engine.restore(state)
+    engine = Engine(monoid, {"": frame}, store, state.window, settings, SHARED, state.timed)
+    engine.load(state)
     return Opaque(engine, fronts)
 
 

@@ -8,13 +8,15 @@ remove or resize windows at any time. As with ``Window``, make one call at a tim
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal, Self, Unpack, overload
 
 from mta.errors import InvariantViolation
 from mta.evaluators.coverage import Coverage
+from mta.evaluators.observed import key_of_observer
 from mta.frames.base import Frame
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import FingerTreeLog
@@ -24,9 +26,11 @@ from mta.monoids.product import require_distinct, result_columns
 from mta.publishing.records import What
 from mta.snapshots import Snapshot
 from mta.times import Duration, TimeUnit, in_unit
+from mta.windows.checks import check_name, require_frame, require_kind
 from mta.windows.display import result_rows
-from mta.windows.engine import EventsWindow, require_frame, require_kind
+from mta.windows.engine import SHARED, AnyWindow, Engine
 from mta.windows.intake import alone
+from mta.windows.public import EventsWindow
 from mta.windows.settings import (
     Changes,
     Clock,
@@ -37,7 +41,6 @@ from mta.windows.settings import (
     Settings,
     restored_settings,
 )
-from mta.windows.shared_engine import SharedEngine, check_name
 from mta.windows.single import UNKNOWN
 from stores import StoreLike
 
@@ -105,7 +108,7 @@ class SharedWindows(EventsWindow[Out]):
     {'two': [5.0, 5.0, 2.0], 'three': [5.0, 5.0, 5.0]}
     """
 
-    engine: SharedEngine[Out]
+    engine: Engine[Out]
 
     def __init__(  # noqa: PLR0913 (public: explicit keywords)
         self,
@@ -138,11 +141,13 @@ class SharedWindows(EventsWindow[Out]):
         require_distinct(monoid, windows)
         frames = [*windows.values(), *([] if settings.keep is None else [settings.keep])]
         timed = timed or any(frame.needs_times for frame in frames)
-        self._use(SharedEngine(monoid, windows, store, name, settings, timed))
+        self._use(Engine(monoid, windows, store, name, settings, SHARED, timed))
 
     def structure(self) -> LevelLog | FingerTreeLog:
         """Return the structure that stores the events, after all pending changes."""
-        return self.engine.structure()
+        structure = self.engine.structure()
+        assert isinstance(structure, LevelLog | FingerTreeLog)
+        return structure
 
     # --- events and results -----------------------------------------------------------------------
 
@@ -230,7 +235,7 @@ class SharedWindows(EventsWindow[Out]):
             frame: Its frame.
         """
         check_name(name)
-        if name in self.engine.cursors:
+        if name in self.engine.windows:
             raise ValueError(f"there is already a window {name!r}; resize it, or remove it first")
         return self._set(name, frame)
 
@@ -252,11 +257,25 @@ class SharedWindows(EventsWindow[Out]):
         require_frame(frame)
         engine = self.engine
         cursor = engine.ready(engine.cursor(frame))
-        coverage = engine.coverage(name, cursor, engine.settings.lateness or 0)
-        engine.require_observed((engine.frames | {name: frame}).values())
-        require_distinct(self.monoid, engine.cursors.keys() | {name})
-        engine.cursors[name] = cursor
+        coverage = engine.coverage(name, cursor)
+        self._require_observed((engine.frames | {name: frame}).values())
+        require_distinct(self.monoid, engine.windows.keys() | {name})
+        engine.windows[name] = cursor
         return coverage
+
+    def _require_observed(self, frames: Iterable[Frame]) -> None:
+        """Raise ValueError unless the frames observe all aggregates stored with the events."""
+        found = {key_of_observer(observer) for frame in frames for observer in frame.observers}
+        for observer in self.engine.frame.observers:
+            if key_of_observer(observer) not in found:
+                raise ValueError(
+                    f"no other window looks at {observer[2].name}, which is kept with every event; "
+                    "keep this window, or start new ones"
+                )
+
+    def _looked_at(self, window: AnyWindow) -> AnyWindow:
+        """Return an updated copy, so that a read-only call does not change the window."""
+        return self.engine.ready(copy(window))
 
     @alone
     def remove(self, name: str) -> None:
@@ -266,8 +285,8 @@ class SharedWindows(EventsWindow[Out]):
             name: The name of the window.
         """
         self.engine.window(name)
-        self.engine.require_observed(p for n, p in self.windows.items() if n != name)
-        del self.engine.cursors[name]
+        self._require_observed(p for n, p in self.windows.items() if n != name)
+        del self.engine.windows[name]
 
     @alone
     def coverage(self, name: str | None = None) -> Coverage:
@@ -279,12 +298,12 @@ class SharedWindows(EventsWindow[Out]):
         Args:
             name: The name of one window. By default, all windows.
         """
-        engine, late = self.engine, self.engine.settings.lateness or 0
-        names = list(engine.cursors) if name is None else [name]
+        engine = self.engine
+        names = list(engine.windows) if name is None else [name]
         cursors = [engine.window(each) for each in names]
         with self.structure().preserving_state():
             found = [
-                engine.coverage(each, engine.looked_at(cursor), late)
+                engine.coverage(each, self._looked_at(cursor))
                 for each, cursor in zip(names, cursors, strict=True)
             ]
         if name is not None:
@@ -330,7 +349,7 @@ class SharedWindows(EventsWindow[Out]):
         windows = events.made_frames() if window is None else window
         _check_frames(windows)
         require_distinct(monoid, windows)
-        engine = SharedEngine(monoid, windows, store, events.window, settings, events.timed)
+        engine = Engine(monoid, windows, store, events.window, settings, SHARED, events.timed)
         engine.restore(events)
         engine.require_pages_here()
         engine.place(windows, events.fronts_of(windows))
@@ -359,7 +378,7 @@ class SharedWindows(EventsWindow[Out]):
     def fronts(self) -> dict[str, int]:
         """The position of each window's oldest event, as far as known without a read."""
         oldest, back = self.structure().front, self.structure().back
-        cursors = self.engine.cursors.items()
+        cursors = self.engine.windows.items()
         return {n: c.front if c.taken == back else oldest for n, c in cursors}
 
     @alone
@@ -367,7 +386,7 @@ class SharedWindows(EventsWindow[Out]):
         """Return sizes and counts. One page per level for each window whose front is unknown."""
         engine, structure, intake = self.engine, self.structure(), self.engine.intake
         with structure.preserving_state():
-            sizes = {name: len(engine.looked_at(c)) for name, c in engine.cursors.items()}
+            sizes = {name: len(self._looked_at(c)) for name, c in engine.windows.items()}
         return SharedStats(sizes, len(structure), structure.back, structure.height, *intake.counts)
 
     def _rows(self) -> list[tuple[str, Any]]:
@@ -388,8 +407,8 @@ class SharedWindows(EventsWindow[Out]):
         """
         self.structure().check()
         with self.structure().preserving_state():
-            for name, each in self.engine.cursors.items():
-                cursor = self.engine.looked_at(each)
+            for name, each in self.engine.windows.items():
+                cursor = self._looked_at(each)
                 found = cursor.query()
                 if not self.structure().front <= cursor.front <= cursor.back:
                     raise InvariantViolation(f"window {name!r} begins before its retained events")

@@ -24,6 +24,7 @@ import numpy as np
 from mta.columns.codec import ALWAYS_PLAIN
 from mta.columns.reading import plain
 from mta.columns.schemas import Row, packed
+from mta.evaluators.own import Asked
 from mta.folds.sliding import Events
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, same_value
 from mta.monoids.product import Product
@@ -92,17 +93,6 @@ class Owner(Protocol):
 
     def query_at(self, which: Any, partial: bool, at: Any, unit: TimeUnit | None) -> Any:
         """Return results at a moment, or at each of many."""
-
-
-class Asked(NamedTuple):
-    """A frame on an aggregate, alone or ``|`` a count."""
-
-    size: int
-    """The maximum number of events in the window."""
-    total: Callable[[Partial], Any]
-    """Returns what the frame observes, given the window's aggregate."""
-    stays: Callable[[], Any]
-    """Returns the value for which nothing is evicted at the current front, or None."""
 
 
 class Reader:
@@ -522,10 +512,10 @@ class SingleEvents:
             right = new if right is None else self._combine(right, new)
         window.right, entering.came = right, stop
 
-    def note(self, fold: Partial) -> None:
+    def note(self, name: str, fold: Partial) -> None:
         """Record the aggregate of the only window while nothing is prefetched."""
         self._only = Stack([fold])
-        self._windows = {"": self._only}
+        self._windows = {name: self._only}
 
     def evict(self) -> bool:
         """Remove the oldest event of the only window if that is prefetched; return whether it was.

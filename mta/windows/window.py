@@ -22,8 +22,9 @@ from mta.publishing.records import What
 from mta.snapshots import Snapshot
 from mta.times import Duration, TimeUnit, in_unit
 from mta.windows.display import result_rows
-from mta.windows.engine import EventsWindow, WindowEngine
+from mta.windows.engine import Engine
 from mta.windows.intake import alone, busy
+from mta.windows.public import EventsWindow
 from mta.windows.settings import (
     Changes,
     Clock,
@@ -126,7 +127,7 @@ class Window(EventsWindow[Out]):
     (4.0, 3)
     """
 
-    engine: WindowEngine[Out]
+    engine: Engine[Out]
 
     def __init__(  # noqa: PLR0913 (public: explicit keywords)
         self,
@@ -155,7 +156,7 @@ class Window(EventsWindow[Out]):
             on_late=on_late, nulls=nulls, min_samples=min_samples, max_ahead=max_ahead,
             on_ahead=on_ahead, clock=clock, retain=retain,
         )  # fmt: skip
-        self._use(WindowEngine(monoid, window, store, name, settings))
+        self._use(Engine(monoid, {"": window}, store, name, settings))
 
     def _use(self, engine: Any) -> None:
         super()._use(engine)
@@ -163,7 +164,9 @@ class Window(EventsWindow[Out]):
 
     def structure(self) -> Aggregator:
         """Return the structure that stores the events, after all pending changes."""
-        return self.engine.structure()
+        structure = self.engine.structure()
+        assert isinstance(structure, Aggregator)
+        return structure
 
     # --- one event at a time --------------------------------------------------------------------
 
@@ -268,7 +271,7 @@ class Window(EventsWindow[Out]):
             time_unit: The unit of numeric times: "s", "ms", "us" or "ns"; by default seconds.
         """
         given = in_unit(times, time_unit)
-        return self._following(lambda: self.engine.extend(values, given, emit), values)
+        return self._following(lambda: self.engine.extend(values, given, emit)[""], values)
 
     @alone
     def revise(self, values: Any, times: Any, time_unit: TimeUnit | None = None) -> Revision:
@@ -302,7 +305,7 @@ class Window(EventsWindow[Out]):
         After ``restore`` with a longer frame, some are missing until enough events have arrived.
         Reads at most two pages per level.
         """
-        return self.engine.coverage()
+        return self.engine.coverage("", self.engine.ready(self.engine.windows[""]))
 
     # --- snapshots and pages ----------------------------------------------------------------------
 
@@ -341,7 +344,10 @@ class Window(EventsWindow[Out]):
         settings = restored_settings(cls, state, changes)
         monoid = state.made().made_aggregation() if aggregations is None else aggregations
         frame = state.made_frames()[""] if window is None else window
-        return cls._of(WindowEngine.restored(state, monoid, frame, store, settings))
+        engine = Engine(monoid, {"": frame}, store, state.window, settings)
+        engine.restore(state, others=True)
+        engine.require_pages_here()
+        return cls._of(engine)
 
     def restore_like(self, snapshot: bytes) -> Self:
         """Return the window that a snapshot describes, with the settings and store of this window.
@@ -386,7 +392,7 @@ class Window(EventsWindow[Out]):
         return f"<Window {self.name!r}: {what}, {len(self)} events in {where}>"
 
 
-def _revised(engine: WindowEngine, values: Any, times: Any) -> Revision:
+def _revised(engine: Engine, values: Any, times: Any) -> Revision:
     """Add a batch; return every result that is new or may have changed (``Window.revise``)."""
     structure = engine.structure()
     if not isinstance(structure, FiBA):

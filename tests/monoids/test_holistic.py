@@ -33,7 +33,6 @@ from mta.errors import CorruptPage, InvalidValue
 from mta.frames.base import Frame
 from mta.monoids import holistic
 from mta.monoids.holistic import SortedRuns
-from mta.windows.engine import WindowEngine
 from tests.support.counted import general_inserts
 
 LONG = 3000
@@ -214,7 +213,7 @@ def test_single_values_are_taken_without_a_call_of_the_structure(
 ) -> None:
     median = CountedMedian()
     window, stream = long_window(median, frame)
-    slow = general_inserts(monkeypatch, WindowEngine)
+    slow = general_inserts(monkeypatch)
     median.combines = 0
     for at, value in enumerate(stream[:1000].tolist(), 30_000):
         window.insert(value, at if frame.needs_times else None)

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from mta import ColumnarMonoid, Monoid
+from mta.windows.engine import Engine
 
 _PRIME, _BASE = 2_147_483_629, 131
 
 
-def general_inserts(monkeypatch: pytest.MonkeyPatch, *engines: Any) -> list[Any]:
+def general_inserts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The values of all single events that engines insert from now on.
 
     Those are the events that need more than what is prefetched.
@@ -27,8 +28,7 @@ def general_inserts(monkeypatch: pytest.MonkeyPatch, *engines: Any) -> list[Any]
 
         return counting
 
-    for engine in engines:
-        monkeypatch.setattr(engine, "insert", counted(engine.insert))
+    monkeypatch.setattr(Engine, "insert", counted(Engine.insert))
     return inserts
 
 

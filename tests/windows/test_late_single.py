@@ -13,8 +13,6 @@ import pytest
 from mta import CountWindow, Max, Monoid, SharedWindows, TimeWindow, Window
 from mta.frames.base import Frame
 from mta.monoids.base import AbstractMonoid
-from mta.windows.engine import WindowEngine
-from mta.windows.shared_engine import SharedEngine
 from tests.support.counted import Counted, general_inserts
 from tests.support.naive import FailingStore, joined
 
@@ -103,7 +101,7 @@ def test_a_late_event_that_is_not_chosen_takes_no_combine_for_newer_ones() -> No
 def test_few_late_events_go_the_general_way(
     make: Callable[[], AbstractMonoid], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    general = general_inserts(monkeypatch, WindowEngine, SharedEngine)
+    general = general_inserts(monkeypatch)
     value: Any = "a" if make is joined else 1.0
     frames = {"a": CountWindow(1500), "b": TimeWindow(900)}
     options: dict[str, Any] = {"allowed_lateness": 3600, "leaf_arity": 400}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-import mta.windows.shared_engine
+import mta.windows.engine
 from mta import CountWindow, Max, TimeWindow
 from mta.windows.shared import SharedWindows
 from stores import MemoryStore
@@ -47,7 +47,7 @@ def test_a_window_reads_a_page_a_leaf_once_it_is_longer_than_what_is_in_memory(
 ) -> None:
     monkeypatch.setattr("mta.logs.levels.log._RECENT_BYTES", 8 * 8 * LEAF)  # eight leaf groups
     monkeypatch.setattr("mta.logs.levels.log._FETCHED_BYTES", 1)
-    monkeypatch.setattr("mta.windows.shared_engine._CHUNK", 2 * LEAF)
+    monkeypatch.setattr("mta.windows.engine._CHUNK", 2 * LEAF)
     half, leaves = N // 2, N // 2 // LEAF
     for frames in [{name: frame} for name, frame in FOUR.items()] + [FOUR]:
         store = LeafReads(MemoryStore())
@@ -151,7 +151,7 @@ def test_pages_leave_with_the_longest_window(monkeypatch: pytest.MonkeyPatch) ->
             if checkpoints:
                 windows.checkpoint()
         needed = FOUR["month"].size / LEAF * 1.2
-        spare = 10 if checkpoints else 2 * mta.windows.shared_engine._TRIM_GROUPS + 8
+        spare = 10 if checkpoints else 2 * mta.windows.engine._TRIM_GROUPS + 8
         assert needed - 10 <= len(pages_of(store)) <= needed + 2 * 1_000 / LEAF + spare
     windows.remove("month")
     for _ in range(3):

@@ -19,8 +19,7 @@ from mta import (
     Window,
 )
 from mta.errors import InvalidTime, InvalidValue, LateEvent, WindowBusy
-from mta.windows.engine import WindowEngine
-from mta.windows.shared_engine import SharedEngine
+from mta.windows.engine import Engine
 
 BY_COUNT = {"x": CountWindow(3), "y": CountWindow(37), "z": CountWindow(300)}
 BY_BOTH = {"x": TimeWindow(50), "y": CountWindow(37), "z": TimeWindow(1400)}
@@ -44,16 +43,16 @@ def test_few_events_go_the_slow_way(
     slow = {"insert": 0, "query": 0}
 
     def counted(name: str) -> Any:
-        method = getattr(SharedEngine, name)
+        method = getattr(Engine, name)
 
-        def call(self: SharedEngine, *args: Any) -> Any:
+        def call(self: Engine, *args: Any) -> Any:
             slow[name] += 1
             return method(self, *args)
 
         return call
 
     for name in slow:
-        monkeypatch.setattr(SharedEngine, name, counted(name))
+        monkeypatch.setattr(Engine, name, counted(name))
     frames = {"a": make(900), "b": make(300)}
     windows = SharedWindows(Max(), frames, timed=True, leaf_arity=256, allowed_lateness=lateness)
     for at in range(3100):
@@ -79,8 +78,7 @@ def test_short_windows_rarely_need_their_log(
         ahead = kind.ahead
         return lambda self, most: asked.append(most) or ahead(self, most)
 
-    for kind in (WindowEngine, SharedEngine):
-        monkeypatch.setattr(kind, "ahead", counted(kind))
+    monkeypatch.setattr(Engine, "ahead", counted(Engine))
     frames = {str(size): frame(size) for size in (1, 2, 20, 100, 700)}
     every: Any = SharedWindows(make(), frames, None, timed=True, leaf_arity=4096)
     alone = {n: Window(make(), each, None, leaf_arity=4096) for n, each in frames.items()}

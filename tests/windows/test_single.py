@@ -42,7 +42,6 @@ from mta.errors import LateEvent
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.basic import CheckedSum
 from mta.monoids.columnar import ColumnarMonoid
-from mta.windows.engine import WindowEngine
 from tests.support.counted import Counted, general_inserts
 from tests.support.naive import FailingStore
 
@@ -185,7 +184,7 @@ def test_single_events_take_no_call_of_the_structure(
     kind: Any, lateness: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a thousand events few go the slow way: those at which groups begin and end."""
-    slow = general_inserts(monkeypatch, WindowEngine)
+    slow = general_inserts(monkeypatch)
     frames = CountWindow(1000, exclude_current=True), TimeWindow(1000, delay=900)
     for frame in (CountWindow(1000), TimeWindow(1000), *frames):
         window = Window(Max(), frame, "memory://", "w", aggregator=kind, allowed_lateness=lateness)
@@ -300,7 +299,7 @@ def test_a_frame_on_an_aggregate_is_asked_when_that_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Under SinceMax few events go the slow way: those that let something leave."""
-    slow, combines = general_inserts(monkeypatch, WindowEngine), 0
+    slow, combines = general_inserts(monkeypatch), 0
 
     def larger(a: float, b: float) -> float:
         nonlocal combines

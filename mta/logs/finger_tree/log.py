@@ -25,7 +25,7 @@ from mta.logs.finger_tree.bulk import insert_sorted
 from mta.logs.finger_tree.node import Kind
 from mta.logs.finger_tree.pages import TreePages
 from mta.logs.ranges import Positions, events_in, leaves_from
-from mta.monoids.base import AbstractMonoid
+from mta.monoids.base import AbstractMonoid, Partial
 from mta.snapshots import Snapshot
 from mta.times import clock
 
@@ -145,11 +145,10 @@ class FingerTreeLog(TreePages):
     def settled(self, front: int) -> int:
         return self.back - self._unsettled(self.back - front)
 
-    def take_in(self, new: Events) -> int | None:
-        """Add events that arrived one at a time, at most as many as there was room for.
+    def take_in(self, new: Events, right: Partial = None) -> int | None:
+        """See ``EventLog.take_in``.
 
-        Inserts the late ones into the last leaf together. No combine, no store call. Returns the
-        position of the first late event, or None.
+        Inserts the late ones into the last leaf together. No combine.
         """
         rows, times, count = new
         assert times is not None
@@ -276,7 +275,7 @@ class FingerTreeLog(TreePages):
         """Return whether neither the window nor a late event can need the event at a position."""
         return position < self.front
 
-    def write_back(self, row: Row, time: int) -> None:
+    def put_back(self, row: Row, time: int) -> None:
         """Undo the last ``retract``. Nothing else may have happened since."""
         position = self.first_after(time)
         self.tree.insert(time, row)

@@ -156,6 +156,10 @@ class LevelPages(EventLog):
         self.append(self.monoid.inputs.cut(rows, start, stop), coming, stop - start)
         return stop - start
 
+    def take_in(self, new: Events, right: Partial = None) -> int | None:
+        self.levels.append_many(*new)
+        return None  # no event was late
+
     def leaves(self) -> Iterator[Leaf]:
         reader = LeafReader(self)  # leaves the groups that this log has cached
         return leaves_from(reader, self.front, self.monoid.inputs, self.back)
@@ -548,11 +552,6 @@ class LevelLog(LevelPages, LeafReader):
     def insert(self, row: Row, time: int | None = None) -> None:
         self.room()
         self.levels.append(row, time)
-
-    def take_in(self, new: Events) -> int | None:
-        """Add events that arrived one at a time; return None, because no event was late."""
-        self.levels.append_many(*new)
-        return None
 
     def take_back(self) -> None:
         self.levels.take_back()
