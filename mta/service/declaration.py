@@ -52,6 +52,7 @@ OnUnavailable = Literal["refuse", "admit"]
 KEY_TYPES = {"text": "string", "int": "bigint", "date": "date"}
 #: The types of values, and what monoids call them.
 VALUE_TYPES: dict[str, Any] = {"float": None, "int": "int64", "bool": "bool", "text": str}
+SAMPLES: dict[str, Any] = {"float": 1.0, "int": 1, "bool": True, "text": "a"}
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,59}")
 #: How many earlier snapshots keep their pages.
@@ -172,57 +173,68 @@ class _Reader:
             name: self._limit(name, each, found) for name, each in self._table("limits").items()
         }
         found = Declaration(**{**vars(found), "limits": limits})
-        self._checked("limits", lambda: Limits(found.windows(0, _memory()), limits))
+        self._checked("allowed_lateness", lambda: Limits(found.windows(0, _memory()), limits))
         return found
 
     def _aggregations(self, values: Mapping[str, str]) -> Product:
-        pairs: dict[str, Any] = {}
-        for alias, given in self._table("aggregations").items():
-            *columns, text = given if isinstance(given, list) else [given]
-            for column in columns:
-                if column not in values:
-                    self._fail(alias, f"there is no value {column!r}; declare it in values")
-            if not isinstance(text, str):
-                self._fail(alias, 'an aggregation is ["amount", "sum"], or "count"')
-            of = columns[0] if len(columns) == 1 else tuple(columns) or None
-            types = [VALUE_TYPES[values[column]] for column in columns]
-            given_pair: Any = (of, text) if columns else text
-
-            def made(alias: str = alias, pair: Any = given_pair, types: Any = types) -> Any:
-                ((of, monoid),) = pairs_of({alias: pair}).values()
-                return of, monoid.of_types(*types)
-
-            pairs[alias] = self._checked(alias, made)
+        pairs = {
+            alias: self._aggregation(alias, given, values)
+            for alias, given in self._table("aggregations").items()
+        }
         if not pairs:
             self._fail("aggregations", 'declare an aggregation, such as spent = ["amount", "sum"]')
         return self._checked("aggregations", lambda: Product(pairs))  # type: ignore[no-any-return]
+
+    def _aggregation(self, alias: str, given: Any, values: Mapping[str, str]) -> Any:
+        *columns, text = given if isinstance(given, list) and given else [given]
+        for column in columns:
+            if not isinstance(column, str) or column not in values:
+                self._fail(alias, f"there is no value {column!r}; declare it in values")
+        if not isinstance(text, str):
+            self._fail(alias, 'an aggregation is ["amount", "sum"], or "count"')
+        of = columns[0] if len(columns) == 1 else tuple(columns) or None
+        kinds = [values[column] for column in columns]
+
+        def tried() -> Any:
+            ((read, monoid),) = pairs_of({alias: (of, text) if columns else text}).values()
+            pair = read, monoid.of_types(*(VALUE_TYPES[kind] for kind in kinds))
+            samples = {column: [SAMPLES[values[column]]] for column in columns}
+            window = KeyedWindows(Product({alias: pair}), TimeWindow("1 second"))
+            window.extend([0], samples or range(1), [0])
+            return pair
+
+        return self._checked(alias, tried)
 
     def _limit(self, name: str, given: Any, found: Declaration) -> tuple[str, float]:
         if not isinstance(given, dict) or given.keys() != {"aggregate", "at_most"}:
             self._fail(name, 'a limit is { aggregate = "spent_day", at_most = 30 }')
         aggregate, most = given["aggregate"], given["at_most"]
-        if aggregate not in found.columns:
+        if not isinstance(aggregate, str) or aggregate not in found.columns:
             self._fail(name, f"there is no aggregate {aggregate!r}: {', '.join(found.columns)}")
-        if isinstance(most, bool) or not isinstance(most, (int, float)):
+        if isinstance(most, bool) or not isinstance(most, (int, float)) or most != most:
             self._fail(name, f"at_most is a number, not {most!r}")
         return aggregate, float(most)
 
     def _require_distinct_columns(self, found: Declaration) -> None:
-        names = [name for name, _ in found.keys] + [*found.values] + [found.time or ID, ID]
-        for name in {each for each in names if names.count(each) > 1} - {ID}:
-            self._fail(name, f"the column {name!r} is declared twice")
-        if ID in names[:-2] or found.time == ID:
-            self._fail(ID, f"the column {ID!r} is the id of the event: choose another name")
+        names = [name for name, _ in found.keys] + [*found.values]
+        if found.time in names:
+            self._fail("time", f"the column {found.time!r} is declared twice")
+        for name in names:
+            if names.count(name) > 1:
+                self._fail(name, f"the column {name!r} is declared twice")
+        if ID in (*names, found.time):
+            name = "time" if found.time == ID else ID
+            self._fail(name, f"the column {ID!r} is the id of the event: choose another name")
 
     def _key(self, name: str, kind: Any) -> tuple[str, str]:
-        if kind not in KEY_TYPES or not _COLUMN.fullmatch(name):
+        if not isinstance(kind, str) or kind not in KEY_TYPES or not _COLUMN.fullmatch(name):
             self._fail(name, f"a key column has the type {', '.join(KEY_TYPES)}, not {kind!r}")
         return name, KEY_TYPES[kind]
 
     def _value_type(self, name: str, kind: Any) -> str:
-        if kind not in VALUE_TYPES or not _COLUMN.fullmatch(name):
+        if not isinstance(kind, str) or kind not in VALUE_TYPES or not _COLUMN.fullmatch(name):
             self._fail(name, f"a value has the type {', '.join(VALUE_TYPES)}, not {kind!r}")
-        return str(kind)
+        return kind
 
     def _frame(self, name: str, size: Any) -> Frame:
         kind: Any = CountWindow if type(size) is int else TimeWindow
@@ -239,7 +251,10 @@ class _Reader:
         return shards
 
     def _duration(self, name: str) -> int:
-        return self._checked(name, lambda: to_duration(self._given[name], name, 0))  # type: ignore[no-any-return]
+        try:
+            return to_duration(self._given[name], name, 0)
+        except (ValueError, TypeError) as error:
+            self._fail(name, f"{name}: {error}")
 
     def _size(self, name: str) -> int:
         try:

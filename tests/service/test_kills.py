@@ -202,7 +202,8 @@ def kill(store: Store, folder: Path, kills: int, seed: int) -> None:
             clients.check(serving[0])
         finally:
             logs += [each.stop()[1] for each in serving]
-    assert not [line for line in "".join(logs).splitlines() if "Traceback" in line], logs
+    failures = "".join(log for log in logs if "Traceback" in log)
+    assert not failures, failures
     accepted = sum(map(len, clients.accepted.values()))
     assert accepted > 10 * kills
     logger.info(
