@@ -54,7 +54,7 @@ class Answer:
     time: datetime | None
     """The time of the event."""
     problem: str = ""
-    """Why it was not added: "LimitExceeded", "LateEvent" or "AheadEvent"."""
+    """Why it was not added: "LimitExceeded", "LateEvent", "AheadEvent" or "ResultOutOfRange"."""
     limit: str = ""
     """The name of the limit that it would exceed."""
     fits_at: datetime | None = None

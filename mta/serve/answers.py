@@ -147,6 +147,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "LimitExceeded": (409, "The event would exceed a limit"),
     "LateEvent": (422, "The event is too old"),
     "AheadEvent": (422, "The event is ahead of the clock"),
+    "ResultOutOfRange": (422, "A result would not fit its type"),
     "TooManyEvents": (429, "Too many events are waiting"),
     "MethodNotAllowed": (405, "The path does not support this method"),
     "NotAcceptable": (406, "The answer is not available in the requested format"),

@@ -16,7 +16,7 @@ _TYPES: dict[str, Any] = {
     "text": {"type": "string", "maxLength": MAX_TEXT},
 }  # fmt: skip
 _PROBLEMS = ("UnsuitableKey", "InvalidTime", "TooManyEvents", "LostRecords", "OutcomeUnknown")
-_ONE = ("LimitExceeded", "LateEvent", "AheadEvent")
+_ONE = ("LimitExceeded", "LateEvent", "AheadEvent", "ResultOutOfRange")
 _ANY: dict[str, Any] = {}
 _MOMENT = {"type": ["string", "null"], "format": "date-time"}
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta.errors import CorruptSnapshot, StoreUnavailable
+from mta.errors import CorruptSnapshot, ResultOutOfRange, StoreUnavailable
 from mta.frames.base import lifetime_of
 from mta.keyed.admission import Admission, Limits
 from mta.keyed.bucket import Batch
@@ -167,7 +167,16 @@ class Shard:
         moments = [times[at] for at in places]
         values = [*zip(*part.values, strict=True)]
         batch = self._batch(part.keys, moments, values)
-        found = self._limits.admit(batch, add=add)
+        try:
+            found = self._limits.admit(batch, add=add)
+        except ResultOutOfRange as error:  # of some event: look for it, and add the others
+            if len(places) == 1:
+                outcomes[places[0]] = _problem("ResultOutOfRange", f"{error}.")
+            else:
+                middle = len(places) // 2
+                self._judge(rows, places[:middle], outcomes, add)
+                self._judge(rows, places[middle:], outcomes, add)
+            return
         self._set(found, batch, places, moments, outcomes)
         chosen = np.flatnonzero(found.accepted).tolist()
         if not add or not chosen:

@@ -44,9 +44,11 @@ def declare(tmp_path: Path) -> Declare:
     """Returns declared windows, with other settings on request."""
 
     def declared(
-        store: str = "memory://", settings: str = "", shards: int = 1, name: str = ""
-    ) -> Declaration:
-        text = DECLARED.replace("NAME", name or f"s{uuid4().hex[:8]}").replace("STORE", store)
+        store: str = "memory://", settings: str = "", shards: int = 1, name: str = "",
+        limits: str | None = None,
+    ) -> Declaration:  # fmt: skip
+        text = DECLARED if limits is None else DECLARED.partition("[limits]")[0] + limits
+        text = text.replace("NAME", name or f"s{uuid4().hex[:8]}").replace("STORE", store)
         text = text.replace("SETTINGS", settings).replace("SHARDS", str(shards))
         path = tmp_path / f"{uuid4().hex[:6]}.toml"
         path.write_text(text)

@@ -288,6 +288,20 @@ def test_an_id_belongs_to_a_key_and_a_time(declare: Declare) -> None:
     assert body(ahead)["name"] == "AheadEvent"
 
 
+def test_an_event_too_large_for_a_sum_is_refused_alone(declare: Declare) -> None:
+    store, declared = MemoryStore(), declare(limits="")
+    create(declared, store)
+    owner = Owner(declared, store, "first")
+    large = {"user": "a", "amount": 2**62}
+    rows = [large, {"user": "b", "amount": 1}, large, {"user": "a", "amount": 2}] * 2
+    names = [body(each).get("name") for each in owner.commit(*rows)]
+    assert names == [None, None, "ResultOutOfRange", None] + [
+        "ResultOutOfRange", None, "ResultOutOfRange", None,
+    ]  # fmt: skip
+    (again,) = Owner(declared, store, "second").commit({"user": "a", "amount": 1})
+    assert body(again)["values"]["spent_day"] == 2**62 + 5
+
+
 def test_what_is_checked_is_not_added(declare: Declare) -> None:
     store, declared = MemoryStore(), declare()
     create(declared, store)
