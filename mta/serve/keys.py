@@ -61,9 +61,10 @@ class _Type(NamedTuple):
     example: str = ""
 
     @property
-    def names(self) -> list[str]:
-        """Return the names of the types in OpenAPI."""
-        return [*(_NAMES[each] for each in self.json[:1]), "string"]
+    def schema(self) -> dict[str, Any]:
+        """Return the types in OpenAPI."""
+        found: dict[str, Any] = {"type": [*(_NAMES[each] for each in self.json[:1]), "string"]}
+        return found | ({"format": "date"} if self.read == date.fromisoformat else {})
 
 
 def shown(value: Any) -> str:
@@ -208,7 +209,7 @@ class KeyForm:
         if self._types is None:
             return {"type": "array", "minItems": 1, "description": self.described}
         parts = [
-            {"title": name} | ({} if kind is _TYPES[ANY] else {"type": kind.names})
+            {"title": name} | ({} if kind is _TYPES[ANY] else kind.schema)
             for (name, _), kind in zip(self.columns, self._types, strict=True)
         ]
         if not self.is_array:

@@ -84,7 +84,7 @@ def _parameters(keys: KeyForm) -> list[dict[str, Any]]:
             "description": f"{keys.described}{_PARTS if keys.is_array else _QUOTED}",
         },
         {
-            "name": "at", "in": "query", "schema": _MOMENT_TEXT, "example": "now",
+            "name": "at", "in": "query", "schema": MOMENT_TEXT, "example": "now",
             "description": f"when windows end, by default at the newest event; {MOMENTS}",
         },
         {
@@ -100,7 +100,7 @@ def _parameters(keys: KeyForm) -> list[dict[str, Any]]:
 
 
 def _query(settings: Settings, keys: KeyForm) -> dict[str, Any]:
-    moment = {"description": MOMENTS, "anyOf": [_MOMENT_TEXT, _MOMENT_NUMBER]}
+    moment = {"description": MOMENTS, "anyOf": [MOMENT_TEXT, _MOMENT_NUMBER]}
     many = {"minItems": 1, "maxItems": settings.max_keys}
     moments = {"type": "array", "items": moment, **many}
     flag = {"type": "boolean", "default": False, "description": _PARTIAL}
@@ -154,7 +154,7 @@ def object_of(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "required": [*properties], "properties": properties}
 
 
-_MOMENT_TEXT: dict[str, Any] = {"type": "string", "maxLength": 64, "pattern": MOMENT_PATTERN}
+MOMENT_TEXT: dict[str, Any] = {"type": "string", "maxLength": 64, "pattern": MOMENT_PATTERN}
 _MOMENT_NUMBER = {"type": "number", "exclusiveMinimum": -CERTAIN, "exclusiveMaximum": CERTAIN}
 _QUOTED = "; write a slash in the key as %2F"
 _PARTS = "; separate the parts by commas, and write a comma in a part as %2C, a slash as %2F"

@@ -97,6 +97,8 @@ class Receiver:
         except Exception as error:
             problem = problem_of(error)
             answer = [number, problem.name, problem.detail]
+        if writer.is_closing():  # the other process has ended; uvloop raises an error for writes
+            return
         writer.write(_frame(answer))
         with suppress(OSError):
             await writer.drain()

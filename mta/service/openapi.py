@@ -6,10 +6,12 @@ from typing import Any
 
 from mta.serve.answers import ARROW, JSON
 from mta.serve.keys import KeyForm
-from mta.serve.openapi import OF_BODY, object_of, operation
+from mta.serve.openapi import MOMENT_TEXT, OF_BODY, object_of, operation
+from mta.serve.requests import MOMENTS
 from mta.serve.settings import Settings
 from mta.service.declaration import ID, Declaration
-from mta.service.rows import MAX_TEXT
+from mta.service.rows import EARLIEST, MAX_TEXT
+from mta.times import CERTAIN
 
 _TYPES: dict[str, Any] = {
     "float": {"type": "number"}, "int": {"type": "integer"}, "bool": {"type": "boolean"},
@@ -65,7 +67,8 @@ def _row(declared: Declaration, form: KeyForm) -> dict[str, Any]:
     properties |= {name: _TYPES[kind] for name, kind in declared.values.items()}
     required = [*properties]
     if declared.time is not None:
-        properties[declared.time] = {"type": ["string", "number"]}
+        number = {"type": "number", "minimum": EARLIEST // 10**6, "exclusiveMaximum": CERTAIN}
+        properties[declared.time] = {"description": MOMENTS, "anyOf": [MOMENT_TEXT, number]}
         required.append(declared.time)
     properties[ID] = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT,
                       "description": "what makes a retry safe"}  # fmt: skip

@@ -25,6 +25,8 @@ from stores.errors import pip_install
 
 #: The longest id, text of a value, and key, in characters.
 MAX_TEXT = 1024
+#: The beginning of the year 1, in microseconds since 1970: no answer could show an earlier time.
+EARLIEST = -62_135_596_800_000_000
 
 
 @dataclass(slots=True)
@@ -123,7 +125,10 @@ class RowReader:
             if column is not None:
                 raise InvalidTime(f"give the time of the event in the column {column!r}")
             return None
-        return int(moment_of(given).astype("i8"))
+        moment = int(moment_of(given).astype("i8"))
+        if moment < EARLIEST:
+            raise InvalidTime(f"{given!r:.60} is before the year 1")
+        return moment
 
     def keys_of(self, given: Sequence[Any]) -> list[Any]:
         """Return keys that were checked before, from plain data."""

@@ -44,6 +44,8 @@ _FITS = 64
 #: Idle keys are deleted this long, in microseconds, after their windows became empty.
 _IDLE = 3_600_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: The end of the year 9999, in microseconds since 1970: no answer can show a later time.
+_LATEST = 253_402_300_799_999_999
 _STARTED = time.time_ns() // 1000 - time.monotonic_ns() // 1000
 
 
@@ -217,7 +219,7 @@ class Shard:
             aggregate, most = self._declared.limits[limit]
             fit: int | None = fits.get(row)
             answer["limit"], answer["aggregate"], answer["at_most"] = limit, aggregate, most
-            answer["fits_at"] = None if fit is None else _iso(fit)
+            answer["fits_at"] = None if fit is None or fit > _LATEST else _iso(fit)
             outcomes[at] = _problem(
                 "LimitExceeded", f"The event would raise {aggregate} above {most:g}.", **answer
             )

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mta import CountWindow, KeyedWindows, Max, Mean, Product, TimeWindow, Window
 from mta.serve.answers import to_json
 from mta.serve.requests import MOMENT_PATTERN, moment_of
+from tests.support.contracts import check_operation
 from tests.support.serving import TOKEN, Served
 
 schemathesis = pytest.importorskip("schemathesis", reason="NOT TESTED: schemathesis is missing")
-checks = pytest.importorskip("schemathesis.specs.openapi.checks")
 
 #: Operations of which a request can be wrong: in its body, its limit or its flag.
 NEGATIVE = ("POST /v1/query", "GET /v1/events/{key}", "GET /v1/events")
@@ -55,24 +54,7 @@ def test_the_document_is_kept(mode: str, service: Served) -> None:
     assert len(operations) == 7
     for operation in operations:
         if mode == "POSITIVE" or (operation.label in NEGATIVE and not service.token):
-            _check(operation, getattr(schemathesis.GenerationMode, mode), headers)
-
-
-def _check(operation: Any, mode: Any, headers: dict[str, str]) -> None:
-    @settings(max_examples=8, deadline=None, database=None, derandomize=True,
-              suppress_health_check=[*HealthCheck])  # fmt: skip
-    @given(case=operation.as_strategy(generation_mode=mode))
-    def run(case: Any) -> None:
-        # Whether a moment is retained, or a text is a moment, no document can say.
-        passed_over = [checks.positive_data_acceptance]
-        answer = case.call(headers=headers)
-        if answer.status_code == 413:  # refused, which schemathesis does not take for it
-            passed_over.append(checks.negative_data_rejection)
-        if mode is schemathesis.GenerationMode.POSITIVE:
-            assert b'"InvalidTime"' not in answer.content, "the document allows this moment"
-        case.validate_response(answer, headers=headers, excluded_checks=passed_over)
-
-    run()
+            check_operation(operation, getattr(schemathesis.GenerationMode, mode), headers)
 
 
 TEXTS = st.from_regex(re.compile(MOMENT_PATTERN, re.ASCII), fullmatch=True)
