@@ -1,8 +1,11 @@
 """Limits per key over HTTP, and the same by sorted sets in a Lua script in Redis.
 
 ``mta serve --config`` has two workers, and keeps a sum and a count over a minute, a day and 30 days
-of each key in Redis. Single events come at a fixed rate: each is due at a given moment, even if
-earlier events were not answered, and its time counts from that moment. Batches have 100 events.
+of each key, on local disk and in Redis. Before it starts, each key has 20 events of the last 30
+days. Single events come at a fixed rate: each is due at a given moment, even if earlier events
+were not answered, and its time counts from that moment. Batches have 100 events. Then a worker is
+killed, and after that the whole service, which is started again; the times are those until the
+keys of all shards are answered.
 
 The rival is what gateways write by hand: a sorted set per key with an event per member, and a
 script that removes what left the window, sums what is in it, and adds the event within the limit.
@@ -12,15 +15,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from socket import create_server
 from tempfile import TemporaryDirectory
 from time import perf_counter, sleep, time
 from typing import Any
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -29,11 +35,20 @@ from benchmarks.papers.server import redis_server
 from benchmarks.report.experiment import Experiment, Finding, Progress, Row, Rows
 from benchmarks.report.plots import grouped_bars
 from mta import KeyedWindows, Product, TimeWindow
+from mta.service.declaration import RETAIN, read_declaration
+from mta.service.log import ShardLog
+from mta.service.owners import create
+from mta.service.rows import RowReader
+from mta.service.shard import Shard
 from stores import open_store
 
-KEYS, RATE, CLIENTS, SECONDS, AT_ONCE = 100_000, 1500, 32, 10, 100
+KEYS, EVENTS, RATE, CLIENTS, SECONDS, AT_ONCE, SHARDS = 1_000_000, 20, 1500, 32, 20, 100, 2
 #: The number of events in the window of one key, and of questions about it.
 LARGE, ASKED = 100_000, 20
+#: How many keys the sorted sets have, of which the memory per event is that of all.
+RIVAL_KEYS = 20_000
+_DAY = 86_400
+_RESTARTS = ("a worker is killed", "all are killed and started")
 _DECLARED = """
 name = "bench"
 store = "{store}"
@@ -63,15 +78,80 @@ return {1, tostring(total)}
 
 
 def limits(size: float, progress: Progress) -> Rows:
-    """Measure the service, and one key with many events, and the same by the script."""
-    return progress.rows([max(1000, int(KEYS * size))], _measured, lambda keys: f"{keys:,} keys")
+    """Measure the service on both stores, and the script in Redis."""
+    cells = ["local disk", "Redis", "one key in Redis"]
+    return progress.rows(cells, lambda cell: _measured(cell, size), str)
 
 
-def _measured(keys: int) -> Rows:
-    share = keys / KEYS
-    with redis_server() as store:
-        rows = _served(store, keys, max(SECONDS * share, 4.0))
-        return rows + _windows(store, max(int(LARGE * share), 10_000))
+def _measured(cell: str, size: float) -> Rows:
+    keys = max(2000, int(KEYS * size))
+    with _store(cell) as store:
+        if cell == "one key in Redis":
+            return _windows(store, max(int(LARGE * size), 10_000))
+        rows = [{"how": "memory", **_filled(store, keys)}]
+        rows += _served(store, keys, max(SECONDS * size, 4.0))
+        if cell == "Redis":
+            rows.append({"how": "memory of sorted sets", **_sets(store, min(keys, RIVAL_KEYS))})
+        return [{"store": cell, **row} for row in rows]
+
+
+@contextmanager
+def _store(cell: str) -> Iterator[str]:
+    if cell == "local disk":
+        with TemporaryDirectory() as folder:
+            yield f"file://{folder}/pages"
+    else:
+        with redis_server() as store:
+            yield store
+
+
+def _filled(store: str, keys: int) -> Row:
+    """Create the windows with events of each key; return the memory in Redis."""
+    before, events, start = _used(store), keys * EVENTS, int(time()) - 29 * _DAY
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "limits.toml")
+        path.write_text(_DECLARED.format(store=store))
+        declared = read_declaration(path)
+    create(declared)
+    reader, every = RowReader(declared), np.arange(keys)
+    shards = np.fromiter(map(reader.shard_of, every.tolist()), np.int64, keys)
+    with open_store(store) as pages:
+        for number in range(declared.shards):
+            head = ShardLog(pages, declared.name, number).read_head()
+            shard = Shard(declared, reader, pages, number, head, "filler", "", "")
+            mine = every[shards == number]
+            for turn in range(EVENTS):
+                for part in np.array_split(mine, -(-len(mine) // 100_000)):
+                    shard.newest = (start + turn * _DAY) * 1_000_000
+                    times = np.full(len(part), shard.newest).astype("M8[us]")
+                    shard.windows.extend(part, {"amount": np.ones(len(part))}, times, emit="last")
+                shard.compact()
+            for _ in range(RETAIN):  # as idle moments do: old pages are retained for so long
+                shard.compact()
+            shard.log.release()
+        pages.flush()
+    return {"events": events, "bytes": round((_used(store) - before) / events, 1)}
+
+
+def _used(store: str) -> int:
+    """Return the bytes that a store takes in memory or on disk."""
+    if store.startswith("file:"):
+        folder = Path(store.removeprefix("file://"))
+        return sum(each.stat().st_blocks * 512 for each in folder.rglob("*") if each.is_file())
+    import redis
+
+    return int(redis.Redis.from_url(store).info("memory")["used_memory"])
+
+
+def _sets(store: str, keys: int) -> Row:
+    """Return the memory of sorted sets with as many events of each key."""
+    import redis
+
+    client, before = redis.Redis.from_url(store), _used(store)
+    start = int(time()) - 29 * _DAY
+    for key in range(keys):
+        client.zadd(f"rival:{key}", {f"1:{at}": start + at * _DAY for at in range(EVENTS)})
+    return {"events": keys * EVENTS, "bytes": round((_used(store) - before) / keys / EVENTS, 1)}
 
 
 def _served(store: str, keys: int, seconds: float) -> Rows:
@@ -80,33 +160,84 @@ def _served(store: str, keys: int, seconds: float) -> Rows:
         path = Path(folder, "limits.toml")
         path.write_text(_DECLARED.format(store=store))
         free.close()
-        command = [sys.executable, "-m", "mta", "serve", "--config", str(path), "--create"]
-        service = subprocess.Popen([*command, "--port", str(port), "--workers", "2", "--quiet"])
+
+        def start() -> subprocess.Popen[bytes]:
+            command = [sys.executable, "-m", "mta", "serve", "--config", str(path)]
+            options = ["--port", str(port), "--workers", "2", "--quiet"]
+            return subprocess.Popen([*command, *options], start_new_session=True)
+
+        service = start()
         try:
             _wait(service, port)
             rows: Rows = []
             for rate in (RATE, 0):
-                client = [sys.executable, "-m", __spec__.name, str(port), str(keys), str(rate)]
+                before, client = _cpu(service.pid), [sys.executable, "-m", __spec__.name]
                 done = subprocess.run(
-                    [*client, str(seconds)], capture_output=True, text=True, check=True
-                )
-                rows.append(json.loads(done.stdout))
+                    [*client, str(port), str(keys), str(rate), str(seconds)],
+                    capture_output=True, text=True, check=True,
+                )  # fmt: skip
+                row = json.loads(done.stdout)
+                cpu = (_cpu(service.pid) - before) / row.pop("events") * 1e6
+                rows.append(row | {"cpu_us": round(cpu, 1)})
+            owner = max(_workers(service.pid), key=_cpu)
+            os.kill(owner, signal.SIGKILL)
+            rows.append({"how": _RESTARTS[0], "seconds": _until_answered(port)})
+            os.killpg(service.pid, signal.SIGKILL)
+            service.wait()
+            service = start()
+            rows.append({"how": _RESTARTS[1], "seconds": _until_answered(port)})
             return rows
         finally:
             service.terminate()
             service.wait()
 
 
+def _workers(pid: int) -> list[int]:
+    """Return the worker processes of a service."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [
+        int(each) for each in listed
+        if b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes()
+    ]  # fmt: skip
+
+
+def _cpu(pid: int) -> float:
+    """Return the processor time of a process and those that it started, in seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    own = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return own + sum(_cpu(int(child)) for child in children)
+
+
+def _until_answered(port: int) -> float:
+    """Return the seconds until events of all shards are answered."""
+    began, left = perf_counter(), [*range(8)]  # some of each shard
+    while left and perf_counter() - began < 60:
+        body = json.dumps({"user": left[-1], "amount": 1.0, "id": f"{began} {left[-1]}"}).encode()
+        request = Request(f"http://127.0.0.1:{port}/v1/events", body)
+        request.add_header("content-type", "application/json")
+        try:
+            with urlopen(request, timeout=10):
+                left.pop()
+        except OSError:
+            sleep(0.01)
+    return round(perf_counter() - began, 2)
+
+
 def _wait(service: subprocess.Popen[bytes], port: int) -> None:
-    while service.poll() is None:
+    """Wait until all shards have owners, of both workers."""
+    for _ in range(600):
+        if service.poll() is not None:
+            break
         try:
             with urlopen(f"http://127.0.0.1:{port}/v1/limits", timeout=10) as answer:
-                if "" not in json.load(answer)["owners"]:
+                owners = json.load(answer)["owners"]
+                if "" not in owners and len({*owners}) == len(owners):
                     return
         except OSError:
             pass
         sleep(0.1)
-    raise RuntimeError("mta serve has ended")
+    raise RuntimeError("mta serve has ended, or does not divide its shards")
 
 
 def _windows(store: str, events: int) -> Rows:
@@ -133,8 +264,9 @@ def _windows(store: str, events: int) -> Rows:
         own_bytes = (client.info("memory")["used_memory"] - before) / events
         own = _median(lambda at: windows.extend([0], {"amount": [1.0]}, [now + at]))
     return [
-        {"how": "window of one key", "events": events, "ms": own, "bytes": round(own_bytes, 1)},
-        {"how": "sorted set of one key", "events": events, "ms": rival,
+        {"store": "Redis", "how": "window of one key", "events": events, "ms": own,
+         "bytes": round(own_bytes, 1)},
+        {"store": "Redis", "how": "sorted set of one key", "events": events, "ms": rival,
          "bytes": round(rival_bytes, 1)},
     ]  # fmt: skip
 
@@ -183,7 +315,7 @@ async def _clients(port: int, keys: int, rate: int, seconds: float) -> Row:
     random = np.random.default_rng(3)
     clients = CLIENTS if rate else 8
     pause, at_once = (clients / rate, 1) if rate else (0.0, AT_ONCE)
-    count = int(rate * seconds) // clients if rate else int(4 * seconds)
+    count = int(rate * seconds) // clients if rate else int(20 * seconds)
 
     async def send(count: int, pause: float) -> list[list[float]]:
         sent = [_bodies(random, keys, count, at_once) for _ in range(clients)]
@@ -194,7 +326,8 @@ async def _clients(port: int, keys: int, rate: int, seconds: float) -> Row:
         ]
         return await asyncio.gather(*calls)
 
-    await send(count // 4 + 1, 0.0)
+    warm = count // 4 + 1
+    await send(warm, pause)
     began = perf_counter()
     spent = np.concatenate(await send(count, pause))
     elapsed = perf_counter() - began
@@ -203,13 +336,14 @@ async def _clients(port: int, keys: int, rate: int, seconds: float) -> Row:
     return {
         "how": how, "p50_ms": round(p50, 2), "p99_ms": round(p99, 2), "p99.9_ms": round(p999, 2),
         "per_second": round(len(spent) * at_once / elapsed),
+        "events": (count + warm) * clients * at_once,
     }  # fmt: skip
 
 
 def draw(rows: Rows) -> Figure:
     """Draw the percentiles of single events and of batches."""
     points = [
-        {"how": row["how"], "what": what, "ms": row[column]}
+        {"how": f"{row['store']}, {row['how']}", "what": what, "ms": row[column]}
         for row in rows
         for column, what in (("p50_ms", "median"), ("p99_ms", "99th percentile"))
         if row.get(column) not in (None, "")
@@ -219,17 +353,26 @@ def draw(rows: Rows) -> Figure:
 
 def found(rows: Rows) -> list[Finding]:
     """Return the findings with the limits of the service."""
-    by = {row["how"]: row for row in rows}
-    single, batches = by[f"single events, {RATE:,} a second"], by[f"batches of {AT_ONCE}"]
-    own, rival = by["window of one key"], by["sorted set of one key"]
-    at_most = (
-        ("single events, median, ms", 5, single["p50_ms"]),
-        ("single events, 99th percentile, ms", 25, single["p99_ms"]),
-        ("single events, 99.9th percentile, ms", 50, single["p99.9_ms"]),
-        ("us per event in batches of 100", 33.3, round(1e6 / batches["per_second"], 1)),
+    by = {(row["store"], row["how"]): row for row in rows}
+    at_most: list[tuple[str, float, float]] = []
+    for store in ("Redis", "local disk"):
+        single = by[store, f"single events, {RATE:,} a second"]
+        batches = by[store, f"batches of {AT_ONCE}"]
+        restarts = [by[store, f"{how}"] for how in _RESTARTS]
+        at_most += [
+            (f"{store}: single events, median, ms", 5, single["p50_ms"]),
+            (f"{store}: single events, 99th percentile, ms", 25, single["p99_ms"]),
+            (f"{store}: single events, 99.9th percentile, ms", 50, single["p99.9_ms"]),
+            (f"{store}: us per event in batches of 100", 33.3, 1e6 / batches["per_second"]),
+            *((f"{store}: {row['how']}, seconds", 2, row["seconds"]) for row in restarts),
+        ]
+    own, rival = by["Redis", "window of one key"], by["Redis", "sorted set of one key"]
+    many, sets = by["Redis", "memory"], by["Redis", "memory of sorted sets"]
+    at_most += [
         ("an event into a large window, times the sorted set", 1, own["ms"] / rival["ms"]),
-        ("bytes of an event, times the sorted set", 1, own["bytes"] / rival["bytes"]),
-    )
+        ("bytes of an event there, times the sorted set", 1, own["bytes"] / rival["bytes"]),
+        (f"bytes of an event of {EVENTS}, times sorted sets", 1, many["bytes"] / sets["bytes"]),
+    ]
     return [
         Finding(what, f"at most {most:g}", f"{seen:.3g}", seen <= most)
         for what, most, seen in at_most
@@ -241,9 +384,10 @@ EXPERIMENTS = (
         "limits", "Limits per key",
         "our own",
         "Exact sliding limits cost less memory and time than a sorted set per key.",
-        f"A sum and a count over three windows of {KEYS:,} keys, with a limit, over HTTP with two "
-        f"workers and Redis on the same host; and one key with {LARGE:,} events.",
-        limits, {"limits": draw}, found, quick=0.1,
+        f"A sum and a count over three windows of {KEYS:,} keys with {EVENTS} events each, with a "
+        "limit, over HTTP with two workers, on local disk and in Redis on the same host; and one "
+        f"key with {LARGE:,} events.",
+        limits, {"limits": draw}, found, quick=0.02,
         captions={"limits": "Lower is better."},
     ),
 )  # fmt: skip

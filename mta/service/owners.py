@@ -40,7 +40,7 @@ from stores import PageStore, open_store
 
 logger = logging.getLogger(__name__)
 #: How often a process looks, and puts its beat, per ``takeover_after``.
-_LOOKS = 4
+LOOKS = 4
 #: How many seconds pass between two tries to reach the owner of a shard.
 _AGAIN = 0.05
 #: How many earlier snapshots of a shard readers may still read.
@@ -61,7 +61,7 @@ class Owners:
         self.rows = RowReader(declared)
         self.store: PageStore = open_store(declared.store)
         self._own, self._secret = secrets.token_hex(8), secrets.token_hex(16)
-        self._period = declared.takeover_after / 1e6 / _LOOKS
+        self._period = declared.takeover_after / 1e6 / LOOKS
         self._members = Members(self.store, declared.name, self._own, declared.takeover_after / 1e6)
         self._receiver = Receiver(self._secret, self._local)
         self._address = ""

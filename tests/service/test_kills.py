@@ -212,7 +212,8 @@ def kill(store: Store, folder: Path, kills: int, seed: int) -> None:
     )  # fmt: skip
 
 
-def test_a_dead_owner_is_replaced_within_two_seconds(tmp_path: Path) -> None:
+def test_a_dead_owner_is_replaced(tmp_path: Path) -> None:
+    """``test_members`` counts how soon; the benchmark ``limits`` measures it."""
     path = declared_in(tmp_path, f"file://{tmp_path / 'pages'}")
     with Serving(path, create=True) as one, Serving(path) as other:
         other.wait_until_all_shards_are_owned()
@@ -221,9 +222,8 @@ def test_a_dead_owner_is_replaced_within_two_seconds(tmp_path: Path) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         one.process.kill()
-        killed = time.monotonic()
         for key in [f"user {n}" for n in range(6)]:
             row = {"user": key, "amount": 1, "id": uuid4().hex}
             while other.add(row).status != 200:  # the forwarded request may end with its owner
-                assert time.monotonic() - killed < LONG / 10
-        assert time.monotonic() - killed < LONG / 10
+                assert time.monotonic() < deadline
+        assert other.get("/v1/limits").json["own_shards"] == [0, 1, 2]
