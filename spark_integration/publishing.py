@@ -19,6 +19,7 @@ import atexit
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from time import monotonic
@@ -42,7 +43,7 @@ from spark_integration.runners.workers import store_of
 from spark_integration.starting import on_start
 from spark_integration.step.starts import PREFIX
 from stores.address import without_credentials
-from stores.errors import WindowStoreError
+from stores.errors import StoreUnavailable, WindowStoreError
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +65,12 @@ def publisher_of(plan: Plan) -> BatchPublisher:
 
 
 def follow(spark: SparkSession, plan: Plan) -> None:
-    """Publish each batch that a query of this plan commits, while the session exists."""
+    """Publish each batch that a query of this plan commits, while the session exists.
+
+    Raises PublishConflict if a service publishes under the name.
+    """
+    with suppress(StoreUnavailable), store_of(plan.store) as store:
+        publisher_of(plan).head(store)
     _publish_at_exit()
     with _lock:
         listener = _listeners.get(spark)

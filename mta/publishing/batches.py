@@ -22,11 +22,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from time import time_ns
 
+from mta.errors import PublishConflict
 from mta.pages import name_of
 from mta.publishing.publisher import delete_keys, published_names, read_head, replace_head
 from mta.publishing.records import (
     HEAD,
     PREFIX,
+    SERVICE,
     Bucket,
     Head,
     What,
@@ -97,13 +99,26 @@ class BatchPublisher:
         self.name, self.what, self.buckets, self.retain = name, what, buckets, retain
         self._start = start
 
+    def head(self, store: PageStore) -> Head | None:
+        """Return the current head; raise PublishConflict if it is of windows that processes share.
+
+        A query takes the name of another query over, but such windows have other writers.
+        """
+        found = read_head(store, self.name)
+        if found is not None and found.source.startswith(SERVICE):
+            raise PublishConflict(
+                f"{found.source!r} publishes under the name {self.name!r}: choose another name"
+            )
+        return found
+
     def committed(self, store: PageStore, source: str, batch: int) -> Head | None:
         """Publish a committed batch, and return the head; None if the query publishes nothing here.
 
         One ``get_many`` for the head, one for the records of the batch, and one put. Raises
         CorruptSnapshot and the errors of the store; the next batch then publishes this one too.
+        Raises PublishConflict as ``head`` does.
         """
-        before = read_head(store, self.name)
+        before = self.head(store)
         same = before is not None and before.source == source
         written = self._read(store, source, batch, batch)
         if not same and not written:
@@ -131,7 +146,7 @@ class BatchPublisher:
 
     def whole(self, store: PageStore, source: str, digests: Mapping[int, bytes]) -> Head:
         """Publish all buckets at once; those without a digest have no keys."""
-        before = read_head(store, self.name)
+        before = self.head(store)
         batch = 1 if before is None or before.source != source else before.batch + 1
         buckets: list[Bucket] = [
             [(batch, digests[bucket])] if bucket in digests else []

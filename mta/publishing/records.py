@@ -61,6 +61,8 @@ PREFIX = "publish:"
 HEAD = re.compile(re.escape(PREFIX) + r"([^/]+)/head(?:/\d{18})?")
 #: The maximum length of a name, so that every store accepts the keys.
 NAME_LENGTH = 60
+#: The beginning of the source of windows that processes share, whose names no other may publish.
+SERVICE = "service:"
 MAX_BUCKETS = 1 << 16
 #: Numbers are below this, and moments before the year 10000.
 _FAR, _LAST = 1 << 62, 253_402_300_800_000_000

@@ -42,7 +42,7 @@ from mta.frames.windows import CountWindow, TimeWindow
 from mta.keyed.admission import Limits
 from mta.keyed.windows import KeyedWindows
 from mta.monoids.product import Product, pairs_of, result_name
-from mta.publishing.records import MAX_BUCKETS
+from mta.publishing.records import MAX_BUCKETS, SERVICE
 from mta.times import to_duration
 from stores import PageStore
 from stores.address import size
@@ -91,7 +91,7 @@ class Declaration:
     @property
     def source(self) -> str:
         """Return who publishes the windows."""
-        return f"service:{self.name}"
+        return SERVICE + self.name
 
     @property
     def fingerprint(self) -> bytes:

@@ -50,6 +50,8 @@ from mta.snapshots import seal, unseal
 from stores import PageStore, RecordPut
 
 _HEAD, _EVENTS, VERSION = "mta-shard", "mta-events", 1
+#: The time of the newest event while there is none.
+NEVER = -(1 << 62)
 #: How many records of the log are read together, and after the end of the log to find holes.
 _AT_ONCE = 64
 #: How often the place of a fence is looked for.
@@ -164,7 +166,7 @@ class ShardLog:
         """Create the shard, without an owner; return whether it did not exist."""
         fence = seal(_EVENTS, VERSION, [0, 0, None])
         self._put(RecordPut(self.key("log", 0), fence, {}))
-        head = Head(0, "", "", "", 1, 0, 0, fingerprint)
+        head = Head(0, "", "", "", 1, 0, NEVER, fingerprint)
         key = self.key("head")
         return self._put(RecordPut(key, head.encode(), {key: False}))
 

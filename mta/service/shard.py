@@ -32,7 +32,7 @@ from mta.publishing.publisher import delete_keys
 from mta.serve.answers import Problem, to_json
 from mta.service.declaration import RETAIN, Declaration
 from mta.service.garbage import unneeded_pages
-from mta.service.log import Head, Ids, NotOwner, OtherWindows, ShardLog
+from mta.service.log import NEVER, Head, Ids, NotOwner, OtherWindows, ShardLog
 from mta.service.retries import NO_ID, Retries
 from mta.service.rows import RowReader, Rows, columns_of
 from stores import PageStore
@@ -43,6 +43,7 @@ MOST_ROWS = 4096
 _FITS = 64
 #: Idle keys are deleted this long, in microseconds, after their windows became empty.
 _IDLE = 3_600_000_000
+_LATE = "The event is older than the newest event of its key, or than is allowed."
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: The end of the year 9999, in microseconds since 1970: no answer can show a later time.
 _LATEST = 253_402_300_799_999_999
@@ -84,6 +85,7 @@ class Shard:
         self.windows: KeyedWindows = windows if state is None else windows.restore_like(state)
         self._retries = Retries(self.log)
         self.newest, self._confirmed = head.newest, now()
+        self._lifetime = lifetime_of(declared.frames.values())
         #: How many events were added since the last state.
         self.fresh = 0
         for record in self.log.replay():
@@ -156,11 +158,13 @@ class Shard:
     ) -> None:
         """Judge events, set their outcomes, and with ``add`` write the accepted ones to the log."""
         clock = max(now(), self.newest)
-        ahead = clock + self._declared.max_ahead
+        ahead, horizon = clock + self._declared.max_ahead, self._horizon(clock)
         times = [clock if each is None else each for each in rows.times]
         for at in places:
             if times[at] > ahead:
                 outcomes[at] = _problem("AheadEvent", "The time is ahead of the server's clock.")
+            elif times[at] <= horizon:
+                outcomes[at] = _problem("LateEvent", _LATE)
         places = [at for at in places if outcomes[at] is None]
         places.sort(key=times.__getitem__)  # stable
         if not places:
@@ -207,8 +211,7 @@ class Shard:
             if found.deferred[row]:
                 continue
             if found.late[row]:
-                detail = "The event is older than the newest event of its key, or than is allowed."
-                outcomes[at] = _problem("LateEvent", detail)
+                outcomes[at] = _problem("LateEvent", _LATE)
                 continue
             values = dict(zip(names, results[row], strict=True))
             answer: dict[str, Any] = {"time": _iso(times[row]), "values": values}
@@ -237,6 +240,18 @@ class Shard:
             if int(batch.codes[row]) in first
             and self._limits.are_equal(batch, first[int(batch.codes[row])], row)
         }
+
+    def _horizon(self, moment: int) -> int:
+        """Return until when windows must have been empty for their key to be deleted.
+
+        With times of events, clients may send old ones: events up to the horizon are refused, as
+        their key may have been deleted.
+        """
+        if self._lifetime is None:
+            return NEVER
+        if self._declared.time is not None:
+            moment = self.newest - self._lifetime
+        return moment - _IDLE - (self._declared.allowed_lateness or 0)
 
     # --- the state --------------------------------------------------------------------------------
 
@@ -270,11 +285,9 @@ class Shard:
         was_erasing = self.is_erasing
         erasing = max(erasing, self.log.head.erasing - 1)
         moment = max(now(), self.newest)
-        lifetime = lifetime_of(self._declared.frames.values())
-        idle = moment - _IDLE - (self._declared.allowed_lateness or 0)
-        earliest = self.windows.earliest()
-        if lifetime is not None and earliest is not None and earliest + lifetime <= idle:
-            self.windows.expire(before=np.datetime64(idle, "us"))
+        horizon, earliest = self._horizon(moment), self.windows.earliest()
+        if self._lifetime and earliest is not None and earliest + self._lifetime <= horizon:
+            self.windows.expire(before=np.datetime64(horizon, "us"))
         snapshot = self.windows.checkpoint()
         until = moment + self._declared.retry_for + self._declared.snapshot_every
         self.log.advance(

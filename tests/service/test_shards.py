@@ -335,6 +335,29 @@ def test_a_shard_that_was_created_keeps_its_events(declare: Declare) -> None:
     assert Owner(declared, store, "second").shard.windows.query("a")["day"]["spent"] == 1
 
 
+def test_old_events_are_exact_or_refused(declare: Declare, clock: Clock) -> None:
+    """Each key is sent with its history, one after the other, while the state is compacted."""
+    store, declared, ledger = MemoryStore(), declare(settings='time = "ts"'), Ledger()
+    create(declared, store)
+    owner, refused, newest = Owner(declared, store, "first"), 0, -1e9
+    for turn, start in enumerate((-9e8, 1e9, 1e9 - 80_000, 1e9 + 86_400, 1e9 - 200_000, 1.6e9)):
+        for step in range(8):
+            key, at = f"user {turn}", start + step * 20_000
+            (found,) = owner.commit({"user": key, "amount": 40, "ts": at})
+            if found.status == 422:
+                assert body(found)["name"] == "LateEvent"
+                assert at <= newest - 86_400 - 3_600
+                refused += 1
+            else:
+                check(ledger, key, found, 40)
+                newest = max(newest, at)
+            owner.shard.compact()
+            if step % 3 == 0:
+                owner = Owner(declared, store, f"{turn} {step}")
+    assert refused > 5
+    assert sorted(owner.shard.windows.keys()) == ["user 5"]
+
+
 def test_idle_keys_are_deleted(declare: Declare, clock: Clock) -> None:
     store, declared = MemoryStore(), declare()
     create(declared, store)
