@@ -85,7 +85,7 @@ MISTAKES = [
     ('minute = "1 minute"', "minute = false", "a frame is a duration or a number of events"),
     ('minute = "1 minute"', 'minute = "0 seconds"', "longer than 0"),
     ("ten = 10", "ten = 0", "at least 1"),
-    ("ten = 10", '"te n" = 10', "the name of a frame has letters, digits and _"),
+    ("ten = 10", '"the ten" = 10', "the name of a frame has letters, digits and _"),
     ("ten = 10", "minute = 10", "this is not TOML"),
     ("spent =", 'spent = ["amounts", "sum"]', "there is no value 'amounts'; declare it in values"),
     ("spent =", 'spent = ["amount", "total"]', "total"),
