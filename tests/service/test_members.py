@@ -39,7 +39,7 @@ def member(store: PageStore, declared: Declaration, own: str, place: str = "") -
 
 
 @pytest.mark.parametrize("offset", [0.0, 0.4, 0.999])
-def test_a_silent_process_is_replaced_in_the_promised_time(
+def test_a_process_without_beats_is_replaced_in_the_promised_time(
     declare: Declare, clock: Clock, offset: float
 ) -> None:
     """Counted in looks, of which there are as many as declared."""
