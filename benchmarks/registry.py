@@ -38,6 +38,7 @@ OURS = {
     "slow": "ours.slow",
     "memory": "ours.memory",
     "late": "ours.late",
+    "cliffs": "ours.cliffs",
     "keys": "ours.keys",
     "key_counts": "ours.key_counts",
     "questions": "ours.questions",

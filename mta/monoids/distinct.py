@@ -14,18 +14,21 @@ from collections import Counter
 from collections.abc import Iterable
 from decimal import Decimal
 from heapq import heappop, heappush, nsmallest
-from itertools import filterfalse
+from itertools import filterfalse, pairwise
 from typing import Any
 
 import numpy as np
 
 from mta.columns.schemas import DIGITS, Array, Decimals, Row, Rows
 from mta.errors import InvalidValue
+from mta.kernels.native import spread
 from mta.monoids.base import AbstractMonoid, any_of
 from mta.monoids.columnar import addable, empty_of, outputs_of
 from mta.monoids.holistic import SortedRuns, ValueMonoid
-from mta.monoids.ranges import RangeFolds, count_below, slide
+from mta.monoids.ranges import RangeFolds, Tallies, count_below, slide, tallies
 
+#: So few values are sorted faster than the best of them are chosen.
+_FEW = 64
 #: Every double is a multiple of 2^-1074.
 _SMALLEST = 1074
 
@@ -88,8 +91,17 @@ class Mode(ValueMonoid[Any]):
         values, codes, within = self.codes(folds)
         if values is None:
             return super().lower_ranges(folds)
-        most = _MostFrequentCode(len(values))
-        shown = [self.shown(value) for value in values]
+        shown, width = [self.shown(value) for value in values], len(values)
+        tallied = tallies(codes, width, within)
+        if tallied is not None:
+            of, codes, counts = tallied
+            first = np.flatnonzero(np.diff(of, prepend=-1))
+            places = np.full(len(within), width)
+            if len(of):  # the largest count wins, then the smallest code
+                best = np.maximum.reduceat(counts * width - codes, first)
+                places[of[first]] = -best % width
+            return list(map([*shown, self.empty].__getitem__, places.tolist()))
+        most = _MostFrequentCode(width)
         steps = slide(within, codes.tolist(), most.add, most.take)
         return [shown[most.code] if most.count else self.empty for _ in steps]
 
@@ -171,6 +183,10 @@ class MostFrequent(ValueMonoid[list[tuple[Any, int]]]):
         values, codes, within = self.codes(folds)
         if values is None:
             return super().lower_ranges(folds)
+        shown, width = [self.shown(value) for value in values], len(values)
+        tallied = tallies(codes, width, within)
+        if tallied is not None:
+            return self._best(tallied, shown, len(within))
         counts: Counter[int] = Counter()
 
         def take(code: int) -> None:
@@ -183,9 +199,25 @@ class MostFrequent(ValueMonoid[list[tuple[Any, int]]]):
 
         found = []
         for _ in slide(within, codes.tolist(), add, take):
-            best = nsmallest(self.k, counts.items(), key=lambda pair: (-pair[1], pair[0]))
-            found.append([(self.shown(values[code]), count) for code, count in best])
+            # One number per value, in the order of results: the count, then the code.
+            ranks = [code - count * width for code, count in counts.items()]
+            best = sorted(ranks)[: self.k] if len(ranks) < _FEW else nsmallest(self.k, ranks)
+            found.append([(shown[rank % width], -(rank // width)) for rank in best])
         return found
+
+    def _best(self, tallied: Tallies, shown: list[Any], ranges: int) -> Rows:
+        """Return the most frequent values of each range."""
+        of, codes, counts = tallied
+        width, most = len(shown), int(counts.max(initial=0))
+        span = (most + 1) * width
+        ranks = np.sort(of * span + (most - counts) * width + codes)
+        bounds = np.searchsorted(ranks, np.arange(ranges + 1) * span)
+        sizes = np.minimum(np.diff(bounds), self.k)
+        ranks = ranks[spread(bounds[:-1], sizes)] % span
+        values = map(shown.__getitem__, (ranks % width).tolist())
+        pairs = list(zip(values, (most - ranks // width).tolist(), strict=True))
+        ends = np.cumsum(sizes).tolist()
+        return [pairs[start:stop] for start, stop in pairwise([0, *ends])]
 
 
 class SumDistinct(ValueMonoid[Any]):
