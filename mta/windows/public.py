@@ -86,10 +86,10 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
             micros = (time * SECOND + UNIT) - UNIT if time.__class__ is float else nan
         try:
             shown = single.event(value, micros)
+            if shown is None:
+                single.insert(value, time)
+                return
         except InvalidValue:
-            self._following(lambda: self._single.insert(value, time), _as_batch(value))
-            return
-        if shown is None:
             self._following(lambda: self._single.insert(value, time), _as_batch(value))
             return
         single.shown = shown
