@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
@@ -62,36 +62,65 @@ class Answer:
     detail: str = field(default="", repr=False)
 
 
-class _Requests:
-    """What both clients do with a request and its answers."""
+#: What remains to be done for an answer: yields requests, and gets responses or errors back.
+Steps = Generator["_Try", Any, Any]
 
-    def __init__(self, url: str, token: str | None, timeout: float, retry_for: float) -> None:
+
+@dataclass(frozen=True)
+class _Try:
+    """A request to send after a delay."""
+
+    path: str
+    body: Any
+    delay: float = 0.0
+
+
+class _Requests:
+    """The requests of both clients, which only send them: one waits, the other awaits."""
+
+    #: The class of httpx that sends the requests.
+    _sender = ""
+
+    def __init__(
+        self, url: str, *, token: str | None = None, timeout: float = 10.0, retry_for: float = 30.0
+    ) -> None:
         try:
             import httpx
         except ModuleNotFoundError:
             raise MissingDependency(f"mta.Client needs httpx: {pip_install('client')}") from None
-        self._httpx = httpx
+        self._failure, self._retry_for = httpx.TransportError, retry_for
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
-        self._settings: dict[str, Any] = {"base_url": url, "timeout": timeout, "headers": headers}
-        self._retry_for = retry_for
+        sender = getattr(httpx, self._sender)
+        self._http: Any = sender(base_url=url, timeout=timeout, headers=headers)
 
-    @staticmethod
-    def _prepared(rows: Row | Sequence[Row]) -> tuple[list[dict[str, Any]], bool]:
+    def _rows(self, path: str, rows: Row | Sequence[Row]) -> Steps:
+        """Return the answers to rows; of a single row, its answer."""
         one = isinstance(rows, Mapping)
         given: Iterable[Row] = [rows] if isinstance(rows, Mapping) else rows
-        return [{"id": uuid4().hex, **_plain(row)} for row in given], one
+        prepared = [{"id": uuid4().hex, **_plain(row)} for row in given]
+        content = (yield from self._post(path, prepared)) if prepared else {"results": []}
+        found = [_answer(each) for each in content["results"]]
+        return found[0] if one else found
 
-    def _delays(self) -> Iterator[float]:
-        """Yield the seconds to wait before each repetition, until it is too late."""
-        deadline, delay = time.monotonic() + self._retry_for, _FIRST
-        while time.monotonic() + delay < deadline:
-            yield delay
-            delay = min(2 * delay, _LONGEST)
+    def _erasure(self, keys: Any) -> Steps:
+        if prepared := _keys(keys):
+            yield from self._post("/v1/erase", {"keys": prepared})
+
+    def _post(self, path: str, body: Any) -> Steps:
+        """Return the content of the response to a request, which is repeated until it is late."""
+        deadline, pause = time.monotonic() + self._retry_for, _FIRST
+        tried = yield _Try(path, body)
+        while (found := self._content(tried)) is None:
+            if time.monotonic() + pause >= deadline:
+                raise _unanswered(tried)
+            tried = yield _Try(path, body, pause)
+            pause = min(2 * pause, _LONGEST)
+        return found
 
     @staticmethod
     def _content(response: Any) -> Any:
         """Return the content of a response; None if the request may be repeated."""
-        if response.status_code in _PASSING:
+        if isinstance(response, Exception) or response.status_code in _PASSING:
             return None
         try:
             found = response.json()
@@ -120,11 +149,7 @@ class Client(_Requests):
             be shorter than the ``retry_for`` of the service.
     """
 
-    def __init__(
-        self, url: str, *, token: str | None = None, timeout: float = 10.0, retry_for: float = 30.0
-    ) -> None:
-        super().__init__(url, token, timeout, retry_for)
-        self._http = self._httpx.Client(**self._settings)
+    _sender = "Client"
 
     @overload
     def add(self, rows: Row) -> Answer: ...
@@ -139,7 +164,7 @@ class Client(_Requests):
         Args:
             rows: A mapping with the declared columns, or a sequence of mappings.
         """
-        return self._send("/v1/events", rows)
+        return self._run(self._rows("/v1/events", rows))
 
     @overload
     def check(self, rows: Row) -> Answer: ...
@@ -147,7 +172,7 @@ class Client(_Requests):
     def check(self, rows: Sequence[Row]) -> list[Answer]: ...
     def check(self, rows: Row | Sequence[Row]) -> Answer | list[Answer]:
         """Return the answers that ``add`` would return, without adding the events."""
-        return self._send("/v1/check", rows)
+        return self._run(self._rows("/v1/check", rows))
 
     def erase(self, keys: Any) -> None:
         """Erase keys: drop their events, and the answers for repeated requests.
@@ -158,30 +183,20 @@ class Client(_Requests):
         Args:
             keys: A key, or a list of keys; a key of several columns is a tuple.
         """
-        if prepared := _keys(keys):
-            self._post("/v1/erase", {"keys": prepared})
+        self._run(self._erasure(keys))
 
-    def _send(self, path: str, rows: Row | Sequence[Row]) -> Answer | list[Answer]:
-        prepared, one = self._prepared(rows)
-        if not prepared:
-            return []
-        found = [_answer(each) for each in self._post(path, prepared)["results"]]
-        return found[0] if one else found
-
-    def _post(self, path: str, body: Any) -> Any:
-        delays, tried = self._delays(), None
-        while True:
-            try:
-                tried = self._http.post(path, json=body)
-                found = self._content(tried)
-                if found is not None:
-                    return found
-            except self._httpx.TransportError as error:
-                tried = error
-            delay = next(delays, None)
-            if delay is None:
-                raise _unanswered(tried)
-            time.sleep(delay)
+    def _run(self, steps: Steps) -> Any:
+        tried = None
+        try:
+            while True:
+                step = steps.send(tried)
+                time.sleep(step.delay)
+                try:
+                    tried = self._http.post(step.path, json=step.body)
+                except self._failure as error:
+                    tried = error
+        except StopIteration as done:
+            return done.value
 
     def sink(self, source: str, id: Sequence[str] = ()) -> Callable[[Any, int], None]:
         """Return a function for ``DataStreamWriter.foreachBatch`` that adds the rows of a stream.
@@ -217,21 +232,9 @@ class Client(_Requests):
 
 
 class AsyncClient(_Requests):
-    """Does the same as ``Client`` in an event loop. Raises MissingDependency without httpx.
+    """Does the same as ``Client`` in an event loop, with the same arguments."""
 
-    Args:
-        url: The address of the service, such as "http://localhost:8080".
-        token: The token for writing, if the service needs one.
-        timeout: How many seconds one request may take.
-        retry_for: How many seconds a request is repeated, while the service does not answer. Must
-            be shorter than the ``retry_for`` of the service.
-    """
-
-    def __init__(
-        self, url: str, *, token: str | None = None, timeout: float = 10.0, retry_for: float = 30.0
-    ) -> None:
-        super().__init__(url, token, timeout, retry_for)
-        self._http = self._httpx.AsyncClient(**self._settings)
+    _sender = "AsyncClient"
 
     @overload
     async def add(self, rows: Row) -> Answer: ...
@@ -239,7 +242,7 @@ class AsyncClient(_Requests):
     async def add(self, rows: Sequence[Row]) -> list[Answer]: ...
     async def add(self, rows: Row | Sequence[Row]) -> Answer | list[Answer]:
         """Add an event, or several, as ``Client.add`` does."""
-        return await self._send("/v1/events", rows)
+        return await self._run(self._rows("/v1/events", rows))
 
     @overload
     async def check(self, rows: Row) -> Answer: ...
@@ -247,34 +250,24 @@ class AsyncClient(_Requests):
     async def check(self, rows: Sequence[Row]) -> list[Answer]: ...
     async def check(self, rows: Row | Sequence[Row]) -> Answer | list[Answer]:
         """Return the answers that ``add`` would return, without adding the events."""
-        return await self._send("/v1/check", rows)
+        return await self._run(self._rows("/v1/check", rows))
 
     async def erase(self, keys: Any) -> None:
         """Erase a key, or a list of keys, as ``Client.erase`` does."""
-        if prepared := _keys(keys):
-            await self._post("/v1/erase", {"keys": prepared})
+        await self._run(self._erasure(keys))
 
-    async def _send(self, path: str, rows: Row | Sequence[Row]) -> Answer | list[Answer]:
-        prepared, one = self._prepared(rows)
-        if not prepared:
-            return []
-        found = [_answer(each) for each in (await self._post(path, prepared))["results"]]
-        return found[0] if one else found
-
-    async def _post(self, path: str, body: Any) -> Any:
-        delays, tried = self._delays(), None
-        while True:
-            try:
-                tried = await self._http.post(path, json=body)
-                found = self._content(tried)
-                if found is not None:
-                    return found
-            except self._httpx.TransportError as error:
-                tried = error
-            delay = next(delays, None)
-            if delay is None:
-                raise _unanswered(tried)
-            await asyncio.sleep(delay)
+    async def _run(self, steps: Steps) -> Any:
+        tried = None
+        try:
+            while True:
+                step = steps.send(tried)
+                await asyncio.sleep(step.delay)
+                try:
+                    tried = await self._http.post(step.path, json=step.body)
+                except self._failure as error:
+                    tried = error
+        except StopIteration as done:
+            return done.value
 
     async def close(self) -> None:
         """Close the connections."""

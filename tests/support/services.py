@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from mta.service.declaration import Declaration
 from mta.service.log import ShardLog
@@ -88,8 +89,19 @@ class Serving(Served):
         super().__init__(None, f"--config={path}", *extra, *options, token=token)
 
     def add(self, *rows: dict[str, Any], path: str = "/v1/events", **headers: str) -> Answer:
-        """One row as an object, several as an array."""
-        return self.post(rows[0] if len(rows) == 1 else [*rows], path, **headers)
+        """One row as an object, several as an array.
+
+        Like a client's, a request has ids and is repeated: on a busy machine, a process may seem
+        dead for a moment, and its shards move.
+        """
+        given = [{"id": uuid4().hex, **row} for row in rows] if path == "/v1/events" else [*rows]
+        deadline = time.monotonic() + LONG
+        while True:
+            found = self.post(given[0] if len(given) == 1 else given, path, **headers)
+            passes = found.status in (429, 503) and found.problem != "LostRecords"
+            if not passes or time.monotonic() > deadline:
+                return found
+            time.sleep(0.05)
 
     def wait_until_all_shards_are_owned(self) -> None:
         deadline = time.monotonic() + LONG
