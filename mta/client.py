@@ -20,12 +20,13 @@ from datetime import datetime
 from hashlib import blake2b
 from itertools import islice
 from json import JSONDecodeError
-from typing import Any, Self, overload
+from typing import Any, Self, TypeVar, cast, overload
 from uuid import uuid4
 
 from mta.errors import WindowStoreError
 from stores.errors import MissingDependency, StoreUnavailable, pip_install
 
+T = TypeVar("T")
 Row = Mapping[str, Any]
 #: The seconds before the first repetition, and at most between two.
 _FIRST, _LONGEST = 0.02, 1.0
@@ -62,8 +63,9 @@ class Answer:
     detail: str = field(default="", repr=False)
 
 
+Answers = Answer | list[Answer]
 #: What remains to be done for an answer: yields requests, and gets responses or errors back.
-Steps = Generator["_Try", Any, Any]
+Steps = Generator["_Try", Any, T]
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class _Requests:
         sender = getattr(httpx, self._sender)
         self._http: Any = sender(base_url=url, timeout=timeout, headers=headers)
 
-    def _rows(self, path: str, rows: Row | Sequence[Row]) -> Steps:
+    def _rows(self, path: str, rows: Row | Sequence[Row]) -> Steps[Answers]:
         """Return the answers to rows; of a single row, its answer."""
         one = isinstance(rows, Mapping)
         given: Iterable[Row] = [rows] if isinstance(rows, Mapping) else rows
@@ -102,11 +104,11 @@ class _Requests:
         found = [_answer(each) for each in content["results"]]
         return found[0] if one else found
 
-    def _erasure(self, keys: Any) -> Steps:
+    def _erasure(self, keys: Any) -> Steps[None]:
         if prepared := _keys(keys):
             yield from self._post("/v1/erase", {"keys": prepared})
 
-    def _post(self, path: str, body: Any) -> Steps:
+    def _post(self, path: str, body: Any) -> Steps[Any]:
         """Return the content of the response to a request, which is repeated until it is late."""
         deadline, pause = time.monotonic() + self._retry_for, _FIRST
         tried = yield _Try(path, body)
@@ -185,7 +187,7 @@ class Client(_Requests):
         """
         self._run(self._erasure(keys))
 
-    def _run(self, steps: Steps) -> Any:
+    def _run(self, steps: Steps[T]) -> T:
         tried = None
         try:
             while True:
@@ -196,7 +198,7 @@ class Client(_Requests):
                 except self._failure as error:
                     tried = error
         except StopIteration as done:
-            return done.value
+            return cast(T, done.value)
 
     def sink(self, source: str, id: Sequence[str] = ()) -> Callable[[Any, int], None]:
         """Return a function for ``DataStreamWriter.foreachBatch`` that adds the rows of a stream.
@@ -256,7 +258,7 @@ class AsyncClient(_Requests):
         """Erase a key, or a list of keys, as ``Client.erase`` does."""
         await self._run(self._erasure(keys))
 
-    async def _run(self, steps: Steps) -> Any:
+    async def _run(self, steps: Steps[T]) -> T:
         tried = None
         try:
             while True:
@@ -267,7 +269,7 @@ class AsyncClient(_Requests):
                 except self._failure as error:
                     tried = error
         except StopIteration as done:
-            return done.value
+            return cast(T, done.value)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -41,7 +41,7 @@ An erasure is a compaction after a fence: so the last record, which remains, has
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from mta.errors import StoreUnavailable, WindowStoreError
@@ -113,11 +113,7 @@ class Head:
     """How many compactions must follow until no page has anything of erased keys."""
 
     def encode(self) -> bytes:
-        pages = [[page.number, page.size, page.until] for page in self.pages]
-        return seal(_HEAD, VERSION, [
-            self.epoch, self.owner, self.address, self.secret, self.position, self.count,
-            self.newest, self.fingerprint, pages, self.since, self.replaced, self.erasing,
-        ])  # fmt: skip
+        return seal(_HEAD, VERSION, [*astuple(self)])
 
     @staticmethod
     def decode(data: bytes) -> Head:
@@ -128,14 +124,14 @@ class Head:
 def _head(values: list[Any]) -> Head:
     match values:
         case [
-            int(epoch), str(owner), str(address), str(secret), int(position), int(count),
-            int(newest), bytes(fingerprint), list(pages), int(since), list(replaced), int(erasing),
+            int(epoch), str(), str(), str(), int(position), int(count), int(), bytes(),
+            list(pages), int(since), list(replaced), int(erasing),
         ] if min(epoch, position, count, since) >= 0 and all(
             isinstance(each, int) for each in replaced
         ):  # fmt: skip
-            found = tuple([_page(each) for each in pages])
-            fields = (epoch, owner, address, secret, position, count, newest, fingerprint, found)
-            return Head(*fields, since, tuple(replaced), erasing)
+            numbers = tuple([_page(each) for each in pages])
+            fields: list[Any] = [*values[:8], numbers, since, tuple(replaced), erasing]
+            return Head(*fields)
     raise corrupt("its fields have the wrong types")
 
 
@@ -153,6 +149,7 @@ class ShardLog:
         self._store, self._name, self.shard = store, name, shard
         #: What is stored as the head, as far as this process knows.
         self.head: Head | None = None
+        self._sealed = b""
         self._fences: list[int] = []
         #: The number of the next record.
         self.next = 0
@@ -191,11 +188,11 @@ class ShardLog:
         self._replace(self.head, replace(self.head, owner="", address="", secret=""))
 
     def _replace(self, before: Head, head: Head) -> None:
-        key = self.key("head")
-        if not self._put(RecordPut(key, head.encode(), {key: before.encode()})):
+        key, sealed = self.key("head"), head.encode()
+        if not self._put(RecordPut(key, sealed, {key: before.encode()})):
             self.read_head()  # raises an error if there is none
             raise NotOwner(f"shard {self.shard} of {self._name} was claimed by another process")
-        self.head = head
+        self.head, self._sealed = head, sealed
 
     def _put(self, put: RecordPut) -> bool:
         """Put a record; return whether it is stored and expectations about others hold.
@@ -267,7 +264,7 @@ class ShardLog:
         record = seal(_EVENTS, VERSION, [self.next, self.head.epoch, rows])
         key, before = self.key("log", self.next), self.key("log", self.next - 1)
         expected: dict[str, bytes | bool] = {key: False, before: True}
-        expected[self.key("head")] = self.head.encode()
+        expected[self.key("head")] = self._sealed
         if self._put(RecordPut(key, record, expected)):
             self.next += 1
             return True
@@ -321,7 +318,7 @@ class ShardLog:
                 pages.append(Page(count, size, last))
         count = max(count, before.count + 1)
         contents[self.key("state", count)] = state
-        owned = {self.key("head"): before.encode()}
+        owned = {self.key("head"): self._sealed}
         puts = [RecordPut(key, data, {key: False, **owned}) for key, data in contents.items()]
         if not all(self._store.put_records(puts)):
             self.require_owner()
