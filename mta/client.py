@@ -234,7 +234,15 @@ class Client(_Requests):
 
 
 class AsyncClient(_Requests):
-    """Does the same as ``Client`` in an event loop, with the same arguments."""
+    """Does the same as ``Client`` in an event loop. Raises MissingDependency without httpx.
+
+    Args:
+        url: The address of the service, such as "http://localhost:8080".
+        token: The token for writing, if the service needs one.
+        timeout: How many seconds one request may take.
+        retry_for: How many seconds a request is repeated, while the service does not answer. Must
+            be shorter than the ``retry_for`` of the service.
+    """
 
     _sender = "AsyncClient"
 
