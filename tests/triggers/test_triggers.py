@@ -147,6 +147,9 @@ def test_nothing_is_due_before_the_first_event_nor_twice() -> None:
         assert seconds(window.flush()) == seconds(window.advance(101.99)) == []
         assert seconds(window.advance(200)) == [(102, ["a"]), (103, [])]
         assert seconds(window.advance(300)) == []
+        window.insert("b", 400)
+        assert seconds(window.advance(400)) == [(400, ["b"])]
+        assert seconds(window.flush()) == []  # its newest event is at the boundary
 
 
 def test_events_that_a_watermark_has_passed_are_late() -> None:

@@ -10,11 +10,31 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import CountWindow, Max, Monoid, SharedWindows, TimeWindow, Window
+from mta import CountWindow, First, Last, Max, Monoid, SharedWindows, TimeWindow, Window
 from mta.frames.base import Frame
 from mta.monoids.base import AbstractMonoid
-from tests.support.counted import Counted, general_inserts
+from tests.support.counted import Counted, general_inserts, hash_of, rolling_hash
 from tests.support.naive import FailingStore, joined
+
+#: A monoid, the value of a letter, and the result of a text.
+Of = tuple[Callable[[], AbstractMonoid], Callable[[str], Any], Callable[[str], Any]]
+CODES: dict[str, Of] = {
+    "joined": (joined, str, str),
+    "hash": (rolling_hash, ord, lambda text: hash_of(text)[0]),
+    "first": (First, lambda a: float(ord(a)), lambda text: float(ord(text[0]))),
+    "last": (Last, lambda a: float(ord(a)), lambda text: float(ord(text[-1]))),
+    "largest": (Max, lambda a: float(ord(a)), lambda text: float(ord(max(text)))),
+}
+WINDOWS: dict[str, Frame] = {
+    "few": CountWindow(7),
+    "some": CountWindow(250),
+    "many": CountWindow(900),
+    "time": TimeWindow(150),
+    "hour": TimeWindow(1200),
+}
+ARITIES = pytest.mark.parametrize(
+    "arities", [{"arity": 2, "leaf_arity": 4}, {"arity": 4, "leaf_arity": 100}, {}], ids=str
+)
 
 
 class Stream:
@@ -43,6 +63,52 @@ class Stream:
         until = self._newest - frame.lifetime / 1e6
         start = bisect_right(self.events, until, key=lambda event: event[0])
         return "".join(letter for _, letter in self.events[start:])
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("code", CODES)
+@ARITIES
+@pytest.mark.parametrize("window", WINDOWS)
+def test_late_events_take_their_places(code: str, arities: dict[str, int], window: str) -> None:
+    make, value_of, result_of = CODES[code]
+    random, frame, options = Random(5), WINDOWS[window], {"allowed_lateness": 3600}
+    stream = Stream(random)
+    late = Window(make(), frame, "memory://", "w", **options, **arities)  # type: ignore[arg-type]
+    for at in range(1300):
+        letter, time = next(stream)
+        late.insert(value_of(letter), time)
+        if random.random() < 0.2:
+            text = stream.text(frame)
+            assert late.query() == result_of(text)
+            assert len(late) == len(text)
+        if at % 500 == 499:
+            late.check()
+            late = late.restore_like(late.checkpoint())
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("code", CODES)
+@ARITIES
+def test_late_events_take_their_places_in_multiple_windows(
+    code: str, arities: dict[str, int]
+) -> None:
+    make, value_of, result_of = CODES[code]
+    random, options = Random(6), {"allowed_lateness": 3600}
+    stream = Stream(random)
+    late = SharedWindows(make(), WINDOWS, **options, **arities)  # type: ignore[arg-type]
+    for at in range(700):
+        letter, time = next(stream)
+        late.insert(value_of(letter), time)
+        if random.random() < 0.05:
+            assert late.query() == {
+                name: result_of(stream.text(frame)) for name, frame in WINDOWS.items()
+            }
+        if random.random() < 0.2:
+            name = random.choice(list(WINDOWS))
+            assert late.query(name) == result_of(stream.text(WINDOWS[name]))
+        if at % 250 == 249:
+            late.check()
+            late = late.restore_like(late.checkpoint())
 
 
 def few_late(places: int, share: float = 0.05, count: int = 5000) -> list[tuple[float, int]]:

@@ -20,8 +20,9 @@ from mta.windows import engine
 from stores import MemoryStore
 from tests.support import oracle
 from tests.support.naive import IN_ORDER
+from tests.support.random_windows.base import Life
 from tests.support.random_windows.kinds import KINDS, Kind
-from tests.support.random_windows.scenarios import ORDERS, SORTS, live, live_twice
+from tests.support.random_windows.scenarios import ORDERS, SORTS, begin, live, live_twice
 from tests.support.sampling import some
 
 STEPS = 40
@@ -69,6 +70,24 @@ def test_what_nobody_should_give_harms_nothing(
     turn = KINDS.index(kind) + seed + SORTS.index(sort)
     monkeypatch.setattr(pages, "PART_BYTES", PARTS[turn % 4])
     live(sort, order, kind, seed, STEPS, bool(turn % 2), is_hostile=True, turn=turn)
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("sort", SORTS)
+def test_single_events_are_those_of_lists(sort: str, order: str, kind: Kind, seed: int) -> None:
+    """In groups so large that nearly all events go the quick way."""
+    with pytest.MonkeyPatch.context() as patch:
+        sizes = {"arity": 4, "leaf_arity": [16, 64][seed % 2]}
+        patch.setattr(Life, "sizes", lambda life: sizes)
+        life = begin(sort, order, kind, seed, turn=seed)
+    life.steps = (*["one_by_one"] * 4, "extend", "checkpoint", "crash")
+    for _ in range(14):
+        life.step()
+    life.watch()
+    life.close()
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,20 @@ class Life(ABC):
         self.done.append(name)
         getattr(self, name)()
 
+    def one_by_one(self) -> None:
+        """Many single events, with a question after each."""
+        for _ in range(40):
+            self.insert()
+            self.ask()
+
+    @abstractmethod
+    def insert(self) -> None:
+        """Add up to three events, one by one."""
+
+    @abstractmethod
+    def ask(self) -> None:
+        """Ask for what is in the window, or in all of them."""
+
     def note(self, what: str) -> None:
         """Say more of what is being done."""
         self.done[-1] += f" {what}"

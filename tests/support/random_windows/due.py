@@ -82,6 +82,10 @@ class DueLife(Life):
             given = np.datetime64(time, "us")
             self.assert_given(self.window.advance(given), self.lists.advance(time))
 
+    def ask(self) -> None:
+        self.query()
+        self.flush()
+
     def query(self) -> None:
         """Of windows that are asked at any time."""
 

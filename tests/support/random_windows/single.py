@@ -143,6 +143,9 @@ class SingleLife(Life):
             ],
         )
 
+    def ask(self) -> None:
+        self.query()
+
     def query(self) -> None:
         self.assert_is(self.window.query(), self.held)
 
