@@ -107,7 +107,7 @@ def _store(cell: str) -> Iterator[str]:
 
 def _filled(store: str, keys: int) -> Row:
     """Create the windows with events of each key; return the memory in Redis."""
-    before, events, start = _used(store), keys * EVENTS, int(time()) - 29 * _DAY
+    before, events, start = used_bytes(store), keys * EVENTS, int(time()) - 29 * _DAY
     with TemporaryDirectory() as folder:
         path = Path(folder, "limits.toml")
         path.write_text(_DECLARED.format(store=store))
@@ -130,10 +130,10 @@ def _filled(store: str, keys: int) -> Row:
                 shard.compact()
             shard.log.release()
         pages.flush()
-    return {"events": events, "bytes": round((_used(store) - before) / events, 1)}
+    return {"events": events, "bytes": round((used_bytes(store) - before) / events, 1)}
 
 
-def _used(store: str) -> int:
+def used_bytes(store: str) -> int:
     """Return the bytes that a store takes in memory or on disk."""
     if store.startswith("file:"):
         folder = Path(store.removeprefix("file://"))
@@ -147,11 +147,14 @@ def _sets(store: str, keys: int) -> Row:
     """Return the memory of sorted sets with as many events of each key."""
     import redis
 
-    client, before = redis.Redis.from_url(store), _used(store)
+    client, before = redis.Redis.from_url(store), used_bytes(store)
     start = int(time()) - 29 * _DAY
     for key in range(keys):
         client.zadd(f"rival:{key}", {f"1:{at}": start + at * _DAY for at in range(EVENTS)})
-    return {"events": keys * EVENTS, "bytes": round((_used(store) - before) / keys / EVENTS, 1)}
+    return {
+        "events": keys * EVENTS,
+        "bytes": round((used_bytes(store) - before) / keys / EVENTS, 1),
+    }
 
 
 def _served(store: str, keys: int, seconds: float) -> Rows:

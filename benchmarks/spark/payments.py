@@ -1,7 +1,7 @@
 """A workload from end to end: features of card payments, computed, checked, stored and read.
 
 - A stream with default settings computes twelve features of each payment, writes them as Parquet,
-  and publishes its windows. ``payment_data`` has the payments and the features.
+  and publishes its windows in Redis. ``payment_data`` has the payments and the features.
 - The results of a sample of cards are compared with DuckDB, row by row.
 - A separate process reads the features of cards as of a moment (``payment_lookups``). The answers
   are compared with DuckDB too.
@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from benchmarks.ours.limits import used_bytes
 from benchmarks.ours.memory import MIB
+from benchmarks.papers.server import redis_server
 from benchmarks.report.beside import Figure, beside
 from benchmarks.spark.keys import workers
 from benchmarks.spark.payment_by_hand import by_hand
@@ -45,7 +48,6 @@ from benchmarks.spark.payment_data import (
 )
 from benchmarks.spark.payment_lookups import AT_ONCE
 from mta.cli.console import say
-from mta.cli.snapshots import disk_bytes
 from spark_integration import sliding_aggregate
 from spark_integration.session import local_session
 
@@ -68,11 +70,12 @@ def stream_of(size: float) -> Payments:
 # --- the sides ------------------------------------------------------------------------------------
 
 
-def ours(df: DataFrame, folder: Path) -> DataFrame:
+def ours(store: str, df: DataFrame, folder: Path) -> DataFrame:
     """Run ``sliding_aggregate`` with default settings; publish the windows."""
+    del folder
     results = sliding_aggregate(
         df, by="card", on="ts", aggregations=AGGREGATIONS, window=WINDOWS,
-        store=f"file://{folder}/pages", allowed_lateness=LATENESS, publish=NAME,
+        store=store, allowed_lateness=LATENESS, publish=NAME,
     )  # fmt: skip
     share = F.try_divide("declines_week", "payments_week").alias(SHARE)
     return results.select("card", "ts", *RESULTS, share)
@@ -134,12 +137,16 @@ def features_of(read: dict[str, list[Any]]) -> pa.Table:
     return pa.table({"card": read["card"], **{name: read[name] for name in RESULTS}, SHARE: shares})
 
 
-def measured(spark: SparkSession, payments: Payments, seconds: float) -> list[Figure]:
-    """Measure both sides, check them, and read features for some ``seconds`` per figure."""
+def measured(spark: SparkSession, payments: Payments, store: str, seconds: float) -> list[Figure]:
+    """Measure both sides, check them, and read features for some ``seconds`` per figure.
+
+    ``store`` is the URL of a Redis server of this measurement.
+    """
+    empty = used_bytes(store)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         payments.write(folder)
-        mine = stream(spark, ours, folder / "all", folder / "ours")
+        mine = stream(spark, partial(ours, store), folder / "all", folder / "ours")
         memory = workers() / MIB
         say(f"  ours: {mine.rate():,.0f} rows/s")
         peer = stream(spark, by_hand, folder / "small", folder / "by_hand")
@@ -149,14 +156,14 @@ def measured(spark: SparkSession, payments: Payments, seconds: float) -> list[Fi
         small = Oracle(folder / "small")
         small.check(folder / "by_hand" / "results")
         cards = oracle.cards()
-        read = lookups(f"file://{folder}/ours/pages", cards, len(payments.files) - 1, seconds)
+        read = lookups(store, cards, len(payments.files) - 1, seconds)
         answers = oracle.check_reads(MOMENT, features_of(read["answers"]))
-        stored = disk_bytes(folder / "ours" / "pages") / oracle.held()
+        stored = (used_bytes(store) - empty) / oracle.held()
         rates = _rates(payments, mine, peer)
         return [
             *rates,
             Figure("stored for each payment of the last 30 days",
-                   f"{stored:,.0f} bytes, on local disk",
+                   f"{stored:,.0f} bytes, in Redis",
                    f"{peer.state_bytes / small.held():,.0f} bytes, a function by hand, in memory"),
             Figure("anonymous memory of a worker, at most", f"{memory:,.0f} MiB", ""),
             *_reads(read),
@@ -194,7 +201,8 @@ def run(size: float) -> list[Figure]:
     payments = stream_of(size)
     say(f"{payments.events:,} payments of {payments.cards:,} cards")
     try:
-        return measured(spark, payments, 10 * min(1, size))
+        with redis_server() as store:
+            return measured(spark, payments, store, 10 * min(1, size))
     finally:
         spark.stop()
 
@@ -207,7 +215,8 @@ EXPERIMENTS = (
         "merchants, both by a law like Zipf's, over 40 days; 2 % arrive up to an hour late. Each "
         "payment gets 12 features of the time before it, over 1 hour, 1 day, 7 days and 30 days: "
         "counts, sums, means, distinct merchants, the last country, and the share of declined "
-        "payments. The windows are published, and read by another process as of a moment; the "
+        "payments. The windows are in Redis on the same machine, published, and read by another "
+        "process as of a moment; the "
         "features are written as Parquet. `sliding_aggregate` computes each of its six "
         "aggregations over each of the four windows, and so 24 columns. The function by hand is "
         "`applyInPandasWithState` with the payments of a card in its state; it computes the 12 "
