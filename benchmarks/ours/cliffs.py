@@ -42,7 +42,7 @@ Columns = Mapping[str, np.ndarray]
 def run(size: float) -> list[Figure]:
     """Measure rows per second of each kind of windows, and the ratio to a maximum of numbers."""
     columns = drawn(max(1000, int(EVENTS * size)))
-    check(drawn(1000))
+    check(drawn(150))
     works = {what: partial(fed, columns, *given) for what, given in KINDS.items()}
     works |= {what: partial(rolled, columns, *given) for what, given in ROLLED.items()}
     usual, *others = alternate(list(works.values()), times=5, clock=process_time)
