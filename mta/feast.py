@@ -34,7 +34,7 @@ from feast.types import Float64, Int64
 
 from mta.errors import UnsupportedOperation
 from mta.frames.base import Frame
-from mta.frames.windows import CountWindow, TimeWindow
+from mta.frames.shorthand import frame_of
 from mta.keyed.rolling import rolling
 from mta.monoids.basic import Count
 from mta.monoids.product import Product, pairs_of, result_name
@@ -89,10 +89,7 @@ def definition_of(view: FeatureView) -> tuple[Product, dict[str, Frame]]:
     if TAG not in view.tags:
         raise ValueError(f"the feature view {view.name!r} has no windows: make it by windows_view")
     given, sizes = json.loads(view.tags[TAG])
-    frames: dict[str, Frame] = {
-        name: CountWindow(size) if isinstance(size, int) else TimeWindow(size)
-        for name, size in sizes.items()
-    }
+    frames: dict[str, Frame] = {name: frame_of(size) for name, size in sizes.items()}
     return Product(_as_given(given)), frames
 
 

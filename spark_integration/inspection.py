@@ -18,6 +18,7 @@ from mta.columns.schemas import shown_column
 from mta.errors import MissingPage, SnapshotMismatch
 from mta.evaluators.coverage import Incomplete
 from mta.frames.base import Frame
+from mta.frames.shorthand import frames_of
 from mta.keyed.coverage import latest
 from mta.keyed.key_types import text_of
 from mta.keyed.standalone import AnyWindow
@@ -26,7 +27,6 @@ from mta.monoids.product import Aggregations, result_name, skipping
 from mta.published.views import events_of
 from spark_integration.checkpoint import last_batch, open_pages, saved_snapshots
 from spark_integration.errors import InvalidRequest
-from spark_integration.options import frames_of
 from spark_integration.request import make_product
 from stores import PageStore
 

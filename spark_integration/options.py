@@ -14,6 +14,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 from mta import EveryCount, EveryPeriod, Trigger
 from mta.frames.base import Frame, lifetime_of, require_answerable
+from mta.frames.shorthand import Size, frames_of
 from mta.logs.base import OnDuplicate
 from mta.monoids.product import Aggregations
 from mta.publishing.records import head_key
@@ -66,7 +67,7 @@ class Options:
     by: str | Sequence[str]
     on: str
     aggregations: Aggregations
-    window: Frame | Mapping[str, Frame]
+    window: Size | Mapping[str, Size]
     store: str | None = field(default=None, repr=False)  # it may have a password
     emit: Emit = "all"
     emit_every: EmitEvery = None
@@ -97,6 +98,7 @@ class Options:
     publish: str | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "window", self._read_window())
         self._check_choices()
         self._check_sizes()
         self._check_windows()
@@ -262,6 +264,14 @@ class Options:
                 "server, or a folder on this machine as file:///path"
             )
 
+    def _read_window(self) -> Frame | dict[str, Frame]:
+        """Return the frame, or the frames by name, as ``mta.frames.shorthand`` reads them."""
+        try:
+            found = frames_of(self.window)
+        except (TypeError, ValueError) as error:
+            raise InvalidRequest(f"window is {self.window!r}: {error}") from error
+        return found if isinstance(self.window, Mapping) else found[""]
+
     def _check_windows(self) -> None:
         if not self.windows:
             raise InvalidRequest(
@@ -409,8 +419,3 @@ class Options:
                 "idle is 'emit', but with a period for emit_every, the boundaries already show "
                 "when a window is empty: set idle='expire'"
             )
-
-
-def frames_of(window: Frame | Mapping[str, Frame]) -> dict[str, Frame]:
-    """Return the frame of each window by its name; a single window has the name ''."""
-    return dict(window) if isinstance(window, Mapping) else {"": window}

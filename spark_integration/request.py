@@ -33,6 +33,7 @@ from mta.monoids.product import (
     pairs_of,
     result_name,
     skipping,
+    with_name,
 )
 from mta.publishing.batches import Part
 from spark_integration.interpreter import check_workers, context_of
@@ -120,7 +121,7 @@ def make_request(df: DataFrame, options: Options) -> Request:
 
 def with_filters(df: DataFrame, options: Options) -> tuple[DataFrame, Options, list[str]]:
     """Add a column for each filter that is an expression; return also the columns' names."""
-    aggregations, added = dict(options.aggregations), dict[str, Any]()
+    aggregations, added = dict(with_name(options.aggregations)), dict[str, Any]()
     for alias, given in aggregations.items():
         if isinstance(given, tuple) and len(given) == 3 and type(given[2]).__name__ == "Column":
             name = FILTER + alias
@@ -478,7 +479,7 @@ def result_types(
 ) -> dict[str, T.DataType]:
     """Return the Spark type of each aggregation: as requested, or from the monoid's output."""
     asked = options.types or {}
-    unknown = [alias for alias in asked if alias not in options.aggregations]
+    unknown = [alias for alias in asked if alias not in with_name(options.aggregations)]
     if unknown:
         raise InvalidRequest(f"types names {unknown[0]!r}, but no aggregation has that name")
     found: dict[str, T.DataType] = {}

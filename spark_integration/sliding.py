@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StructType, TimestampType
 
-from mta.frames.base import Frame
+from mta.frames.shorthand import Size
 from mta.logs.base import OnDuplicate
 from mta.monoids.product import Aggregations
 from mta.times import TimeUnit
@@ -62,7 +62,7 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     by: str | Sequence[str],
     on: str,
     aggregations: Aggregations,
-    window: Frame | Mapping[str, Frame],
+    window: Size | Mapping[str, Size],
     store: str | None = None,
     emit: Emit = "all",
     emit_every: EmitEvery = None,
@@ -118,7 +118,8 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
             aggregation that reads no column. An optional third item is a filter, either a boolean
             column or a Column expression: ``("amount", Sum(), F.col("status") == "declined")``
             aggregates only declined amounts.
-        window: The frame, which says which events a window holds. Multiple windows, given by name,
+        window: The frame, which says which events a window holds: a frame, a duration
+            ("24 hours"), or a number of events. Multiple windows, given by name,
             share their pages, and their result columns are called ``<aggregation>_<window>``.
         store: A URL: ``file://`` for one machine, a server for a cluster, or ``spark://state`` for
             pages in the query's own state. A batch query needs no store: its windows are in the

@@ -39,7 +39,7 @@ from urllib.parse import urlsplit
 
 from mta.errors import WindowStoreError
 from mta.frames.base import Frame
-from mta.frames.windows import CountWindow, TimeWindow
+from mta.frames.shorthand import frames_of
 from mta.monoids.product import Product, result_name
 from mta.times import require_unit, to_duration
 
@@ -133,7 +133,7 @@ class Config:
         made = cls(**_known(cls, given, "the file") | {
             "keys": [keys] if isinstance(keys, str) else keys,
             "input": Input(**_known(Input, source, "[input]")),
-            "frames": {name: _frame(size) for name, size in given["frames"].items()},
+            "frames": frames_of(given["frames"]),
             "aggregations": Product(_pairs(given["aggregations"])),
             "output": Output(**_known(Output, given.get("output", {}), "[output]")),
             "snapshot": Snapshots(**_known(Snapshots, given.get("snapshot", {}), "[snapshot]")),
@@ -173,10 +173,6 @@ def _known(kind: Any, given: Mapping[str, Any], where: str) -> dict[str, Any]:
         if types[name] in ("str", "int") and type(value).__name__ != types[name]:
             raise ValueError(f"{where}: {shown} is of type {types[name]}, not {value!r}")
     return dict(given)
-
-
-def _frame(size: Any) -> Frame:
-    return CountWindow(size) if isinstance(size, int) else TimeWindow(size)
 
 
 def _pairs(given: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@
 - ``windows``: counts and times
 - ``calendar``: days, months and years by the clock of a time zone
 - ``bounds``: frames on aggregates
+- ``shorthand``: frames as users write them, such as "24 hours" and 100
 - ``known``: frames on counts and times from their descriptions, and which of them retains more
 - ``named``: deltas, punctuation, sessions
 - ``adwin``: a window that lasts as long as its mean does not change

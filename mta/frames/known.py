@@ -1,6 +1,6 @@
 """Frames on counts and times: created from descriptions, and compared by what they retain.
 
->>> hour = frame_of("TimeWindow(3600000000 us)", TimeWindow("1 hour").fingerprint)
+>>> hour = frame_from_text("TimeWindow(3600000000 us)", TimeWindow("1 hour").fingerprint)
 >>> covers(hour, TimeWindow("1 minute") | CountWindow(5)), covers(hour, TimeWindow("1 day"))
 (True, False)
 """
@@ -26,7 +26,7 @@ _LONGEST = 1000
 _ROWS = r", exclude current|, delay (\d{1,18}) rows"
 
 
-def frame_of(text: str, fingerprint: bytes) -> Frame | None:
+def frame_from_text(text: str, fingerprint: bytes) -> Frame | None:
     """Return the frame on counts and times with this description and fingerprint, or None."""
     try:
         frame = _parsed(text) if len(text) <= _LONGEST else None

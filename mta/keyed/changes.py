@@ -46,7 +46,7 @@ from mta.columns.schemas import (
 )
 from mta.errors import SnapshotMismatch
 from mta.frames.base import Frame
-from mta.frames.known import frame_of
+from mta.frames.known import frame_from_text
 from mta.keyed.bucket import Bucket
 from mta.keyed.coverage import Losses
 from mta.keyed.keys import Keys
@@ -180,7 +180,7 @@ class Source:
         schema = schema_of(self.columns, self.like)
         self.is_record = isinstance(schema, Record)
         self.schemas = schema.schemas if isinstance(schema, Record) else (schema,)
-        found = {name: frame_of(text, mark) for name, text, mark in snapshot.frames}
+        found = {name: frame_from_text(text, mark) for name, text, mark in snapshot.frames}
         #: The windows that depend on counts and times only.
         self.frames = {name: frame for name, frame in found.items() if frame is not None}
         self._retention = Retention(

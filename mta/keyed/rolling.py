@@ -31,7 +31,7 @@ from mta.dataframes import open_data_frame
 from mta.dataframes.base import Column, DataFrame, Result, is_known
 from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
 from mta.frames.base import Frame, by_rows, require_answerable
-from mta.frames.windows import CountWindow, TimeWindow
+from mta.frames.shorthand import Size, frames_of
 from mta.kernels.native import bounds_of, group, inverse, order_by
 from mta.keyed.keys import codes_of, common_codes
 from mta.keyed.moments import put_in_lanes
@@ -53,7 +53,7 @@ from mta.monoids.product import (
     skipping,
 )
 from mta.monoids.text import Collect, CollectDistinct, MaxText, MinText
-from mta.times import Duration, TimeUnit, is_duration, require_unit, to_count, to_times
+from mta.times import TimeUnit, require_unit, to_count, to_times
 from mta.windows.settings import Nan, Nulls
 from stores import StoreLike
 
@@ -63,8 +63,6 @@ _CHUNK = 1 << 20
 
 #: The name of the column of row numbers; no public name starts with a zero byte.
 _ROW = "\0row"
-
-Size = Frame | Duration | int
 
 
 def rolling(  # noqa: PLR0913 (public: explicit keywords)
@@ -133,7 +131,7 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
     if min_samples is not None:
         min_samples = to_count(min_samples, "min_samples", 0)
     windows = window if isinstance(window, Mapping) else {"": window}
-    frames = {name: _frame(size) for name, size in windows.items()}
+    frames = frames_of(windows)
     _require_times(on, frames, at, frame)
     pairs = pairs_of(aggregations)
     table, read = open_data_frame(frame), _read_by(pairs, frames)
@@ -426,15 +424,6 @@ def _explained(error: InvalidValue, product: Product, columns: Mapping[str, Any]
                 "these values, or drop these rows, before the call"
             )
     return error
-
-
-def _frame(size: Size) -> Frame:
-    if isinstance(size, Frame):
-        return size
-    whole = isinstance(size, (int, np.integer)) and not isinstance(size, bool)
-    if whole and not is_duration(size):
-        return CountWindow(size)  # type: ignore[arg-type]
-    return TimeWindow(size)
 
 
 def _swept(

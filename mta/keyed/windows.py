@@ -29,7 +29,8 @@ from mta.errors import (
     UnsupportedOperation,
 )
 from mta.evaluators.coverage import Coverage
-from mta.frames.base import Frame, lifetime_of
+from mta.frames.base import lifetime_of
+from mta.frames.shorthand import Size
 from mta.kernels.native import sort_within
 from mta.keyed.bucket import Batch, Bucket
 from mta.keyed.changes import (
@@ -52,12 +53,19 @@ from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import require_joins
 from mta.monoids.base import AbstractMonoid, any_of
 from mta.monoids.following import following, following_columns, types_of
-from mta.monoids.product import Product, mark_of, require_distinct, result_columns
+from mta.monoids.product import (
+    Aggregations,
+    Product,
+    aggregation_of,
+    mark_of,
+    require_distinct,
+    result_columns,
+)
 from mta.pages import NAME, require_here
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What, what_of
 from mta.times import Duration, TimeUnit, are_many, in_unit, to_time, to_times
-from mta.windows.checks import require_frame, require_monoid, require_store
+from mta.windows.checks import read_frame, require_store
 from mta.windows.display import html_table, human_bytes
 from mta.windows.intake import (
     alone,
@@ -140,8 +148,9 @@ class KeyedWindows(Publishable):
     call may run at a time.
 
     Args:
-        monoid: The aggregation.
-        window: One frame, or several by name, as for ``SharedWindows``.
+        aggregations: The aggregation of values: a monoid, or a name such as "max". With columns: a
+            pair such as ("watts", "max"), or several by name, as for ``Product``.
+        window: A frame, a duration such as "24 hours", a number of events, or several by name.
         store: A URL or an open store; None keeps everything in memory, with values of any type.
         name: The name of the windows in the store, as for ``Window``.
         timed: Whether events have times and arrive in order, even if no frame depends on times.
@@ -184,8 +193,8 @@ class KeyedWindows(Publishable):
 
     def __init__(  # noqa: PLR0913 (public: explicit keywords)
         self,
-        monoid: AbstractMonoid,
-        window: Frame | Mapping[str, Frame],
+        aggregations: Aggregations,
+        window: Size | Mapping[str, Size],
         store: StoreLike | None = "memory://",
         name: str = "windows",
         *,
@@ -214,23 +223,22 @@ class KeyedWindows(Publishable):
             on_ahead=on_ahead, clock=clock, promote_at=promote_at, page_bytes=page_bytes,
             cache_bytes=cache_bytes, retain=retain,
         )  # fmt: skip
-        self._use(monoid, window, store, name, settings, timed)
+        self._use(aggregations, window, store, name, settings, timed)
 
     def _use(
         self,
-        monoid: AbstractMonoid,
-        window: Frame | Mapping[str, Frame],
+        aggregations: Aggregations,
+        window: Size | Mapping[str, Size],
         store: StoreLike | None,
         name: str,
         settings: Settings,
         timed: bool,
     ) -> None:
-        require_monoid(monoid)
-        self._given = monoid
+        self._given = monoid = aggregation_of(aggregations)
         monoid = settings.aggregating(monoid)
-        frames = dict(window) if isinstance(window, Mapping) else {"": window}
-        for each in frames.values():
-            require_frame(each)
+        named = window if isinstance(window, Mapping) else {"": window}
+        frames = {name: read_frame(size) for name, size in named.items()}
+        window = frames if isinstance(window, Mapping) else frames[""]
         if not frames or (isinstance(window, Mapping) and "" in frames):
             raise ValueError("window= needs a frame, or a mapping of nonempty names to frames")
         if not NAME.fullmatch(name) or len(name) > NAME_LENGTH:
@@ -689,8 +697,8 @@ class KeyedWindows(Publishable):
         snapshot: bytes,
         store: StoreLike = "memory://",
         *,
-        aggregations: AbstractMonoid | None = None,
-        window: Frame | Mapping[str, Frame] | None = None,
+        aggregations: Aggregations | None = None,
+        window: Size | Mapping[str, Size] | None = None,
         timed: bool | None = None,
         **changes: Unpack[Changes],
     ) -> Self:
@@ -715,7 +723,7 @@ class KeyedWindows(Publishable):
         unread = UnreadSnapshot.decode(snapshot)
         found = unread.snapshot
         settings = changed(cls, found.recipe, changes)
-        monoid = found.recipe.made_aggregation() if aggregations is None else aggregations
+        given: Any = found.recipe.made_aggregation() if aggregations is None else aggregations
         if window is None:
             frames = found.made_frames()
             window = frames[""] if [*frames] == [""] else frames
@@ -723,7 +731,7 @@ class KeyedWindows(Publishable):
             raise ValueError("the pages of a snapshot are in a store: pass that store")
         windows = cls.__new__(cls)
         is_timed = found.timed if timed is None else timed
-        windows._use(monoid, window, store, found.window, settings, is_timed)
+        windows._use(given, window, store, found.window, settings, is_timed)
         windows._restore(unread)
         require_here(windows.store, found.first_page())
         return windows

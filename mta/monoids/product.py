@@ -17,6 +17,7 @@ An event without a value is lifted to the identity, as if it were not in the win
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import reduce
@@ -30,7 +31,7 @@ from mta.columns.schemas import Array, Nullable, Objects, Record, Row, Rows, Sch
 from mta.errors import InvalidValue
 from mta.monoids.base import AbstractMonoid, Out, Partial, lift_where, same_value
 from mta.monoids.basic import Count
-from mta.monoids.catalogue import named_pair
+from mta.monoids.catalogue import named, named_pair
 from mta.monoids.logical import AnyTrue
 from mta.monoids.nulls import CountValues, SkipNulls, is_filter, with_row
 from mta.monoids.parts import Parts, Pick, Place, call_text, written
@@ -50,13 +51,18 @@ EVENT_TIMES = EventTimes.EVENT_TIMES
 Columns = str | Sequence[str] | EventTimes | None
 #: By name of the result: the columns and the monoid, or a monoid that reads no column. A text is
 #: the name of an aggregation (``mta.monoids.catalogue``).
-Aggregations = Mapping[
+Named = Mapping[
     str,
     tuple[Columns, AbstractMonoid | str]
     | tuple[Columns, AbstractMonoid | str, str]
     | AbstractMonoid
     | str,
 ]
+#: A pair of column and aggregation.
+Pair = tuple[Columns, AbstractMonoid | str] | tuple[Columns, AbstractMonoid | str, str]
+#: Named aggregations, or one without a name.
+Shorthand = Named | Pair | str
+Aggregations = Shorthand | AbstractMonoid
 #: Aggregations, each as a pair.
 Pairs = dict[str, tuple[Columns, AbstractMonoid]]
 
@@ -135,7 +141,7 @@ class Product(Parts[dict[str, Any]]):
         super().__init__(parts, readers)
         #: The parts that validate events; one of several with the same rule.
         self._judges = tuple(judges.values())
-        self.aliases = tuple(aggregations)
+        self.aliases = tuple(self.aggregations)
         #: The distinct columns that are read from events, in order of first use.
         self.columns = tuple(dict.fromkeys(name for name, _ in self.stored))
         #: The index of each part's column in a row, for parts of one column.
@@ -427,12 +433,55 @@ def reader_of(
     return monoid.with_more(more) if more else monoid
 
 
-def pairs_of(aggregations: Aggregations) -> Pairs:
+def aggregation_of(given: Any) -> AbstractMonoid:
+    """Return an aggregation as users write it: a monoid, a name, a pair, or several by name.
+
+    Raises TypeError and ValueError, which say what is allowed.
+
+    >>> aggregation_of("max"), aggregation_of(("watts", "max"))
+    (Max, Product(watts_max=Max(watts)))
+    """
+    if isinstance(given, str):
+        return named(given)
+    if isinstance(given, tuple | Mapping):
+        return Product(given)
+    if isinstance(given, type) and issubclass(given, AbstractMonoid):
+        name = given.__name__
+        raise TypeError(f"an aggregation is an object, and {name} is a class: write {name}()")
+    if not isinstance(given, AbstractMonoid):
+        raise TypeError(
+            "a monoid is one of mta's, or a Monoid of your own; an aggregation may also be a name "
+            'such as "max", a pair such as ("watts", "max"), or several by name, such as '
+            f'{{"peak": ("watts", "max")}}, not {given!r}'
+        )
+    return given
+
+
+def _name_of(given: Any) -> str:
+    """Return the name of the result of an aggregation without one, such as ``watts_max``."""
+    columns, how, *_ = given if isinstance(given, tuple) and len(given) > 1 else (None, given)
+    text = how if isinstance(how, str) else getattr(how, "name", "")
+    words = [*(column_names(columns) if isinstance(columns, str | list | tuple) else []), text]
+    return re.sub(r"\W+", "_", "_".join(words)).strip("_").lower() if text else ""
+
+
+def with_name(aggregations: Any) -> Any:
+    """Return named aggregations as they are, and one without a name as a mapping of one."""
+    if isinstance(aggregations, tuple | str | AbstractMonoid):
+        return {_name_of(aggregations): aggregations}
+    return aggregations
+
+
+def pairs_of(aggregations: Any) -> Pairs:
     """Convert aggregations to pairs of columns and monoid.
+
+    One aggregation may come without a name; then its result is called as ``("watts", "max")`` is,
+    ``watts_max``.
 
     Raises ValueError for no aggregation, an unknown name or another number of columns than the
     aggregation reads, and TypeError for anything but a mapping to names of columns and monoids.
     """
+    aggregations = with_name(aggregations)
     if not isinstance(aggregations, Mapping):
         raise TypeError(
             f"aggregations is {aggregations!r}: give a mapping of the names of results to pairs of "

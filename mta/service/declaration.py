@@ -38,7 +38,7 @@ import msgpack
 
 from mta.errors import WindowStoreError
 from mta.frames.base import Frame
-from mta.frames.windows import CountWindow, TimeWindow
+from mta.frames.shorthand import frame_of
 from mta.keyed.admission import Limits
 from mta.keyed.windows import KeyedWindows
 from mta.monoids.product import Product, pairs_of, result_name
@@ -199,7 +199,7 @@ class _Reader:
             ((read, monoid),) = pairs_of({alias: (of, text) if columns else text}).values()
             pair = read, monoid.of_types(*(VALUE_TYPES[kind] for kind in kinds))
             samples = {column: [SAMPLES[values[column]]] for column in columns}
-            window = KeyedWindows(Product({alias: pair}), TimeWindow("1 second"))
+            window = KeyedWindows({alias: pair}, "1 second")
             window.extend([0], samples or range(1), [0])
             return pair
 
@@ -237,12 +237,11 @@ class _Reader:
         return kind
 
     def _frame(self, name: str, size: Any) -> Frame:
-        kind: Any = CountWindow if type(size) is int else TimeWindow
         if not _COLUMN.fullmatch(name):
             self._fail(name, "the name of a frame has letters, digits and _")
         if not isinstance(size, (int, str)) or isinstance(size, bool):
             self._fail(name, f"a frame is a duration or a number of events, not {size!r}")
-        return self._checked(name, lambda: kind(size))  # type: ignore[no-any-return]
+        return self._checked(name, lambda: frame_of(size))  # type: ignore[no-any-return]
 
     def _shards(self) -> int:
         shards = self._given.get("shards", 4)

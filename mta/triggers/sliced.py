@@ -23,14 +23,16 @@ import numpy as np
 from mta.columns.schemas import Payload, Row, Rows
 from mta.descriptions import Recipe
 from mta.frames.base import NEWEST, Frame
+from mta.frames.shorthand import Size
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Aggregator
 from mta.monoids.base import AbstractMonoid, Out, Partial, same_value
+from mta.monoids.product import Shorthand, aggregation_of
 from mta.snapshots import Snapshot
 from mta.times import Duration, is_duration
 from mta.triggers.rules import EveryCount, EveryPeriod, Plan, Trigger
 from mta.triggers.triggered import ResultsWhenDue, TriggeredSnapshot, read_rows
-from mta.windows.checks import require_frame, require_monoid
+from mta.windows.checks import read_frame
 from mta.windows.engine import Engine
 from mta.windows.intake import Intake
 from mta.windows.settings import Changes, Nulls, OnLate, Settings, restored_settings
@@ -119,7 +121,8 @@ class SlicedWindow(ResultsWhenDue[Out]):
     of size / slide events. Raises ValueError if slicing would give wrong results.
 
     Args:
-        monoid: The aggregation.
+        aggregations: The aggregation of values: a monoid, or a name such as "max". With columns: a
+            pair such as ("watts", "max"), or several by name, as for ``Product``.
         window: A TimeWindow or a CountWindow, whose size is a whole number of slides.
         slide: A duration for a TimeWindow, a number of events for a CountWindow. By default, the
             size of the window: the window tumbles.
@@ -148,8 +151,8 @@ class SlicedWindow(ResultsWhenDue[Out]):
 
     def __init__(  # noqa: PLR0913 (public: explicit keywords)
         self,
-        monoid: AbstractMonoid[Out],
-        window: Frame,
+        aggregations: AbstractMonoid[Out] | Shorthand,
+        window: Size,
         slide: float | Duration | None = None,
         store: StoreLike | None = "memory://",
         name: str = "window",
@@ -166,7 +169,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
             arity=arity, leaf_arity=leaf_arity, aggregator=aggregator, on_late=on_late,
             nulls=nulls, min_samples=min_samples, retain=retain,
         )  # fmt: skip
-        require_monoid(monoid)
+        monoid = aggregation_of(aggregations)
         self._use(monoid, *slices_of(window, slide), store, name, settings)
 
     def _use(
@@ -262,8 +265,8 @@ class SlicedWindow(ResultsWhenDue[Out]):
         snapshot: bytes,
         store: StoreLike = "memory://",
         *,
-        aggregations: AbstractMonoid[Out] | None = None,
-        window: Frame | None = None,
+        aggregations: AbstractMonoid[Out] | Shorthand | None = None,
+        window: Size | None = None,
         slide: float | Duration | None = None,
         **changes: Unpack[Changes],
     ) -> Self:
@@ -282,7 +285,8 @@ class SlicedWindow(ResultsWhenDue[Out]):
         state = TriggeredSnapshot.decode(snapshot)
         slices = Snapshot.decode_single(state.window)
         settings = restored_settings(cls, slices, changes)
-        monoid = slices.made().made_aggregation() if aggregations is None else aggregations
+        given = slices.made().made_aggregation() if aggregations is None else aggregations
+        monoid = aggregation_of(given)
         trigger, over = state.made_trigger(), slices.made_frames()[""]
         if window is not None or slide is not None:
             own = of_slices(over, trigger)
@@ -331,9 +335,9 @@ def fold_slices(monoid: AbstractMonoid, rows: Rows, ends: np.ndarray) -> Rows:
     return rows
 
 
-def slices_of(frame: Frame, slide: float | Duration | None) -> tuple[Trigger, Frame]:
+def slices_of(window: Size, slide: float | Duration | None) -> tuple[Trigger, Frame]:
     """Return the trigger at the ends of slices, and the frame over slices. Raises ValueError."""
-    require_frame(frame)
+    frame = read_frame(window)
     trigger: Trigger
     over: Frame
     if frame.end != NEWEST or (isinstance(frame, TimeWindow) and frame.closed != "right"):

@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 
 from mta.errors import SnapshotMismatch, UnsupportedOperation
 from mta.frames.base import Frame
+from mta.frames.shorthand import frame_of
 from mta.logs.base import EventLog
 from mta.logs.finger_tree.log import FingerTreeLog
-from mta.monoids.base import AbstractMonoid
 from mta.snapshots import MAX_NAME_BYTES
 from stores import PageStore, StoreLike, open_store
 
@@ -25,20 +25,16 @@ def by_time(structure: EventLog, kind: type[_Log]) -> _Log:
     )
 
 
-def require_monoid(monoid: Any) -> None:
-    """Raise TypeError for anything but a monoid."""
-    require_kind(monoid, AbstractMonoid, "a monoid is one of mta's, or a Monoid of your own")
-
-
-def require_frame(frame: Any) -> None:
-    """Raise TypeError for anything but a frame, ValueError for ``ties="peers"``."""
-    require_kind(frame, Frame, "a frame is one of mta's, or a CustomFrame of your own")
+def read_frame(size: Any) -> Frame:
+    """Return a frame as ``frame_of`` does. Raises ValueError for ``ties="peers"``."""
+    frame = frame_of(size)
     if frame.ties != "rows":
         raise ValueError(
             f"{frame!r} includes all events at the time of the last event, and more of them "
             "may still come: use ties='peers' in rolling and batches, which have all events; leave "
             "ties= out here"
         )
+    return frame
 
 
 def require_store(store: StoreLike | None) -> PageStore | None:

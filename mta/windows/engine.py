@@ -42,7 +42,7 @@ from mta.evaluators.observed import key_of_observer, observed_by, part_of
 from mta.evaluators.own import Asked, OwnWindow
 from mta.folds.sliding import Events
 from mta.frames.base import NEWEST, Frame
-from mta.frames.known import frame_of
+from mta.frames.known import frame_from_text
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Aggregator, Batch, Chunk, EventLog, Setting
 from mta.logs.finger_tree.log import FingerTreeLog
@@ -58,9 +58,8 @@ from mta.windows.checks import (
     by_time,
     check_name,
     mismatch,
-    require_frame,
+    read_frame,
     require_kind,
-    require_monoid,
     require_store,
 )
 from mta.windows.intake import Intake, require_emit
@@ -110,11 +109,8 @@ class Engine(Generic[Out]):
         logs: tuple[type[EventLog], type[EventLog]] = OWN,
         timed: bool = False,
     ) -> None:
-        require_monoid(monoid)
         self.given = monoid
         monoid = settings.aggregating(monoid)
-        for frame in windows.values():
-            require_frame(frame)
         opened = require_store(store)
         require_kind(name, str, "a window's name is text")
         if not NAME.fullmatch(name):
@@ -313,7 +309,7 @@ class Engine(Generic[Out]):
         return self.single.found(which)
 
     def _result_of(self, frame: Frame, partial: bool) -> Out:
-        require_frame(frame)
+        frame = read_frame(frame)
         cursor = self.ready(self.cursor(frame))
         if not partial:
             newest = self.intake.last_time if self.timed else None
@@ -338,7 +334,7 @@ class Engine(Generic[Out]):
         elif isinstance(which, str):
             window = self.window(which)
         else:
-            require_frame(which)
+            which = read_frame(which)
             window = self.cursor(which)
         current = partial_of(self.result, window)
         return asked(self, window.frame, at, unit, current, partial)
@@ -751,7 +747,9 @@ class Engine(Generic[Out]):
         (window,) = snapshot.windows
         if window.fingerprint == frame.fingerprint:
             return False
-        is_known = frame.positional and frame_of(window.frame, window.fingerprint) is not None
+        is_known = (
+            frame.positional and frame_from_text(window.frame, window.fingerprint) is not None
+        )
         if not (others and is_known):
             raise mismatch("frame", window.frame, frame.describe())
         if snapshot.timed != self.timed:

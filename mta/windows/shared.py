@@ -18,15 +18,16 @@ from mta.errors import InvariantViolation
 from mta.evaluators.coverage import Coverage
 from mta.evaluators.observed import key_of_observer
 from mta.frames.base import Frame
+from mta.frames.shorthand import Size
 from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LevelLog
 from mta.monoids.base import AbstractMonoid, Out, Refold
-from mta.monoids.product import require_distinct, result_columns
+from mta.monoids.product import Shorthand, aggregation_of, require_distinct, result_columns
 from mta.publishing.records import What
 from mta.snapshots import Snapshot
 from mta.times import Duration, TimeUnit, in_unit
-from mta.windows.checks import check_name, require_frame, require_kind
+from mta.windows.checks import check_name, read_frame, require_kind
 from mta.windows.display import result_rows
 from mta.windows.engine import SHARED, AnyWindow, Engine
 from mta.windows.intake import alone
@@ -72,8 +73,9 @@ class SharedWindows(EventsWindow[Out]):
     values.
 
     Args:
-        monoid: The aggregation.
-        windows: The frame of each window, by its name.
+        aggregations: The aggregation of values: a monoid, or a name such as "max". With columns: a
+            pair such as ("watts", "max"), or several by name, as for ``Product``.
+        window: The frame, duration or number of events of each window, by its name.
         store: A URL, an open store, or None to keep everything in memory, with values of any type.
         name: The name of the windows in the store, as for ``Window``.
         retain_for: Which events to retain beyond the windows, to query earlier moments and ranges
@@ -112,8 +114,8 @@ class SharedWindows(EventsWindow[Out]):
 
     def __init__(  # noqa: PLR0913 (public: explicit keywords)
         self,
-        monoid: AbstractMonoid[Out],
-        windows: Mapping[str, Frame],
+        aggregations: AbstractMonoid[Out] | Shorthand,
+        window: Mapping[str, Size],
         store: StoreLike | None = "memory://",
         name: str = "windows",
         *,
@@ -137,7 +139,7 @@ class SharedWindows(EventsWindow[Out]):
             min_samples=min_samples, max_ahead=max_ahead, on_ahead=on_ahead, clock=clock,
             retain=retain,
         )  # fmt: skip
-        _check_frames(windows)
+        monoid, windows = aggregation_of(aggregations), _frames_of(window)
         require_distinct(monoid, windows)
         frames = [*windows.values(), *([] if settings.keep is None else [settings.keep])]
         timed = timed or any(frame.needs_times for frame in frames)
@@ -224,7 +226,7 @@ class SharedWindows(EventsWindow[Out]):
     # --- adding and removing windows --------------------------------------------------------------
 
     @alone
-    def add(self, name: str, frame: Frame) -> Coverage:
+    def add(self, name: str, frame: Size) -> Coverage:
         """Add a window, with those of its events that are retained.
 
         At most one page read per level. Raises ValueError for an existing name, and for a frame
@@ -240,7 +242,7 @@ class SharedWindows(EventsWindow[Out]):
         return self._set(name, frame)
 
     @alone
-    def resize(self, name: str, frame: Frame) -> Coverage:
+    def resize(self, name: str, frame: Size) -> Coverage:
         """Give a window a longer or shorter frame. Costs the same as ``add``.
 
         A longer window contains the retained events of its frame. The returned coverage says how
@@ -253,8 +255,8 @@ class SharedWindows(EventsWindow[Out]):
         self.engine.window(name)
         return self._set(name, frame)
 
-    def _set(self, name: str, frame: Frame) -> Coverage:
-        require_frame(frame)
+    def _set(self, name: str, frame: Size) -> Coverage:
+        frame = read_frame(frame)
         engine = self.engine
         cursor = engine.ready(engine.cursor(frame))
         coverage = engine.coverage(name, cursor)
@@ -321,8 +323,8 @@ class SharedWindows(EventsWindow[Out]):
         snapshot: bytes,
         store: StoreLike = "memory://",
         *,
-        aggregations: AbstractMonoid[Out] | None = None,
-        window: Mapping[str, Frame] | None = None,
+        aggregations: AbstractMonoid[Out] | Shorthand | None = None,
+        window: Mapping[str, Size] | None = None,
         **changes: Unpack[Changes],
     ) -> Self:
         """Return the windows that a snapshot describes. No store call until pages are needed.
@@ -345,9 +347,9 @@ class SharedWindows(EventsWindow[Out]):
         """
         events = Snapshot.decode_shared(snapshot)
         settings = restored_settings(cls, events, changes)
-        monoid = events.made().made_aggregation() if aggregations is None else aggregations
-        windows = events.made_frames() if window is None else window
-        _check_frames(windows)
+        given = events.made().made_aggregation() if aggregations is None else aggregations
+        monoid = aggregation_of(given)
+        windows = _frames_of(events.made_frames() if window is None else window)
         require_distinct(monoid, windows)
         engine = Engine(monoid, windows, store, events.window, settings, SHARED, events.timed)
         engine.restore(events)
@@ -421,9 +423,9 @@ class SharedWindows(EventsWindow[Out]):
         return f"<SharedWindows {self.name!r}: {what}, {self.structure().back} events in {where}>"
 
 
-def _check_frames(windows: Mapping[str, Frame]) -> None:
-    """Raise TypeError or ValueError for frames that cannot be windows of one stream."""
+def _frames_of(windows: Mapping[str, Size]) -> dict[str, Frame]:
+    """Return the frame of each window. Raises TypeError or ValueError for invalid ones."""
     require_kind(windows, Mapping, "windows are frames by name, as a dictionary")
-    for name, frame in windows.items():
+    for name in windows:
         check_name(name)
-        require_frame(frame)
+    return {name: read_frame(size) for name, size in windows.items()}

@@ -14,13 +14,14 @@ from mta.columns.reading import as_given
 from mta.errors import NotRevisable
 from mta.evaluators.coverage import Coverage
 from mta.evaluators.fiba import FiBA
-from mta.frames.base import Frame
+from mta.frames.shorthand import Size
 from mta.logs.base import Aggregator, OnDuplicate
 from mta.monoids.base import AbstractMonoid, Out
-from mta.monoids.product import Observed, Product
+from mta.monoids.product import Observed, Product, Shorthand, aggregation_of
 from mta.publishing.records import What
 from mta.snapshots import Snapshot
 from mta.times import Duration, TimeUnit, in_unit
+from mta.windows.checks import read_frame
 from mta.windows.display import result_rows
 from mta.windows.engine import Engine
 from mta.windows.intake import alone, busy
@@ -85,8 +86,10 @@ class Window(EventsWindow[Out]):
     TypeError and ValueError for invalid settings, and UnsuitableMonoid.
 
     Args:
-        monoid: The aggregation.
-        window: The frame: which events the window contains.
+        aggregations: The aggregation of values: a monoid, or a name such as "max". With columns: a
+            pair such as ("watts", "max"), or several by name, as for ``Product``.
+        window: The frame, which says which events the window contains: a frame, a duration such as
+            "24 hours", or a number of events.
         store: A URL, an open store, or None to keep everything in memory, with values of any type.
         name: The name of the window in the store: 1 to 100 characters of A-Z a-z 0-9 . _ : -
         arity: The number of elements in a group; a full group is one page. The default depends on
@@ -131,8 +134,8 @@ class Window(EventsWindow[Out]):
 
     def __init__(  # noqa: PLR0913 (public: explicit keywords)
         self,
-        monoid: AbstractMonoid[Out],
-        window: Frame,
+        aggregations: AbstractMonoid[Out] | Shorthand,
+        window: Size,
         store: StoreLike | None = "memory://",
         name: str = "window",
         *,
@@ -156,7 +159,8 @@ class Window(EventsWindow[Out]):
             on_late=on_late, nulls=nulls, min_samples=min_samples, max_ahead=max_ahead,
             on_ahead=on_ahead, clock=clock, retain=retain,
         )  # fmt: skip
-        self._use(Engine(monoid, {"": window}, store, name, settings))
+        monoid, frame = aggregation_of(aggregations), read_frame(window)
+        self._use(Engine(monoid, {"": frame}, store, name, settings))
 
     def _use(self, engine: Any) -> None:
         super()._use(engine)
@@ -318,8 +322,8 @@ class Window(EventsWindow[Out]):
         snapshot: bytes,
         store: StoreLike = "memory://",
         *,
-        aggregations: AbstractMonoid[Out] | None = None,
-        window: Frame | None = None,
+        aggregations: AbstractMonoid[Out] | Shorthand | None = None,
+        window: Size | None = None,
         **changes: Unpack[Changes],
     ) -> Self:
         """Return the window that a snapshot describes. No store call until pages are needed.
@@ -342,8 +346,9 @@ class Window(EventsWindow[Out]):
         """
         state = Snapshot.decode_single(snapshot)
         settings = restored_settings(cls, state, changes)
-        monoid = state.made().made_aggregation() if aggregations is None else aggregations
-        frame = state.made_frames()[""] if window is None else window
+        given = state.made().made_aggregation() if aggregations is None else aggregations
+        monoid = aggregation_of(given)
+        frame = read_frame(state.made_frames()[""] if window is None else window)
         engine = Engine(monoid, {"": frame}, store, state.window, settings)
         engine.restore(state, others=True)
         engine.require_pages_here()

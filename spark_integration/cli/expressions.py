@@ -12,13 +12,14 @@ from typing import Any
 
 import mta
 from mta.columns.schemas import Times
+from mta.frames.shorthand import frame_of
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.catalogue import factory_of, named
 from spark_integration.errors import InvalidRequest
 from spark_integration.request import inputs_of
 
 _AGGREGATION = re.compile(r"\s*(?:(\w+)\s*=\s*)?(\w+)\s*(?:\(\s*(.*?)\s*\))?\s*", re.DOTALL)
-_COUNT = re.compile(r"\s*(\d[\d_]*)\s*(?:\^\s*(\d+))?\s*(?:events?|rows?)\s*")
+_COUNT = re.compile(r"\s*(\d[\d_]*)\s*(?:\^\s*(\d+))?\s*(?:events?|rows?)?\s*")
 _SESSION = re.compile(r"\s*session\s+(.+?)\s*")
 #: What may follow a period: an offset, a zone.
 _MORE = re.compile(r"\s*(offset|zone)\s+(.+?)\s*")
@@ -102,14 +103,14 @@ def parse_aggregation(text: str, values: Sequence[str]) -> Aggregation:
 def parse_window(text: str) -> Any:
     """Parse a window.
 
-    ``24 hours`` is a TimeWindow, ``1000 events`` or ``2^20 events`` is a CountWindow, and ``session
-    30 minutes`` is a SessionWindow. Raises InvalidRequest.
+    ``24 hours`` is a TimeWindow; ``1000``, ``1000 events`` or ``2^20 events`` is a CountWindow; and
+    ``session 30 minutes`` is a SessionWindow. Raises InvalidRequest.
     """
     events, session = _events(text), _SESSION.fullmatch(text)
     try:
         if session is not None:
             return mta.SessionWindow(session[1])
-        return mta.TimeWindow(text.strip()) if events is None else mta.CountWindow(events)
+        return frame_of(text.strip() if events is None else events)
     except (ValueError, TypeError) as error:
         raise InvalidRequest(
             f"--window {text!r}: write '24 hours', '1000 events' or 'session 30 minutes' "

@@ -43,7 +43,7 @@ from mta import (
 )
 from mta.descriptions import CLASSES
 from mta.evaluators import ends
-from mta.frames.known import frame_of
+from mta.frames.known import frame_from_text
 from mta.laws import check_frame
 from mta.recipes import rebuilt, recipe_of
 from spark_integration.step.step import step
@@ -611,7 +611,7 @@ def test_what_cannot_be_is_refused_by_name(call: Any, message: str) -> None:
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
 def test_frames_survive_their_descriptions_and_recipes(frame: Frame) -> None:
     """Snapshots and published records say where a frame ends, so that it can be made again."""
-    assert repr(frame_of(frame.describe(), frame.fingerprint)) == repr(frame)
+    assert repr(frame_from_text(frame.describe(), frame.fingerprint)) == repr(frame)
     assert frame.fingerprint not in {CountWindow(4).fingerprint, TimeWindow("5us").fingerprint}
     if not hasattr(frame, "one"):
         assert rebuilt(recipe_of(frame, CLASSES), CLASSES).fingerprint == frame.fingerprint

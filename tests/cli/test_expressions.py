@@ -69,7 +69,13 @@ def test_aggregation_without_any_column():
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("1000 events", 1000), ("1 event", 1), ("2^20 events", 1 << 20), ("10_000 rows", 10_000)],
+    [
+        ("1000 events", 1000),
+        ("1 event", 1),
+        ("24", 24),
+        ("2^20 events", 1 << 20),
+        ("10_000 rows", 10_000),
+    ],
 )
 def test_count_window(text, size):
     assert parse_window(text).fingerprint == CountWindow(size).fingerprint
@@ -87,7 +93,7 @@ def test_session_window(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["session", "session 5", "session 3 events", "0 events", "yesterday", "24", "-3 hours", "",
+    ["session", "session 5", "session 3 events", "0 events", "yesterday", "-3 hours", "",
      "day=24 hours", "1 day, closed left", "3 months, zone UTC"],
 )  # fmt: skip
 def test_bad_window(text):

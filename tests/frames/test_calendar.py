@@ -21,7 +21,7 @@ from mta import (
     Window,
     rolling,
 )
-from mta.frames.known import covers, frame_of
+from mta.frames.known import covers, frame_from_text
 from stores.memory import MemoryStore
 
 EPOCH = datetime(1970, 1, 1)
@@ -187,7 +187,7 @@ def test_a_window_goes_on_from_its_snapshot(window: CalendarWindow) -> None:
 
 @EACH
 def test_a_window_is_known_by_its_description(window: CalendarWindow) -> None:
-    known = frame_of(window.describe(), window.fingerprint)
+    known = frame_from_text(window.describe(), window.fingerprint)
     assert repr(known) == repr(window) == repr(eval(repr(window)))
     times = times_of(window, 50)
     assert known is not None and known.starts(times).tolist() == window.starts(times).tolist()  # type: ignore[attr-defined]

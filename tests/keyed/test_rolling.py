@@ -164,10 +164,10 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         {"aggregations": {"m": ("v", "corr")}}, ValueError, "names 1 .* but Correlation reads 2",
     ),
     "a name for aggregations": (
-        {"aggregations": "max"}, TypeError, "aggregations is 'max': give a mapping of the names",
+        {"aggregations": "max"}, ValueError, "reads 1; write .column, aggregation.",
     ),
     "an aggregation for aggregations": (
-        {"aggregations": Max()}, TypeError, "aggregations is Max: give a mapping of the names",
+        {"aggregations": Max()}, ValueError, "reads 1; write .column, aggregation.",
     ),
     "a column twice": ({"aggregations": {"v": ("v", Max())}}, ValueError, "two columns 'v'"),
     "names that meet": (

@@ -79,7 +79,7 @@ def test_bad_settings_are_named(name: str) -> None:
 def test_bad_arguments_are_named() -> None:
     with pytest.raises(TypeError, match="a monoid is one of mta's"):
         KeyedWindows(max, DAY)  # type: ignore[arg-type]
-    for frame in ("1 day", None, {"a": 5}):
+    for frame in (b"1 day", None, {"a": True}):
         with pytest.raises(TypeError, match="a frame is one of mta's"):
             KeyedWindows(Max(), frame)  # type: ignore[arg-type]
     for frames in ({}, {"": DAY}):
