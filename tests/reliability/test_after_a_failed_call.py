@@ -180,7 +180,7 @@ def test_a_window_is_its_list_whichever_call_failed(
 ) -> None:
     monkeypatch.setattr(pages, "PART_BYTES", 24)  # parts of an event or two
     kept, made = Kept(tree, lateness, frame), 0
-    calls = CALLS | (BY_TIME if tree.by_time else {})
+    calls = CALLS | (BY_TIME if tree.by_time and frame is not BOUND else {})
     if lateness:
         calls |= LATE if isinstance(frame, CountWindow | TimeWindow) else {}
     for name, call in calls.items():
