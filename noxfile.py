@@ -74,12 +74,13 @@ def core(session: nox.Session) -> None:
 
 @nox.session(reuse_venv=True)
 def feast(session: nox.Session) -> None:
-    """Run the example of Feast: online equals offline equals a list. Feast pins many versions."""
+    """Run the examples of Feast: online, offline and a list agree. Feast pins many versions."""
     session.install("--editable", ".[feast]")
-    script = HERE / "examples/feast/cards.py"
     with TemporaryDirectory() as folder:
         session.chdir(folder)
-        session.run("python", str(script), env={"FEAST_USAGE": "False"})
+        for name in ("cards.py", "tiling.py"):
+            script = HERE / "examples/feast" / name
+            session.run("python", str(script), env={"FEAST_USAGE": "False"})
         session.chdir(HERE)
 
 
