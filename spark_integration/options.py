@@ -278,17 +278,11 @@ class Options:
                 'window is empty: name at least one, such as {"1h": TimeWindow(..)}'
             )
         several = isinstance(self.window, Mapping)
-        for name, one in self.windows.items():
+        for name in self.windows:
             if several and not (isinstance(name, str) and _WINDOW.fullmatch(name)):
                 raise InvalidRequest(
                     f"a window is called {name!r}: use 1 to 40 letters, digits or underscores, "
                     "because the names of its result columns end with this name"
-                )
-            if not isinstance(one, Frame):
-                raise InvalidRequest(
-                    f"window is {one!r}: give a frame, such as CountWindow(1000) or TimeWindow("
-                    '"24 hours"), or multiple frames by name, such as {"1h": TimeWindow("1 hour")'
-                    ', "1d": TimeWindow("1 day")}'
                 )
 
     def _check_idle(self) -> None:

@@ -79,7 +79,7 @@ def ask(df: DataFrame, **changes: Any) -> DataFrame:
         ({"aggregations": {"a": ("watts", Max()), "A": ("watts", Sum())}}, "choose another name"),
         ({"carry": ["note"], "aggregations": {"note": ("watts", Max())}}, "choose another name"),
         ({"types": {"gone": "int"}}, "no aggregation has that name"),
-        ({"window": 5}, "CountWindow"),
+        ({"window": None}, "a frame is one of mta.s"),
         ({"emit": "update"}, "emit is 'update'.*'all' or 'last'"),
         ({"on_late": "accept"}, "'raise' or 'drop' or 'side'"),
         ({"on_invalid": None}, "'raise' or 'drop'"),
