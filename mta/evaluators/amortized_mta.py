@@ -98,6 +98,8 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         SegmentedWindow.__init__(self, setting)
         LeafReader.__init__(self, self)
         self.cursor = cursor_of(setting, self, self.evaluator)
+        #: The cursor before the last single event, until that event cannot be taken back any more.
+        self._before = self.cursor
         self._ahead = ReadAhead(self.levels) if self.levels.pager.reads_ahead else None
 
     # --- events in and out ----------------------------------------------------------------------
@@ -127,13 +129,14 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         self.room()
         lifted = self.monoid.lift(row)  # must fail before the event is added
         grown = self._placed().grown_by(lifted)
+        self._before = copy(self.cursor)
         self.levels.append(row, time)
         self.cursor.accept(1, grown)
 
     def take_back(self) -> None:
         self.levels.take_back()
         self._open = None
-        self.cursor.take_back()
+        self.cursor = self._before
 
     def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
         cursor, monoid, grown = self._placed(), self.monoid, None
@@ -199,7 +202,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         except Exception:
             self._chunks, self.cursor = [], before
             raise
-        self.front = cursor.front
+        self.front, self._before = cursor.front, cursor
         self._chunks = [chunk, *self._chunks[:1]]
         if chunk.count == left:
             self._chunks = []
@@ -245,6 +248,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         return found.beside(self.monoid.identity, room)
 
     def sync(self, came: int, gone: int, right: Partial, late: int | None) -> None:
+        self._before = self.cursor
         self.cursor.sync(came, gone, right)
         self.front += gone
 

@@ -171,8 +171,6 @@ class Cursor(ObservedEvents):
         self.is_used_up = False
         #: The last leaf that was read.
         self._leaf: Leaf | None = None
-        #: The last entry of the stack, and its G before the last ``accept``.
-        self._undo: tuple[Folds, Partial | None] | None = None
         #: The folds along the path to the front, the outermost first; S is the last one.
         self._stack: list[Folds] = []
         #: The window for which the aggregate was last requested, and that aggregate.
@@ -663,24 +661,13 @@ class Cursor(ObservedEvents):
 
     def accept(self, count: int, grown: Partial | None) -> None:
         """Add events that were added to the log, with the result of ``grown_by``."""
-        self._undo = None
         if grown is None or self.front == self.back:
             self._stack.clear()
         if grown is not None and self.front == self.back:
             self._stack.append(Folds(self.back, self.back + 1, self.monoid.partials.one(grown)))
         elif grown is not None:
-            top = self._stack[-1]
-            self._undo, top.since = (top, top.since), grown
+            self._stack[-1].since = grown
         self.back += count
-
-    def take_back(self) -> None:
-        """Undo the last ``accept`` of one event, which was removed from the log."""
-        self._asked, undo, self._undo = (-1, -1, -1), self._undo, None
-        if undo is not None and self._stack and self._stack[-1] is undo[0]:
-            self._stack[-1].since = undo[1]
-            self.back -= 1
-        else:
-            self.place(self.front, self.back - 1)
 
     def moved_on(self, front: int) -> Cursor:
         """Return a cursor of the same window from a later front on; one page read per level.

@@ -110,9 +110,6 @@ class EarlyCursor(Cursor):
     def accept(self, count: int, grown: Partial | None) -> None:
         self.waiting += count
 
-    def take_back(self) -> None:
-        self.waiting -= 1
-
     # --- batches --------------------------------------------------------------------------------
 
     def _run(self, chunk: Chunk, batch: Batch, start: int) -> None:

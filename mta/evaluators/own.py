@@ -32,7 +32,7 @@ class Clock(Protocol):
         """The newest time, or None without times."""
 
 
-class Asked:
+class Searched:
     """A frame on an aggregate, alone or ``|`` a count."""
 
     def __init__(self, window: OwnWindow, frame: Frame, size: int) -> None:
@@ -147,7 +147,7 @@ class OwnWindow(ObservedWindow):
         found = self._structure.prefetched(0)
         return found and found._replace(turns=False)
 
-    def asked(self) -> Asked | None:
+    def searched(self) -> Searched | None:
         """Return the frame if it is one on an aggregate, alone or ``|`` a count; else None."""
         frame, size = self.frame, maxsize
         if isinstance(frame, Both) and frame.any_of:
@@ -156,7 +156,9 @@ class OwnWindow(ObservedWindow):
                     frame, size = other, count.size
         is_searched = isinstance(frame, CustomFrame) and frame.is_searched
         return (
-            Asked(self, frame, size) if is_searched and not self._structure.setting.timed else None
+            Searched(self, frame, size)
+            if is_searched and not self._structure.setting.timed
+            else None
         )
 
     def sync(self, came: int, gone: int, right: Partial | None, late: int | None = None) -> None:

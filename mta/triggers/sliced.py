@@ -35,6 +35,7 @@ from mta.triggers.triggered import ResultsWhenDue, TriggeredSnapshot, read_rows
 from mta.windows.checks import read_frame
 from mta.windows.engine import Engine
 from mta.windows.intake import Intake
+from mta.windows.saving import recipe_for
 from mta.windows.settings import Changes, Nulls, OnLate, Settings, restored_settings
 from stores import StoreLike
 
@@ -103,7 +104,7 @@ class _SliceEngine(Engine):
         # Nulls are handled when the events are lifted.
         lifted = replace(settings, nulls="raise", min_samples=None)
         super().__init__(Prelifted(monoid), {"": of_slices}, store, name, lifted)
-        self._made = self._recipe_of(given, [of_slices], settings)
+        self._made = recipe_for(given, [of_slices], settings)
 
     def _recipe(self) -> Recipe:
         """Return how the window over events was made."""

@@ -2,7 +2,8 @@
 
 - ``window``, ``shared``: one window, and multiple windows over one stream: the public classes
 - ``public``: what they have in common; ``checks``, ``settings``, ``intake``: what they are given
-- ``engine``: the internal state of both, a log and the windows over it by name
+- ``engine``: the internal state of both, a log and the windows over it by name; ``saving``: what
+  it writes to snapshots, and what it requires of them
 - ``single``: single events, which the log receives in groups; ``stack``: their folds, in Python and
   compiled; ``late``: late events for operations that depend on order
 - ``moments``: the window as of any moment

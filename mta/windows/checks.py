@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from mta.errors import SnapshotMismatch, UnsupportedOperation
+from mta.errors import UnsupportedOperation
 from mta.frames.base import Frame
 from mta.frames.shorthand import frame_of
 from mta.logs.base import EventLog
@@ -56,11 +56,3 @@ def check_name(name: Any) -> None:
     require_kind(name, str, "a window's name is text")
     if not 0 < len(name.encode()) <= MAX_NAME_BYTES:
         raise ValueError(f"a window's name is 1 to {MAX_NAME_BYTES} bytes, not {name!r}")
-
-
-def mismatch(what: str, in_snapshot: str, given: str) -> SnapshotMismatch:
-    """Return the error for a snapshot of another kind of window."""
-    return SnapshotMismatch(
-        f"the snapshot was made with the {what} {in_snapshot}, not with {given}; restore with the "
-        "same one, or start a new window"
-    )

@@ -28,8 +28,6 @@ from mta.columns.reading import plain
 from mta.columns.schemas import Rows
 from mta.descriptions import Recipe
 from mta.errors import (
-    CorruptPage,
-    CorruptSnapshot,
     EventsGone,
     NotPageable,
 )
@@ -39,10 +37,9 @@ from mta.evaluators.cursor import Cursor
 from mta.evaluators.ends import EarlyCursor
 from mta.evaluators.fiba import FiBA
 from mta.evaluators.observed import key_of_observer, observed_by, part_of
-from mta.evaluators.own import Asked, OwnWindow
+from mta.evaluators.own import OwnWindow, Searched
 from mta.folds.sliding import Events
 from mta.frames.base import NEWEST, Frame
-from mta.frames.known import frame_from_text
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Aggregator, Batch, Chunk, EventLog, Setting
 from mta.logs.finger_tree.log import FingerTreeLog
@@ -50,20 +47,27 @@ from mta.logs.levels.log import KeepAll, LevelLog
 from mta.monoids.base import AbstractMonoid, Out, Partial, as_output
 from mta.monoids.following import following, named_types
 from mta.monoids.product import Observed
-from mta.pages import NAME, NO_NAME, corrupt, key_of, require_here
+from mta.pages import NAME
 from mta.publishing.records import Shape, What, what_of
-from mta.snapshots import Snapshot, WindowState
+from mta.snapshots import Snapshot
 from mta.times import TimeUnit, to_count, to_time
 from mta.windows.checks import (
     by_time,
     check_name,
-    mismatch,
     read_frame,
     require_kind,
     require_store,
 )
 from mta.windows.intake import Intake, require_emit
 from mta.windows.moments import asked
+from mta.windows.saving import (
+    has_other_frame,
+    load_state,
+    mismatch,
+    recipe_for,
+    require_first_page,
+    states_of,
+)
 from mta.windows.settings import Settings
 from mta.windows.single import UNKNOWN, Ahead, SingleEvents
 from mta.windows.stack import Movement, WindowAhead
@@ -189,9 +193,9 @@ class Engine(Generic[Out]):
 
     def _singles(self) -> SingleEvents:
         own = self._own
-        self._asked: Asked | None = None
+        self._asked: Searched | None = None
         if own is not None:
-            self._asked = own.asked()
+            self._asked = own.searched()
             is_usual = self._asked is not None or type(own.frame) in _USUAL
         else:
             is_usual = self.monoid is self.main
@@ -686,7 +690,7 @@ class Engine(Generic[Out]):
             counts=intake.counts,
             levels=log.height,
             pages=log.page_count,
-            windows=self._window_states(),
+            windows=states_of(self._windows),
             state=log.write_state(),
             recipe=self._recipe() if self.has_recipe else None,
         ).encode()
@@ -694,20 +698,7 @@ class Engine(Generic[Out]):
     def _recipe(self) -> Recipe:
         """Return how the windows were made."""
         frames = sorted(self.frames.items())
-        return self._recipe_of(self.given, [frame for _, frame in frames], self.settings)
-
-    @staticmethod
-    def _recipe_of(given: AbstractMonoid, frames: list[Frame], settings: Settings) -> Recipe:
-        sizes = ("arity", "leaf_arity")  # fields of the snapshot
-        saved = {name: value for name, value in settings.given().items() if name not in sizes}
-        return Recipe.of(given, frames, saved)
-
-    def _window_states(self) -> list[WindowState]:
-        """Return the windows as a snapshot has them, in the order of their names."""
-        return sorted(
-            WindowState(name, w.frame.describe(), w.frame.fingerprint, w.front)
-            for name, w in self._windows.items()
-        )
+        return recipe_for(self.given, [frame for _, frame in frames], self.settings)
 
     def retain_snapshot(self) -> None:
         """Retain all current pages, as is necessary after a snapshot."""
@@ -734,43 +725,18 @@ class Engine(Generic[Out]):
         Raises SnapshotMismatch and CorruptSnapshot.
         """
         self._require_same(snapshot)
-        own, has_changed = self._own, False  # of the types in the snapshot
+        own, has_changed = self._own, False
         if own is not None:
-            has_changed = self._require_replaceable(own.frame, snapshot, others)
+            has_changed = has_other_frame(snapshot, own.frame, self.timed, others)
         self.load(snapshot)
         if own is not None and has_changed:
             self._log.recede()
             own.settle(snapshot.last_time)
 
-    def _require_replaceable(self, frame: Frame, snapshot: Snapshot, others: bool) -> bool:
-        """Return whether a snapshot has another frame; raise SnapshotMismatch if it must not."""
-        (window,) = snapshot.windows
-        if window.fingerprint == frame.fingerprint:
-            return False
-        is_known = (
-            frame.positional and frame_from_text(window.frame, window.fingerprint) is not None
-        )
-        if not (others and is_known):
-            raise mismatch("frame", window.frame, frame.describe())
-        if snapshot.timed != self.timed:
-            times = {True: "events have times", False: "events have no times"}
-            was, now = times[snapshot.timed], times[self.timed]
-            raise mismatch("frame", f"{window.frame}, so {was}", f"{frame!r}, so {now}")
-        return True
-
     def load(self, snapshot: Snapshot) -> None:
         """Load the events of a snapshot, whose windows are not checked."""
         self._require_same(snapshot)
-        log = self._log
-        if snapshot.algorithm != log.name or snapshot.timed != log.setting.timed:
-            raise mismatch("aggregator", snapshot.algorithm, log.name)
-        try:
-            with np.errstate(all="ignore"):  # LogMTA folds its left branch
-                log.restore_state(snapshot)
-        except CorruptSnapshot:
-            raise
-        except (CorruptPage, ValueError, TypeError) as error:
-            raise corrupt(str(error)) from error
+        load_state(self._log, snapshot)
         intake = self.intake
         intake.newest = snapshot.last_time
         intake.late_count, intake.invalid_count, intake.ahead_count = snapshot.counts
@@ -778,11 +744,7 @@ class Engine(Generic[Out]):
 
     def require_pages_here(self) -> None:
         """Raise MissingPage if the pages of a snapshot are in the memory of another process."""
-        needed = (page for page in self._log.pages() if page.needed and page.name != NO_NAME)
-        first = next(needed, None)
-        if first is not None:
-            key = key_of(self.name, first.level, first.number, first.name)
-            require_here(self.store, key)
+        require_first_page(self._log, self.name, self.store)
 
     def restore_like(self, snapshot: Snapshot) -> Self:
         """Return the engine of another snapshot, with the settings and the store of this engine."""

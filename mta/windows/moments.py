@@ -31,7 +31,7 @@ UNKNOWN = -1
 FAR = 1 << 63
 
 
-class Engine(Protocol[Out]):
+class Answering(Protocol[Out]):
     """The interface of a window's engine for queries at moments."""
 
     intake: Intake
@@ -79,7 +79,7 @@ def first_position(frame: Frame, events: Remembered, view: Positions, moment: in
 
 
 def result_at(
-    engine: Engine[Out], frame: Frame, moment: int, current: Callable[[], Any],
+    engine: Answering[Out], frame: Frame, moment: int, current: Callable[[], Any],
     horizon: int = FAR, left: bool = False,
 ) -> tuple[Any, bool]:  # fmt: skip
     """Return the result of a window at a moment, and whether it misses evicted events.
@@ -110,7 +110,7 @@ def result_at(
 
 
 def asked(
-    engine: Engine[Out], frame: Frame, at: Any, unit: TimeUnit | None,
+    engine: Answering[Out], frame: Frame, at: Any, unit: TimeUnit | None,
     current: Callable[[], Any], partial: bool,
 ) -> Any:  # fmt: skip
     """Return the result of a window at a moment, or an array of the results at each of many.

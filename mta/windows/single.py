@@ -24,7 +24,7 @@ import numpy as np
 from mta.columns.codec import ALWAYS_PLAIN
 from mta.columns.reading import plain
 from mta.columns.schemas import Row, packed
-from mta.evaluators.own import Asked
+from mta.evaluators.own import Searched
 from mta.folds.sliding import Events
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, same_value
 from mta.monoids.product import Product
@@ -178,7 +178,9 @@ class SingleEvents:
         "timed",
     )  # fmt: skip
 
-    def __init__(self, owner: Owner, usual: bool, paged: bool, asked: Asked | None = None) -> None:
+    def __init__(
+        self, owner: Owner, usual: bool, paged: bool, asked: Searched | None = None
+    ) -> None:
         monoid = self._monoid = owner.monoid
         self._combine = monoid.combine
         self.owner, self.intake, self.timed = owner, owner.intake, owner.timed
@@ -567,7 +569,7 @@ class SingleEvents:
         newest, lateness = self.intake.newest, self.intake.allowed_lateness or 0
         return newest is not None and max(self._late_from, newest - lateness) <= micros
 
-    def _stays(self, new: Partial, asked: Asked) -> bool:
+    def _stays(self, new: Partial, asked: Searched) -> bool:
         """Add an event if it evicts nothing under a frame on an aggregate; return whether it did.
 
         Nothing is evicted while the front and the observed value are the same as when nothing was
