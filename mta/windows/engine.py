@@ -14,8 +14,7 @@ requested. The next access moves it to where its frame says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial as partial_of
@@ -58,7 +57,7 @@ from mta.windows.checks import (
     require_kind,
     require_store,
 )
-from mta.windows.intake import Intake, require_emit
+from mta.windows.intake import Intake, counting, require_emit
 from mta.windows.moments import asked
 from mta.windows.saving import (
     has_other_frame,
@@ -130,6 +129,8 @@ class Engine(Generic[Out]):
         else:
             frame = KeepAll(timed or self.kind.by_time, observed_by(windows.values()))
         self.frame, self.settings = frame, settings
+        #: The frames of the last snapshot by name, and its recipe.
+        self._made: tuple[list[tuple[str, Frame]], Recipe] | None = None
         self._aggregate(monoid)
         self.timed = frame.needs_times or self.kind.by_time
         sizes = settings.group_sizes(self.kind, self.monoid, self.timed)
@@ -404,17 +405,6 @@ class Engine(Generic[Out]):
             outputs.put_at(out, order, in_order)
         return self.monoid.results(out)
 
-    @contextmanager
-    def counting(self, count: int) -> Iterator[None]:
-        """Add a note to an error, with the number of accepted events of a batch."""
-        before = self.taken()
-        try:
-            yield
-        except Exception as error:
-            done = self.taken() - before
-            error.add_note(f"{done} of {count} events of the batch were accepted")
-            raise
-
     # --- single events --------------------------------------------------------------------------
 
     def ahead(self, most: int) -> Ahead | None:
@@ -517,7 +507,7 @@ class Engine(Generic[Out]):
         rows, micros, count = self.intake.admit_batch(values, times)
         windows, room = self.windows, count if each else min(count, 1)
         outs = {name: outputs.new(room) for name in windows}
-        with self.counting(count):
+        with counting(self, count):
             self.ingest(rows, micros, 0, count, outs if each else None)
             for name, window in windows.items() if count and not each else ():
                 self.put_result(outs[name], 0, window)
@@ -696,9 +686,12 @@ class Engine(Generic[Out]):
         ).encode()
 
     def _recipe(self) -> Recipe:
-        """Return how the windows were made."""
+        """Return how the windows were made; computed once for the same frames."""
         frames = sorted(self.frames.items())
-        return recipe_for(self.given, [frame for _, frame in frames], self.settings)
+        if self._made is None or self._made[0] != frames:
+            made = recipe_for(self.given, [frame for _, frame in frames], self.settings)
+            self._made = frames, made
+        return self._made[1]
 
     def retain_snapshot(self) -> None:
         """Retain all current pages, as is necessary after a snapshot."""

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from time import time
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
@@ -67,6 +68,18 @@ def busy(engine: Any) -> WindowBusy | StoreClosed:
         "this window is processing another call, from another thread or from its own monoid or "
         "frame; it takes one call at a time: use a lock, or give each thread its own window"
     )
+
+
+@contextmanager
+def counting(engine: Any, count: int) -> Iterator[None]:
+    """Add a note to an error, with the number of accepted events of a batch."""
+    before = engine.taken()
+    try:
+        yield
+    except Exception as error:
+        done = engine.taken() - before
+        error.add_note(f"{done} of {count} events of the batch were accepted")
+        raise
 
 
 def require_emit(emit: str) -> None:

@@ -90,11 +90,15 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
                 single.insert(value, time)
                 return
         except InvalidValue:
-            self._following(lambda: self._single.insert(value, time), _as_batch(value))
+            self._insert_following(value, time)
             return
         single.shown = shown
         if single.timed and micros > single.intake.newest:  # type: ignore[operator]
             single.intake.newest = micros
+
+    def _insert_following(self, value: Any, time: Any) -> None:
+        # Not in ``insert``, because variables of a lambda are slower.
+        self._following(lambda: self._single.insert(value, time), _as_batch(value))
 
     def _following(self, call: Callable[[], T], values: Any) -> T:
         """Return the result of a call that adds values; take the types of columns from the first.

@@ -24,7 +24,7 @@ from mta.times import Duration, TimeUnit, in_unit
 from mta.windows.checks import read_frame
 from mta.windows.display import result_rows
 from mta.windows.engine import Engine
-from mta.windows.intake import alone, busy
+from mta.windows.intake import alone, busy, counting
 from mta.windows.public import EventsWindow
 from mta.windows.settings import (
     Changes,
@@ -410,7 +410,7 @@ def _revised(engine: Engine, values: Any, times: Any) -> Revision:
     given = np.arange(count) if accepted is None else np.flatnonzero(accepted)
     if order is not None:
         given = given[order]
-    with engine.counting(count):
+    with counting(engine, count):
         for part in structure.revise(rows, micros, count):
             parts.append(part)
             engine.went(int(part.times[part.is_new][-1]))
