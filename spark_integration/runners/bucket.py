@@ -59,6 +59,7 @@ from spark_integration.runners.workers import (
     MeteredStore,
     running_batch,
     settle,
+    state_pages_seen,
     state_partitions,
     store_of,
 )
@@ -190,7 +191,7 @@ class StateWithPages(StatefulProcessor):
         """Advance a bucket with its packed rows."""
         saved, reached = self._state.get(), timerValues.getCurrentWatermarkInMs()
         before = None if saved is None else bytes(saved[0])
-        pages = StatePages(self._pages)
+        pages = StatePages(self._pages, cached=state_pages_seen)
         after, timer, results = advance_bucket(
             self._plan, self._step, key[0], before, rows, pages, reached
         )

@@ -8,9 +8,11 @@ leaves no page behind, and an older state has the pages that its snapshot names.
                          pages      the page's key -> its bytes, see ``mta/pages.py``
 
 Every page needs a call from Python to Java, because Spark's protocol has no call for several pages:
-about 45 us to put 4 KB, 85 us to get them and 30 us to remove them. So puts and deletes wait for
-``flush``, and a page that is put and deleted before the flush is never sent. Pages that were read
-are cached, because they are often read again soon.
+about 45 us to put 4 KB, 85 us to get them and 30 us to remove them; and the calls pickle, so larger
+pages take proportionally longer. So puts and deletes wait for ``flush``, and a page that is put and
+deleted before the flush is never sent. Pages that were read or written are cached. The cache may
+outlive the task: a name that contains the digest of its page never stands for another page, so it
+does not matter which of the cached pages Spark committed.
 """
 
 from __future__ import annotations
@@ -57,22 +59,33 @@ def is_state_url(url: str) -> bool:
     return True
 
 
+#: Pages by name.
+PageCache = LRU[str, bytes]
+
+
+def page_cache(most: int = 4 << 20) -> PageCache:
+    """Return an empty cache of up to ``most`` bytes."""
+    return PageCache(most, _ENTRY_BYTES)
+
+
 class StatePages(PageStore):
     """The pages of one bucket, for one call of the state function.
 
     ``flush`` passes them to Spark, whose commit of the batch makes them durable. Up to
     ``write_buffer`` bytes of puts and deletes wait for the flush; beyond that, they are sent
-    immediately. ``cache`` is how many bytes of pages that were read are cached.
+    immediately. ``cached`` has pages by name; tasks that run one after the other may share it.
     """
 
     url = URL
 
-    def __init__(self, pages: MapState, write_buffer: int = 8 << 20, cache: int = 4 << 20) -> None:
+    def __init__(
+        self, pages: MapState, write_buffer: int = 8 << 20, cached: PageCache | None = None
+    ) -> None:
         self._pages = pages
         self._capacity = write_buffer
         self._pending: dict[str, bytes | None] = {}  # None is a delete
         self._pending_bytes = 0
-        self._cached = LRU[str, bytes](cache, _ENTRY_BYTES)
+        self._cached = page_cache() if cached is None else cached
         self._closed = False
         # The calls share one socket, on which each answer follows its request.
         self._lock = threading.Lock()
@@ -117,8 +130,11 @@ class StatePages(PageStore):
 
     def _accept(self, entries: Mapping[str, bytes | None], size: int) -> None:
         with self._calls():
-            for key in entries:
-                self._cached.pop(key)
+            for key, page in entries.items():
+                if page is None:
+                    self._cached.pop(key)
+                else:
+                    self._cached.put(key, page)
             self._pending.update(entries)
             self._pending_bytes += size + _ENTRY_BYTES * len(entries)
             if self._pending_bytes > self._capacity:

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from pyspark import TaskContext
 
+from spark_integration.runners.state_pages import page_cache
 from stores import open_store
 from stores.base import PageStore, T
 from stores.errors import WindowStoreError
@@ -37,6 +38,8 @@ _UNSET = 200
 _QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 MOST = 8
 """The number of open stores above which unused ones are closed."""
+CACHED = 256 << 20
+"""The most bytes of pages in Spark's state that a worker caches."""
 
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
@@ -67,6 +70,8 @@ class _Lease:
 
 
 _open: dict[tuple[int, str], _Lease] = {}  # the least recently used one first
+#: Pages in Spark's state that this process has read or written, for its later tasks.
+state_pages_seen = page_cache(CACHED)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkRuntimeError
 
 from mta import CountWindow, Max, TimeWindow, Window
-from spark_integration.runners.state_pages import StatePages, is_state_url
+from spark_integration.runners.state_pages import StatePages, is_state_url, page_cache
 from stores import (
     InvalidStoreURL,
     PageStore,
@@ -61,16 +61,17 @@ class TestStatePages(PageStoreConformance):
 
     @pytest.fixture(autouse=True)
     def _map(self) -> None:
-        self.map = Map()
+        self.map, self.cached = Map(), page_cache()
 
     def open(self) -> PageStore:
-        return StatePages(self.map)
+        return StatePages(self.map, cached=self.cached)
 
     def raw_get(self, key: str) -> bytes | None:
         return bytes(self.map.rows[key,][0])
 
     def raw_delete(self, key: str) -> None:
         del self.map.rows[key,]
+        self.cached.pop(key)
 
     def test_a_fork_may_use_the_open_store(self) -> None:
         raise SkipTest("the socket to Java is of one process")
@@ -80,7 +81,7 @@ class TestSmallStatePages(TestStatePages):
     """Pages are sent before they are flushed, and hardly any is kept."""
 
     def open(self) -> PageStore:
-        return StatePages(self.map, write_buffer=1000, cache=500)
+        return StatePages(self.map, write_buffer=1000, cached=page_cache(500))
 
 
 def test_a_page_is_one_call_and_one_that_came_and_went_is_not_put() -> None:
@@ -93,21 +94,36 @@ def test_a_page_is_one_call_and_one_that_came_and_went_is_not_put() -> None:
     store.flush()
     assert sorted(pages.calls) == ["put", "remove"]
     assert store.get_many(["w/0/2"] * 3) == [b"two"] * 3
-    assert pages.calls[2:] == ["get"]
     store.flush()
-    assert len(pages.calls) == 3
+    assert len(pages.calls) == 2
+    later = StatePages(pages)
+    assert later.get_many(["w/0/2"] * 3) == [b"two"] * 3
+    assert pages.calls[2:] == ["get"]
+
+
+def test_later_tasks_of_a_worker_do_not_read_its_pages_again() -> None:
+    pages, cached = Map(), page_cache()
+    first = StatePages(pages, cached=cached)
+    first.put_many({"w/0/1": b"one", "w/0/2": b"two"})
+    first.flush()
+    later = StatePages(pages, cached=cached)
+    assert later.get_many(["w/0/1", "w/0/2", "w/0/3"]) == [b"one", b"two", None]
+    assert pages.calls[2:] == ["get"]
+    later.delete_many(["w/0/1"])
+    later.flush()
+    assert StatePages(pages, cached=cached).get_many(["w/0/1"]) == [None]
 
 
 def test_waiting_pages_and_kept_ones_are_bounded() -> None:
     pages = Map()
-    store = StatePages(pages, write_buffer=10_000, cache=10_000)
+    store = StatePages(pages, write_buffer=10_000, cached=page_cache(10_000))
     held = []
     for i in range(100):
         store.put_many({f"w/0/{i}": bytes(1000)})
         held.append(i + 1 - len(pages.rows))
     assert max(held) == 8  # of 1,200 bytes each
     store.flush()
-    for i in [*range(100), *range(92, 100)]:
+    for i in [*range(92, 100), *range(100), *range(92, 100)]:
         store.get_many([f"w/0/{i}"])
     assert pages.calls.count("get") == 100
     store.get_many(["w/0/0"])
