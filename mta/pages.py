@@ -13,7 +13,8 @@ A page is an immutable sealed group of one level, named by a digest of its bytes
               partial aggregates, then (if the window stores times) "<i8" times in microseconds
               since 1970 of each event or of the last event below each element, then (levels > 0)
               "name" with the concatenated 16-byte digests of the pages below
-    kind    = a numpy little-endian type such as "<f8", "msgpack" for a list of plain data, or
+    kind    = a numpy little-endian type such as "<f8", "msgpack" for a list of plain data, "i16"
+              for little-endian signed integers of 16 (or another number of) bytes each, or
               "bits": one bit per number of the previous column, set unless the number is null,
               starting at the lowest bit of the first byte; empty if no number is null
 

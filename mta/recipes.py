@@ -9,7 +9,7 @@ calls classes that the reader lists, with arguments of the types below. Nothing 
     value    = nil, boolean, integer, float, text, bytes, or a map of one entry:
                "list" or "tuple": array of value      "map": array of [text, value]
                "dtype": text                          "type": one of ``TYPES`` by name
-               "decimals": places                     "us": microseconds of a duration
+               "column": repr of a schema             "us": microseconds of a duration
                "recipe": recipe
 
 A function or any other object without a recipe raises ``NoRecipe``, which names the object.
@@ -26,8 +26,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from mta.columns.kinds import decimals_of, dtype_of
-from mta.columns.schemas import Decimals
+from mta.columns.kinds import dtype_of, schema_of_kind
+from mta.columns.schemas import Coded, Decimals
 
 #: Types that constructors take.
 TYPES: dict[str, type] = {kind.__name__: kind for kind in (str, int, float, bool, bytes)}
@@ -80,8 +80,8 @@ def to_plain(value: Any, classes: Mapping[str, Callable[..., Any]]) -> Any:
         return {"map": [[str(name), to_plain(each, classes)] for name, each in value.items()]}
     if isinstance(value, timedelta | np.timedelta64):
         return {"us": int(np.timedelta64(value, "us").astype("i8"))}
-    if type(value) is Decimals:
-        return {"decimals": value.places}
+    if isinstance(value, (Decimals, Coded)):
+        return {"column": repr(value)}
     if isinstance(value, type) and value in TYPES.values():
         return {"type": value.__name__}
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
@@ -107,8 +107,8 @@ def from_plain(value: Any, classes: Mapping[str, Callable[..., Any]], depth: int
             return TYPES[name]
         case [("us", int(micros))]:
             return timedelta(microseconds=micros)
-        case [("decimals", int(places))]:
-            return decimals_of(places)
+        case [("column", str(text))] if schema := schema_of_kind(text):
+            return schema
         case [("dtype", str(text))]:
             return dtype_of(text)
     raise ValueError(f"a recipe has {value!r:.80}, which is not an argument")

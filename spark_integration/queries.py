@@ -188,7 +188,6 @@ def _with_windows(
 ) -> DataFrame:  # fmt: skip
     """Return the rows with the results of a pass."""
     kinds = {field.name: field.dataType for field in df.schema.fields}
-    _check_means(windows, kinds)
     if not windows.by and ALL not in df.columns:
         df = df.withColumn(ALL, F.lit(0))
     found = sliding_aggregate(
@@ -199,16 +198,6 @@ def _with_windows(
         if found.schema[result].dataType != kinds[like]:
             found = found.withColumn(result, column(result).cast(kinds[like]))
     return found
-
-
-def _check_means(windows: Pass, kinds: Mapping[str, T.DataType]) -> None:
-    """Check that no mean is of decimals, which is a decimal in Spark and a double here."""
-    for alias, (columns, monoid, *_) in windows.aggregations.items():
-        if monoid.name == "Mean" and isinstance(kinds.get(columns[0]), T.DecimalType):
-            raise InvalidQuery(
-                f"{alias}: a mean of decimals would be a double, and is a decimal in Spark; write "
-                f"avg(CAST({columns[0]} AS DOUBLE))"
-            )
 
 
 def _columns_of(windows: Pass) -> Iterable[str]:

@@ -20,8 +20,31 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
-from mta import CheckedSum, Product, Sum, SumDistinct
-from mta.columns.schemas import Array, Decimals, Nullable, Presence, Record, Schema, Times
+from mta import (
+    ArgMax,
+    ArgMin,
+    CheckedSum,
+    Collect,
+    CollectDistinct,
+    DecimalMean,
+    LongSum,
+    Mean,
+    MostFrequent,
+    Product,
+    Sum,
+    SumDistinct,
+)
+from mta.columns.schemas import (
+    Array,
+    Datetimes,
+    Decimals,
+    LongDecimals,
+    Nullable,
+    Presence,
+    Record,
+    Schema,
+    Times,
+)
 from mta.errors import MissingPage
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.nulls import CountValues, SkipNulls, is_filter
@@ -39,7 +62,6 @@ from mta.publishing.batches import Part
 from spark_integration.interpreter import check_workers, context_of
 from spark_integration.runners.bucket import check_encoding, check_session
 from spark_integration.runners.state_pages import is_state_url
-from spark_integration.step.columns import EXACT_DIGITS
 from spark_integration.step.starts import read_start, require_suitable
 from spark_integration.step.windows import vectorizes
 from spark_integration.versions import arrow_schema, arrow_type, type_of
@@ -255,14 +277,12 @@ def typed_by(fields: dict[str, T.DataType], options: Options) -> Pairs:
     typed: Pairs = {}
     for alias, (columns, whole) in pairs_of(options.aggregations).items():
         read, monoid = [fields[name] for name in own_columns(columns, whole)], whole.bare
-        found = monoid.of_types(*map(_type_of, read))
+        kinds = [*map(_type_of, read)]
+        found = monoid.of_types(*kinds)
+        if type(monoid) is Mean and isinstance(kinds[0], (Decimals, LongDecimals)):
+            found = DecimalMean(kinds[0])
         if found is not monoid:
-            kind = read[-1]
-            if monoid.follows_column:
-                found.result_type = kind.simpleString()
-            elif isinstance(found, (CheckedSum, SumDistinct)) and isinstance(kind, T.DecimalType):
-                # As Spark's sum.
-                found.result_type = f"decimal({min(kind.precision + 10, 38)},{kind.scale})"
+            found.result_type = _result_type(monoid, found, read[-1])
             if isinstance(found, CheckedSum):
                 found.label = f"the aggregation {alias!r}"
         filtered = isinstance(whole, SkipNulls) and whole.filtered
@@ -270,12 +290,36 @@ def typed_by(fields: dict[str, T.DataType], options: Options) -> Pairs:
     return typed
 
 
+def _result_type(given: AbstractMonoid, found: AbstractMonoid, kind: T.DataType) -> str | None:
+    """Return the type of results of an aggregation for a column, as in Spark."""
+    if given.follows_column:
+        return kind.simpleString()
+    if isinstance(found, (Collect, CollectDistinct)):
+        return f"array<{kind.simpleString()}>"
+    if isinstance(found, MostFrequent):
+        return f"array<struct<value: {kind.simpleString()}, count: bigint>>"
+    if isinstance(kind, T.DecimalType):
+        if isinstance(found, (CheckedSum, LongSum, SumDistinct)):
+            return f"decimal({min(kind.precision + 10, 38)},{kind.scale})"
+        if isinstance(found, DecimalMean):
+            return f"decimal({min(kind.precision + 4, 38)},{min(kind.scale + 4, 38)})"
+    return found.result_type
+
+
+#: The most digits of decimals that are stored as 64-bit integers.
+_DIGITS = 18
+
+
 def _type_of(kind: T.DataType) -> Any:
     """Return the type that monoids use for a column; None for doubles."""
     if isinstance(kind, T.IntegralType):
         return "int64"
     if isinstance(kind, T.DecimalType):
-        return Decimals(kind.scale)
+        return Decimals(kind.scale) if kind.precision <= _DIGITS else LongDecimals(kind.scale)
+    if isinstance(kind, (T.TimestampType, T.TimestampNTZType)):
+        return "M8[us]"
+    if isinstance(kind, T.DateType):
+        return "M8[D]"
     return str if isinstance(kind, (T.StringType, T.BinaryType)) else None
 
 
@@ -334,11 +378,12 @@ def check_types(fields: dict[str, T.DataType], typed: Pairs, options: Options) -
     for what, columns, monoid in (*aggregations, *observers):
         for name, schema in zip(column_names(columns), inputs_of(monoid), strict=True):
             _require_filter(what, name, fields[name], schema)
-            _require_short(what, name, fields[name], monoid.bare, schema)
+            _require_short(what, name, fields[name], monoid.bare)
             if not isinstance(fields[name], _allowed(schema)):
                 raise InvalidRequest(
                     f"{what}: {monoid.name} cannot read column {name!r}, which is "
-                    f"{fields[name].simpleString()}; cast it, or choose another column or monoid"
+                    f"{fields[name].simpleString()}{_reason(schema)}; cast it, or choose another "
+                    "column or monoid"
                 )
 
 
@@ -365,6 +410,8 @@ def _allowed(schema: Schema) -> tuple[type[T.DataType], ...]:
         schema = schema.inner
     if isinstance(schema, Presence):
         return (T.DataType,)
+    if isinstance(schema, Datetimes):
+        return (T.TimestampType, T.TimestampNTZType, T.DateType)
     if not isinstance(schema, Array):
         return (T.NumericType, T.BooleanType, T.StringType, T.BinaryType)
     if schema.dtype.kind in "mM":
@@ -458,20 +505,23 @@ def _require_filter(what: str, name: str, kind: T.DataType, schema: Schema) -> N
         )
 
 
-def _require_short(
-    what: str, name: str, kind: T.DataType, monoid: AbstractMonoid, schema: Schema
-) -> None:
-    """Raises InvalidRequest for decimals too long to be added and compared exactly."""
-    long = isinstance(kind, T.DecimalType) and kind.precision > EXACT_DIGITS
-    schema = schema.inner if isinstance(schema, Nullable) else schema
-    if long and isinstance(schema, Decimals):
-        function = monoid.name.partition("[")[0].removeprefix("Checked")
+def _require_short(what: str, name: str, kind: T.DataType, monoid: AbstractMonoid) -> None:
+    """Raises InvalidRequest for decimals too long for an aggregation that compares two columns."""
+    if not isinstance(kind, T.DecimalType) or kind.precision <= _DIGITS:
+        return
+    if isinstance(monoid, (ArgMin, ArgMax)) and monoid.follows_column:
         raise InvalidRequest(
-            f"{what}: column {name!r} is {kind.simpleString()}, and {function}() is "
-            f"exact for decimals of at most {EXACT_DIGITS} digits: cast it to decimal("
-            f'{EXACT_DIGITS},{min(schema.places, EXACT_DIGITS)}), or use {function}("float64"), '
-            "which reads the nearest doubles"
+            f"{what}: column {name!r} is {kind.simpleString()}, and {type(monoid).__name__} stores "
+            f"numbers of 64 bits, which decimals of more than {_DIGITS} digits do not fit: cast it "
+            f"to decimal({_DIGITS},{min(kind.scale, _DIGITS)}) or to double"
         )
+
+
+def _reason(schema: Schema) -> str:
+    """Return why a column is refused, if the aggregation reads numbers."""
+    inner = schema.inner if isinstance(schema, Nullable) else schema
+    is_number = isinstance(inner, Array) and inner.dtype.kind in "biuf"
+    return ", because it computes with numbers" if is_number else ""
 
 
 def result_types(

@@ -18,7 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns.schemas import Array, Decimals, Objects, Presence, Schema, Vector, nullable
+from mta.columns.schemas import (
+    Array,
+    Datetimes,
+    Decimals,
+    LongDecimals,
+    Objects,
+    Presence,
+    Schema,
+    Vector,
+    nullable,
+)
 
 _DTYPE = re.compile(r"[<>|][biufmM]\d{1,2}(\[\d{0,9}[A-Za-z]{1,2}\])?")
 #: The longest text that describes a column of one of the types here.
@@ -40,6 +50,18 @@ def decimals_of(places: int) -> Decimals:
     if not 0 <= places <= _MOST_PLACES:
         raise ValueError(f"decimals with {places!r:.40} places")
     return Decimals(places)
+
+
+def long_decimals_of(places: int) -> LongDecimals:
+    """Return the type of long decimals as ``decimals_of``."""
+    return LongDecimals(decimals_of(places).places)
+
+
+def datetimes_of(text: str) -> Datetimes:
+    """Return the type of datetimes or durations that a text names. Raises ValueError."""
+    if dtype_of(text).kind not in "mM":
+        raise ValueError(f"{text!r:.40} is not a type of times")
+    return Datetimes(text)
 
 
 def schema_of_kind(kind: str) -> Schema | None:
@@ -65,6 +87,10 @@ def _single(kind: str) -> Schema | None:
         return Array(dtype_of(found[1]))
     if found := re.fullmatch(r"Decimals\((\d+)\)", kind):
         return decimals_of(int(found[1]))
+    if found := re.fullmatch(r"LongDecimals\((\d+)\)", kind):
+        return long_decimals_of(int(found[1]))
+    if found := re.fullmatch(r"Datetimes\('(.*)'\)", kind):
+        return datetimes_of(found[1])
     if found := re.fullmatch(r"Vector\('(.*)', (\d+)\)", kind):
         width = int(found[2])
         if not 1 <= width <= _MOST_WIDTH:

@@ -4,8 +4,9 @@ The rules are the same for single values and for batches:
 
 - Numbers never change: a value that does not fit the type of its column is refused. Only columns of
   floats round, to the nearest double.
-- A column of ``Decimals`` accepts decimals and integers with at most its number of places. If a
-  column of floats is ``exact``, it refuses integers and decimals that are not doubles.
+- A column of ``Decimals`` or ``LongDecimals`` accepts decimals and integers with at most its number
+  of places. If a column of floats is ``exact``, it refuses integers and decimals that are not
+  doubles.
 - A column of objects has the values that were passed, but Python values for numpy scalars. So a
   value is the same whether it is passed alone, in a list or in an array, and after a restore.
 - These values are *missing*: None, NaN (float, numpy, Decimal, complex), NaT (numpy, pandas), NA of
@@ -23,7 +24,10 @@ import numpy as np
 from mta.columns.schemas import (
     DIGITS,
     Array,
+    Coded,
+    Datetimes,
     Decimals,
+    LongDecimals,
     Nullable,
     NullableColumn,
     Objects,
@@ -49,11 +53,23 @@ _EXACT, _EXACT_TENS = 1 << 53, 22
 class Scaled:
     """A column of decimals, given as integers that count units of their last place.
 
-    ``Decimals`` reads the integers unchanged. As an array, the column has the nearest doubles.
+    ``Decimals`` and ``LongDecimals`` read the integers unchanged. As an array, the column has the
+    nearest doubles.
+
+    Args:
+        digits: The integers: an array of int64, or of Python integers if these are too long.
+        places: The number of digits after the decimal point.
     """
 
     def __init__(self, digits: np.ndarray, places: int) -> None:
         self.digits, self.places = digits, places
+
+    def take(self, rows: np.ndarray) -> Scaled:
+        return Scaled(self.digits[rows], self.places)
+
+    def shown(self) -> np.ndarray:
+        """Return the column as an array of decimals."""
+        return Decimals(self.places).shown(self.digits)
 
     def __len__(self) -> int:
         return len(self.digits)
@@ -65,7 +81,7 @@ class Scaled:
         digits, places = self.digits, self.places
         if places <= _EXACT_TENS and not ((digits > _EXACT) | (digits < -_EXACT)).any():
             return digits / 10.0**places  # rounds only once, because both operands are exact
-        return Decimals(places).shown(digits).astype("f8")
+        return self.shown().astype("f8")
 
     def tolist(self) -> list[float]:
         found: list[float] = np.asarray(self).tolist()
@@ -141,12 +157,7 @@ def read_value(value: Any, schema: Schema) -> Any:
     if isinstance(schema, Presence):
         return np.bool_(not is_missing(value))
     if not isinstance(schema, Array):
-        if getattr(schema, "nullable", False) and is_missing(value):
-            return None
-        found = value if kind in PLAIN else _object(value)
-        if isinstance(schema, Objects) and type(found) is not (schema.only or type(found)):
-            _require_only([found], schema.only)
-        return found
+        return _read_object(value, schema)
     if kind is float and schema.kind == "<f8":
         return value if schema.plain else np.float64(value)
     if kind is int and schema.plain and schema.kind == "<i8" and -_BEYOND <= value < _BEYOND:
@@ -161,6 +172,18 @@ def read_value(value: Any, schema: Schema) -> Any:
         ) from None
 
 
+def _read_object(value: Any, schema: Schema) -> Any:
+    """Convert a user's value to a row of a column of objects. Raises InvalidValue."""
+    if isinstance(schema, Coded):
+        return _as_codes([value], schema)[0]
+    if getattr(schema, "nullable", False) and is_missing(value):
+        return None
+    found = value if type(value) in PLAIN else _object(value)
+    if isinstance(schema, Objects) and type(found) is not (schema.only or type(found)):
+        _require_only([found], schema.only)
+    return found
+
+
 def read_column(values: Any, schema: Schema) -> Any:
     """Convert a user's batch (list, numpy, pandas, Arrow) to a column. Raises InvalidValue.
 
@@ -170,11 +193,12 @@ def read_column(values: Any, schema: Schema) -> Any:
         return _as_nullable(values, schema.inner)
     if isinstance(schema, Presence):
         return ~_nulls_of(values)
-    of_nulls = isinstance(values, NullableColumn)
-    if of_nulls:
-        values = values.values if values.nulls() is None else values.tolist()
     if not isinstance(schema, Array):
-        return _read_objects(values, schema, of_nulls)
+        if isinstance(schema, Coded):
+            return _as_codes(values, schema)
+        return _read_objects(values, schema)
+    if isinstance(values, NullableColumn):
+        values = values.values if values.nulls() is None else values.tolist()
     if type(values).__module__.startswith("pyarrow"):
         values = values.to_numpy() if hasattr(values, "chunks") else values.to_numpy(False)
     try:
@@ -187,8 +211,11 @@ def read_column(values: Any, schema: Schema) -> Any:
         ) from None
 
 
-def _read_objects(values: Any, schema: Schema, of_nulls: bool) -> list[Any]:
-    """Return a batch as a column of objects, with None for nulls unless ``of_nulls``."""
+def _read_objects(values: Any, schema: Schema) -> list[Any]:
+    """Return a batch as a column of objects, with None for missing values if it is nullable."""
+    of_nulls = isinstance(values, NullableColumn)
+    if of_nulls:
+        values = values.values if values.nulls() is None else values.tolist()
     rows = as_objects(values)
     if getattr(schema, "nullable", False) and not of_nulls:
         nulls = missing(rows)
@@ -248,6 +275,11 @@ def as_given(rows: Any, schema: Schema) -> Any:
     """Return rows as a batch that a user could pass."""
     if isinstance(schema, Nullable) and isinstance(schema.inner, Decimals):
         return NullableColumn(Scaled(rows.values, schema.inner.places), rows.valid)
+    if isinstance(schema, Datetimes):
+        nat = np.iinfo("i8").min
+        return np.array([nat if row is None else row for row in rows], "i8").view(schema.dtype)
+    if isinstance(schema, Coded):
+        return [schema.shown(row) for row in rows]
     return schema.shown(rows) if isinstance(schema, Decimals) else rows
 
 
@@ -338,26 +370,79 @@ def _is_double(number: int | Decimal) -> bool:
         return False
 
 
-#: More than each integer of a column of decimals.
-_DIGITS_END = Decimal(2**63)
+#: The largest integer of a column of ``Decimals``.
+_MOST_DIGITS = 2**63 - 1
 
 
 def _as_digits(values: Any, places: int) -> np.ndarray:
     """Return decimals as integers of their last place. Raises TypeError and ValueError."""
     if isinstance(values, Scaled) and values.places == places:
+        if values.digits.dtype == object:
+            raise ValueError("too many digits")
         return values.digits
-    items = list(values)
-    if any(is_missing(item) or not isinstance(item, (Decimal, int, np.integer)) for item in items):
+    items = values.shown().tolist() if isinstance(values, Scaled) else list(values)
+    if any(map(is_missing, items)):
+        raise TypeError("nulls, or values that are not decimals")
+    return np.array(scaled_integers(items, places, _MOST_DIGITS), "<i8")
+
+
+def scaled_integers(items: list[Any], places: int, most: int) -> list[int]:
+    """Return decimals as integers of their last place. Raises TypeError and ValueError."""
+    if not all(isinstance(item, (Decimal, int, np.integer)) for item in items):
         raise TypeError("nulls, or values that are not decimals")
     try:
         scaled = [DIGITS.scaleb(Decimal(item), places) for item in map(plain, items)]
     except ArithmeticError:
         raise ValueError("too many digits") from None
-    if not all(-_DIGITS_END < item < _DIGITS_END for item in scaled if item.is_finite()):
+    if not all(-most <= item <= most for item in scaled if item.is_finite()):
         raise ValueError("too many digits")  # int would compute each digit of 1e999999
     if any(not item.is_finite() or item != item.to_integral_value() for item in scaled):
         raise ValueError(f"more than {places} places")
-    return np.array([int(item) for item in scaled], "<i8")
+    return [int(item) for item in scaled]
+
+
+def _as_codes(values: Any, schema: Coded) -> list[int | None]:
+    """Return a batch as integers, with None for missing values. Raises InvalidValue."""
+    nulls = None
+    if isinstance(values, NullableColumn):
+        nulls, values = values.nulls(), values.values
+    try:
+        found = (
+            _codes_of_times(values, schema.dtype)
+            if isinstance(schema, Datetimes)
+            else _codes_of_decimals(values, schema)
+        )
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidValue(
+            f"the values cannot be read as {schema!r} ({error}); convert the column first"
+        ) from None
+    for row in () if nulls is None else np.flatnonzero(nulls).tolist():
+        found[row] = None
+    return found
+
+
+def _codes_of_times(values: Any, dtype: np.dtype[Any]) -> list[int | None]:
+    times = _as_times(np.asarray(values), dtype)
+    codes: list[int | None] = times.view("i8").tolist()
+    for row in np.flatnonzero(np.isnat(times)).tolist():
+        codes[row] = None
+    return codes
+
+
+def _codes_of_decimals(values: Any, schema: Coded) -> list[int | None]:
+    assert isinstance(schema, LongDecimals)
+    if isinstance(values, Scaled):
+        if values.places == schema.places:
+            codes: list[int | None] = values.digits.tolist()
+            return codes
+        values = values.shown()
+    rows = as_objects(values)
+    nulls = missing(rows)
+    if nulls is None:
+        return [*scaled_integers(rows, schema.places, schema.most)]
+    known = [row for row, is_null in zip(rows, nulls.tolist(), strict=True) if not is_null]
+    each = iter(scaled_integers(known, schema.places, schema.most))
+    return [None if is_null else next(each) for is_null in nulls.tolist()]
 
 
 def _is_within(column: np.ndarray, dtype: np.dtype[Any]) -> bool:

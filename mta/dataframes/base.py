@@ -6,16 +6,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from mta.columns.reading import objects
-from mta.columns.schemas import Decimals, NullableColumn
-from mta.errors import InvalidValue
+from mta.columns.reading import Scaled, objects
+from mta.columns.schemas import Decimals, LongDecimals, NullableColumn
+from mta.errors import InvalidValue, ResultOutOfRange
 
+Converted = TypeVar("Converted")
 #: The digits of a sum of decimals, as in SQL; its scale is that of the column.
 SUM_DIGITS = 38
+#: The types of columns of decimals: of up to 18 digits, and longer ones.
+DECIMALS = (Decimals, LongDecimals)
+#: More than each integer of a column of ``Decimals``.
+_DIGITS_END = 1 << 63
 
 
 class Moments:
@@ -58,7 +63,7 @@ class Column:
     type: Any
     """The type of the column, in the terms of monoids (``AbstractMonoid.of_types``)."""
     values: Any
-    """An array of numbers or booleans, ``Moments``, or a list of decimals, text or other values.
+    """An array of numbers or booleans, ``Moments``, decimals as ``Scaled``, or a list of values.
 
     A null is None among text and other values, and zero among all others.
     """
@@ -99,7 +104,7 @@ class Column:
     def is_numeric(self) -> bool:
         """Return whether the values can be added."""
         whole = isinstance(self.type, str) and self.type[0] in "bui"
-        return self.type is None or isinstance(self.type, Decimals) or whole
+        return self.type is None or isinstance(self.type, DECIMALS) or whole
 
 
 class Result(NamedTuple):
@@ -189,6 +194,27 @@ class DataFrame(ABC):
                 raise InvalidValue(f"there is no column {name!r}{hint}; there are {known}")
 
 
+def decimals(integers: list[int], places: int) -> tuple[Decimals | LongDecimals, Scaled]:
+    """Return the type of a column of decimals, and its values, from integers of the last place.
+
+    The type depends on the values: it determines how fast results are, but not what they are.
+    """
+    if all(-_DIGITS_END < each < _DIGITS_END for each in integers):
+        return Decimals(places), Scaled(np.array(integers, "i8"), places)
+    return LongDecimals(places), Scaled(objects(integers), places)
+
+
+def require_fit(convert: Callable[[], Converted], result: Result) -> Converted:
+    """Return converted sums of decimals. Raises ResultOutOfRange for more than 38 digits."""
+    try:
+        return convert()
+    except Exception as error:  # each library raises another error
+        raise ResultOutOfRange(
+            f"a sum of the decimals of column {result.like and result.like.name!r} has more than "
+            f"{SUM_DIGITS} digits ({error}): use Sum('float64'), whose results are doubles"
+        ) from error
+
+
 def type_of(dtype: np.dtype[Any]) -> str | None:
     """Return the type of a column of numbers, in the terms of monoids."""
     return {"b": "bool", "i": "int64", "u": "uint64"}.get(dtype.kind)
@@ -206,7 +232,7 @@ def split(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     return values.data, marked(np.ma.getmaskarray(values))
 
 
-def flattened(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def flattened(values: Collection[Any]) -> tuple[np.ndarray, np.ndarray]:
     """Return the concatenated values of lists, and the bounds of each list."""
     flat = [value for each in values for value in each]
     ends = np.cumsum([0, *map(len, values)])

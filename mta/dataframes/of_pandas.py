@@ -6,14 +6,26 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import date, datetime, time
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, Self
 from uuid import UUID
 
 import numpy as np
 import pandas as pd
 
-from mta.columns.schemas import Decimals
-from mta.dataframes.base import Column, DataFrame, Moments, Result, marked, split, type_of
+from mta.columns.reading import objects, scaled_integers
+from mta.columns.schemas import LongDecimals
+from mta.dataframes.base import (
+    Column,
+    DataFrame,
+    Moments,
+    Result,
+    decimals,
+    flattened,
+    marked,
+    split,
+    type_of,
+)
 from mta.errors import InvalidValue
 
 
@@ -151,7 +163,8 @@ def _of_objects(series: Any, name: str, nulls: np.ndarray | None) -> Column:
     elif kinds == {int}:
         found = "int64", values
     elif Decimal in kinds and kinds <= {int, Decimal}:
-        found = Decimals(_places(values, name)), values
+        places = _places(values, name)
+        found = decimals(_integers(values, places, name), places)
     elif all(issubclass(kind, (int, float, Decimal, np.number)) for kind in kinds):
         found = None, values
     elif kinds == {date}:
@@ -183,6 +196,16 @@ def _as_objects(dtype: Any) -> Callable[[np.ndarray], Any]:
 _NUMBERS = {bool, int, float, Decimal}
 
 
+def _integers(values: list[Any], places: int, name: str) -> list[int]:
+    """Return decimals as integers of their last place. Raises InvalidValue if they are too long."""
+    try:
+        return scaled_integers(values, places, LongDecimals.most)
+    except ValueError as error:
+        raise InvalidValue(
+            f"column {name!r} has decimals of more than 76 digits ({error}): round them first"
+        ) from error
+
+
 def _places(values: list[Any], name: str) -> int:
     """Return the most decimal places of a column. Raises InvalidValue for NaN and infinity."""
     most = 0
@@ -204,6 +227,10 @@ def _array(result: Result) -> Any:
         return pd.arrays.ArrowExtensionArray(to_arrow(result))
     if form == "value" and like is not None:
         return like.restored(values)
+    if form == "list" and like is not None and isinstance(like.values, Moments):
+        flat, ends = flattened(values)
+        every = list(like.restored(flat))
+        values = objects([every[start:stop] for start, stop in pairwise(ends.tolist())])
     if values.dtype == object or values.ndim > 1:
         return pd.Series(list(values), dtype=object).array
     # Results for a nullable type of pandas are of a nullable type too.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from decimal import Decimal
 from functools import partial
 from itertools import pairwise
 from typing import Any, Self
@@ -11,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 import polars as pl
 
-from mta.columns.schemas import Decimals
 from mta.dataframes.base import (
+    DECIMALS,
     SUM_DIGITS,
     Column,
     DataFrame,
@@ -20,10 +19,12 @@ from mta.dataframes.base import (
     Moments,
     Result,
     counted,
+    decimals,
     flattened,
     marked,
     plain_value,
     read_type,
+    require_fit,
     split,
 )
 
@@ -93,7 +94,7 @@ def _read(series: pl.Series, name: str) -> Column:
         doubles = filled(series).to_numpy()
         return made(None, doubles, nans=marked(np.isnan(doubles)))
     if isinstance(kind, pl.Decimal):
-        return made(Decimals(kind.scale or 0), filled(series, Decimal()).to_list())
+        return made(*decimals(filled(series.to_physical()).to_list(), kind.scale or 0))
     return made(str, series.to_list(), ordered=kind in (pl.String, pl.Binary, pl.Categorical))
 
 
@@ -114,8 +115,9 @@ def _plain_series(name: str, result: Result) -> pl.Series:
         column, counts, ends = counted(values, like)
         fields = {"value": like.restored(column), "count": pl.Series(counts, dtype=pl.Int64)}
         return _lists(name, pl.DataFrame(fields).to_struct(), ends)
-    if form == "sum" and like is not None and isinstance(like.type, Decimals):
-        return pl.Series(name, values.tolist(), dtype=pl.Decimal(SUM_DIGITS, like.type.places))
+    if form == "sum" and like is not None and isinstance(like.type, DECIMALS):
+        kind = pl.Decimal(SUM_DIGITS, like.type.places)
+        return require_fit(lambda: pl.Series(name, values.tolist(), dtype=kind), result)
     if sql is not None:
         plain = [plain_value(value, sql) for value in values]
         return pl.Series(name, plain, dtype=read_type(sql, _MAKER))

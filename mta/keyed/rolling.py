@@ -25,8 +25,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from mta.columns.reading import objects
-from mta.columns.schemas import Array, Objects, Record, Schema
+from mta.columns.reading import Scaled, objects
+from mta.columns.schemas import Array, LongDecimals, Objects, Record, Schema
 from mta.dataframes import open_data_frame
 from mta.dataframes.base import Column, DataFrame, Result, is_known
 from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
@@ -39,6 +39,7 @@ from mta.keyed.table import Table
 from mta.keyed.windows import KeyedWindows
 from mta.monoids.base import AbstractMonoid, empties
 from mta.monoids.basic import ArgMax, ArgMin, CheckedSum, Max, Min
+from mta.monoids.decimals import LongSum
 from mta.monoids.distinct import MostFrequent
 from mta.monoids.nulls import CountValues, SkipNulls
 from mta.monoids.product import (
@@ -348,13 +349,18 @@ def _typed(
                 "column of booleans: add the result of a comparison as a column, and name it"
             )
     # Arguments are stored as numbers: for text, read row numbers in a separate column.
-    if isinstance(monoid, (ArgMin, ArgMax)) and monoid.follows_column and read[-1].type is str:
+    if isinstance(monoid, (ArgMin, ArgMax)) and monoid.follows_column and _is_object(read[-1]):
         rows, texts = np.arange(len(read[-1].values)), read[-1]
         columns[_ROW] = Column(_ROW, "int64", "int64", rows, lambda found: found, True, texts.nulls)
         given, read = [read[0].name, _ROW, *filters], [read[0], columns[_ROW]]
     if isinstance(monoid, CountValues):
         return given, whole
     found = monoid.of_types(*(column.type for column in read))
+    if isinstance(found, (ArgMin, ArgMax)) and isinstance(read[0].type, LongDecimals):
+        raise InvalidValue(
+            f"aggregation {alias!r}: {monoid.name} compares 64-bit numbers, and column "
+            f"{read[0].name!r} has decimals of more than 18 digits: cast it to floats"
+        )
     if isinstance(found, CheckedSum) and found is not monoid:
         found.label = f"the aggregation {alias!r}"
     schemas = list(found.inputs.schemas) if isinstance(found.inputs, Record) else [found.inputs]
@@ -373,6 +379,10 @@ def _typed(
     return given, SkipNulls(found, filtered=True, refuses=True) if filters else found
 
 
+def _is_object(column: Column) -> bool:
+    return column.type is str or isinstance(column.type, LongDecimals)
+
+
 def _is_readable(column: Column, schema: Schema) -> bool:
     if not isinstance(schema, Array) or column.is_numeric:
         return True
@@ -383,13 +393,14 @@ def _result(
     values: Any, monoid: AbstractMonoid, pair: tuple[Any, AbstractMonoid], read: Sequence[Column]
 ) -> Result:
     """Return the results of an aggregation, with the column that determines their type."""
-    like, given, typed = read[-1] if read else None, pair[0], pair[1].bare
-    if like is not None and _ROW in column_names(given):
-        rows = values.tolist()
-        values = objects([None if row is None else like.values[row] for row in rows])
+    like, typed = read[-1] if read else None, pair[1].bare
+    if like is not None and _ROW in column_names(pair[0]):
+        rows, given = values.tolist(), like.values
+        given = given.shown() if isinstance(given, Scaled) else given
+        values = objects([None if row is None else given[row] for row in rows])
     if monoid.follows_column and like is not None:
         return Result(values, "value", like)
-    if isinstance(typed, CheckedSum):
+    if isinstance(typed, (CheckedSum, LongSum)):
         return Result(values, "sum", like)
     if isinstance(monoid, (Collect, CollectDistinct)):
         return Result(values, "list", like)

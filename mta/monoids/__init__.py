@@ -3,6 +3,7 @@
 - ``base``, ``columnar``, ``summary``: base classes for plain functions, numpy columns and summaries
 - ``ranges``, ``holistic``: results computed from ranges of events, or from all values of a window
 - ``basic``, ``text``: counts, sums, extremes, first and last values, lists
+- ``decimals``: sums of long decimals
 - ``deviations``, ``shape``, ``regression``: statistics from central moments
 - ``logical``, ``positional``: truth values, bits and products; values by their position
 - ``quantiles``, ``distinct``: exact quantiles, ranks and distinct counts
@@ -16,13 +17,14 @@
 - ``equality``: comparing partials
 """
 
-from mta.columns.schemas import Decimals
+from mta.columns.schemas import Datetimes, Decimals, LongDecimals
 from mta.monoids.base import AbstractMonoid, Monoid
 from mta.monoids.basic import (
     ArgMax,
     ArgMin,
     CheckedSum,
     Count,
+    DecimalMean,
     First,
     GeometricMean,
     Last,
@@ -35,6 +37,7 @@ from mta.monoids.basic import (
 )
 from mta.monoids.bloom import BloomFilter, Members
 from mta.monoids.columnar import ColumnarMonoid
+from mta.monoids.decimals import LongSum
 from mta.monoids.deviations import (
     PopulationStdDev,
     PopulationVariance,
@@ -83,8 +86,10 @@ __all__ = [
     "Count",
     "CountIf",
     "CountMin",
+    "Datetimes",
     "DecayedMean",
     "DecayedSum",
+    "DecimalMean",
     "Decimals",
     "DistinctCount",
     "Entropy",
@@ -104,6 +109,8 @@ __all__ = [
     "Largest",
     "Last",
     "LastText",
+    "LongDecimals",
+    "LongSum",
     "LongestIncreasingRun",
     "Max",
     "MaxCount",

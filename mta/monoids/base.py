@@ -356,7 +356,7 @@ class Monoid(AbstractMonoid[Out], Generic[In, Held, Out]):
         kind = type(self)
         is_usual = kind.row is AbstractMonoid.row and kind.is_valid is Monoid.is_valid
         # A summary adds values later, and may refuse one then.
-        as_given = is_usual and type(self.partials) is Objects
+        as_given = is_usual and type(self.inputs) is type(self.partials) is Objects
         if isinstance(self.inputs, Objects) and self.inputs.only is not None:
             return frozenset({self.inputs.only}) if as_given else frozenset()
         return NEVER_MISSING | {float} if as_given else frozenset()

@@ -17,17 +17,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from operator import add, itemgetter, sub
 from typing import Any, Literal, overload
 
 import numpy as np
 
 from mta.columns.reading import plain
-from mta.columns.schemas import Array, Decimals, Objects, Row, Rows
+from mta.columns.schemas import Array, Decimals, LongDecimals, Objects, Row, Rows
 from mta.errors import ResultOutOfRange
 from mta.kernels.native import Kernel, ones
-from mta.monoids.base import AbstractMonoid, Out, Partial, any_of
+from mta.monoids.base import AbstractMonoid, Out, Partial, any_of, same_value
 from mta.monoids.columnar import (
     Choice,
     ColumnarMonoid,
@@ -47,6 +47,8 @@ from mta.monoids.columnar import (
     smaller,
     zero_of,
 )
+from mta.monoids.decimals import LongSum
+from mta.monoids.parts import Parts
 from mta.monoids.text import FirstText, LastText, MaxText, MinText
 
 _LARGEST_LOG = math.log(np.finfo("f8").max)
@@ -54,6 +56,9 @@ _LARGEST_LOG = math.log(np.finfo("f8").max)
 _LOW = (1 << 32) - 1
 #: The smallest integer above the range of int64.
 _HALF = 1 << 63
+#: The most digits and places of a decimal in SQL, and its division.
+_MOST_PLACES = 38
+_HALF_UP = Context(prec=120, rounding=ROUND_HALF_UP)
 
 
 #: The types of columns, for type checkers.
@@ -154,14 +159,17 @@ class Sum(ColumnarMonoid[Out]):
     def of_types(self, *types: Any) -> AbstractMonoid:
         """Integers and decimals use ``CheckedSum``; so do booleans, which count as 0 and 1."""
         kind = "int64" if types[0] == "bool" else types[0]
+        if isinstance(kind, LongDecimals):
+            return LongSum(kind) if self._follows else self
         return CheckedSum(kind) if self._follows and is_whole(kind) else self
 
 
 class CheckedSum(ColumnarMonoid[Out]):
-    """The exact sum of integers. Raises ResultOutOfRange if it does not fit its type.
+    """The exact sum of integers or decimals. Raises ResultOutOfRange if it does not fit its type.
 
     The sum is stored as two halves of 32 bits, enough for 2^31 events. The call that computes the
-    result raises the error, which says how many of the call's events were accepted.
+    result raises the error, which says how many of the call's events were accepted. A sum of
+    decimals may have more digits than they have, so it always fits.
 
     Args:
         dtype: An integer type such as "int64", or ``Decimals(places)``.
@@ -199,7 +207,7 @@ class CheckedSum(ColumnarMonoid[Out]):
                 Plain(_add_pairs, lambda n: (n >> 32, n & _LOW), self._one, _subtract_pairs),
             ),
         )
-        self._limits = limits
+        self._limits, self._is_decimal = limits, isinstance(kind, Decimals)
 
     def _joined(self, halves: Any) -> Any:
         high, low = halves[0] + (halves[1] >> 32), halves[1] & _LOW
@@ -207,6 +215,9 @@ class CheckedSum(ColumnarMonoid[Out]):
         over = (high > most >> 32) | ((high == most >> 32) & (low > most & _LOW))
         under = (high < least >> 32) | ((high == least >> 32) & (low < least & _LOW))
         if np.any(over | under):
+            if self._is_decimal:
+                high, low = (np.asarray(half).astype(object) for half in (high, low))
+                return (high << 32) | low
             raise self._out_of_range()
         if dtype == np.uint64:
             return (high.astype("u8") << np.uint64(32)) | low.astype("u8")
@@ -334,6 +345,47 @@ class Mean(ColumnarMonoid[float]):
             kernel=Kernel("mean", 0),
             plain=Plain(_add_pairs, lambda value: (value, 1.0), _plain_mean, _subtract_pairs),
         )
+
+
+class DecimalMean(Parts[Decimal | None]):
+    """The mean of decimals as in SQL: computed exactly, and rounded half up to 4 more places.
+
+    Args:
+        kind: The type of the values: ``Decimals`` or ``LongDecimals``.
+
+    >>> from mta import CountWindow, DecimalMean, Decimals, Window
+    >>> window = Window(DecimalMean(Decimals(1)), CountWindow(3), name="DecimalMean")
+    >>> window.extend([Decimal("0.1"), Decimal("0.1"), Decimal("0.3")]).tolist()
+    [Decimal('0.10000'), Decimal('0.10000'), Decimal('0.16667')]
+    """
+
+    values_in = itemgetter(1)
+    empty = None
+
+    def __init__(self, kind: Decimals | LongDecimals) -> None:
+        self._sum: AbstractMonoid = (
+            LongSum(kind) if isinstance(kind, LongDecimals) else CheckedSum(kind)
+        )
+        self.name, self.inputs, self.outputs = f"DecimalMean[{kind!r}]", kind, Objects()
+        places = min(kind.places + 4, _MOST_PLACES)
+        #: SQL rounds twice: a quotient to one place more than a decimal has, then the result.
+        self._units = Decimal((0, (1,), -1 - _MOST_PLACES)), Decimal((0, (1,), -places))
+        super().__init__([(self._sum, same_value), (Count(), _no_columns)])
+
+    def lower(self, partial: Partial) -> Decimal | None:
+        return self._quotient(self._sum.lower(partial[0]), partial[1]) if partial[1] else None
+
+    def lower_rows(self, partials: Rows) -> Rows:
+        pairs = zip(self._sum.lower_rows(partials[0]), partials[1].tolist(), strict=True)
+        return [self._quotient(total, count) for total, count in pairs]
+
+    def _quotient(self, total: Decimal, count: int) -> Decimal | None:
+        if not count:
+            return None
+        found = _HALF_UP.divide(total, Decimal(count))
+        for unit in self._units:
+            found = _HALF_UP.quantize(found, unit)
+        return found
 
 
 class GeometricMean(ColumnarMonoid[float]):
@@ -614,6 +666,10 @@ class Last(_End[Out]):
 
     def __init__(self, dtype: Any = None, skip_nulls: bool = True) -> None:
         super().__init__(dtype, skip_nulls)
+
+
+def _no_columns(rows: Any) -> tuple[()]:
+    return ()
 
 
 def _ones(rows: Any) -> Any:

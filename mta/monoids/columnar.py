@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mta.columns.reading import plain
-from mta.columns.schemas import Array, Decimals, Objects, Record, Row, Rows, Schema
+from mta.columns.schemas import Array, Coded, Decimals, Objects, Record, Row, Rows, Schema
 from mta.errors import InvalidValue
 from mta.kernels import native
 from mta.kernels.native import Kernel, accumulate, reduce
@@ -221,6 +221,8 @@ class Choice(ColumnarMonoid[Out]):
         (kind,) = types
         if not self.follows_column or kind is None:
             return self
+        if isinstance(kind, Coded):
+            return self._of_text(*self._before, *self._after, kind=kind)
         if kind is str:
             return self._of_text(*self._before, *self._after)
         if isinstance(kind, Objects):
@@ -289,6 +291,11 @@ def layout_of(dtype: Any) -> Array:
     """Return the schema of a type; by default, doubles that reject integers they would round."""
     if dtype is None:
         return Array("f8", exact=True)
+    if isinstance(dtype, Coded):
+        raise InvalidValue(
+            f"{dtype!r} is a type of integers without a limit, not of a column of numbers: write "
+            f"MaxText({dtype!r}), LongSum({dtype!r}) and the like"
+        )
     return dtype if isinstance(dtype, Decimals) else Array(dtype)
 
 

@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns.schemas import DIGITS, Array, Decimals, Row, Rows
+from mta.columns.reading import missing, plain
+from mta.columns.schemas import DIGITS, Array, Decimals, LongDecimals, Row, Rows
 from mta.errors import InvalidValue
 from mta.kernels.native import spread
 from mta.monoids.base import AbstractMonoid, any_of
@@ -238,9 +239,10 @@ class SumDistinct(ValueMonoid[Any]):
     def __init__(self, dtype: Any = None) -> None:
         if dtype is str:
             raise InvalidValue("a sum needs numbers, not text: convert the column first")
-        kind = addable(dtype)
-        whole = kind.dtype.kind != "f"
-        result_type = None if isinstance(kind, Decimals) else "bigint" if whole else "double"
+        kind = dtype if isinstance(dtype, LongDecimals) else addable(dtype)
+        is_decimal = isinstance(kind, (Decimals, LongDecimals))
+        whole = isinstance(kind, LongDecimals) or kind.dtype.kind != "f"
+        result_type = None if is_decimal else "bigint" if whole else "double"
         super().__init__("SumDistinct", kind, result_type=result_type)
         self._follows, self._whole = dtype is None, whole
         self.empty = self._result_of(0)
@@ -249,21 +251,26 @@ class SumDistinct(ValueMonoid[Any]):
         return SumDistinct("int64" if dtype == "bool" else dtype)
 
     def is_valid(self, row: Row) -> bool:
-        return self._whole or bool(np.isfinite(row))
+        return row is not None if self._whole else bool(np.isfinite(row))
 
     def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
+        if isinstance(rows, list):
+            return missing(rows)
         return None if self._whole else any_of([~np.isfinite(rows)])
 
     def answer(self, summary: SortedRuns) -> Any:
-        values = self.counts(summary)[0].tolist()
-        return self._result_of(sum(map(self._exact, values)), filterfalse(math.isfinite, values))
+        values = list(map(plain, self.counts(summary)[0]))
+        odd = () if self._whole else filterfalse(math.isfinite, values)
+        return self._result_of(sum(map(self._exact, values)), odd)
 
     def lower_ranges(self, folds: RangeFolds) -> Rows:
         values, codes, folds = self.codes(folds)
-        exact, counts, total = [self._exact(value) for value in values.tolist()], Counter[int](), 0
+        values = list(map(plain, values))
+        exact, counts, total = [self._exact(value) for value in values], Counter[int](), 0
         odd = {
-            code: value for code, value in enumerate(values.tolist()) if not math.isfinite(value)
-        }
+            code: value for code, value in enumerate(values)
+            if not self._whole and not math.isfinite(value)
+        }  # fmt: skip
 
         def add(code: int) -> None:
             nonlocal total
@@ -296,7 +303,7 @@ class SumDistinct(ValueMonoid[Any]):
 
     def _result_of(self, total: int, odd: Iterable[float] = ()) -> Any:
         """Convert a sum of ``_exact`` values to a result; ``odd`` values are not finite."""
-        if isinstance(self.inputs, Decimals):
+        if isinstance(self.inputs, (Decimals, LongDecimals)):
             return DIGITS.scaleb(Decimal(total), -self.inputs.places)
         if self._whole:
             return total
@@ -346,7 +353,7 @@ class Entropy(ValueMonoid[float]):
 
 
 def _sql_type(dtype: Any) -> str:
-    if isinstance(dtype, Decimals):
+    if isinstance(dtype, (Decimals, LongDecimals)):
         return f"decimal(38,{dtype.places})"
     if dtype in (None, str):
         return "string"

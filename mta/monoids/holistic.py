@@ -30,7 +30,7 @@ import numpy as np
 
 from mta.columns import codec
 from mta.columns.reading import plain
-from mta.columns.schemas import Array, Decimals, Objects, Rows, Schema
+from mta.columns.schemas import Array, Coded, Decimals, Objects, Rows, Schema
 from mta.monoids.base import AbstractMonoid, Monoid, Out, Partial
 from mta.monoids.columnar import named
 from mta.monoids.ranges import RangeFolds, RangeMonoid
@@ -113,8 +113,9 @@ def merged(runs: Sequence[Run]) -> Run:
 
 def _sorted(values: list[Any]) -> list[Any]:
     """Return objects in the order of ``_order``."""
-    is_text = set(map(type, values)) <= {str}
-    return sorted(values) if is_text else sorted(values, key=_order)
+    kinds = set(map(type, values))
+    is_plain = len(kinds) < 2 and kinds <= _PLAINLY_ORDERED
+    return sorted(values) if is_plain else sorted(values, key=_order)
 
 
 def _order(value: Any) -> tuple[Any, ...]:
@@ -140,7 +141,7 @@ def _value(order: tuple[Any, ...]) -> tuple[Any, ...]:
 class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
     """A monoid of all values of a window, in any order; subclasses implement ``answer``.
 
-    ``dtype`` is a numeric type, ``Decimals``, or str for text and other objects.
+    ``dtype`` is a numeric type, ``Decimals``, ``LongDecimals``, or str for text and other objects.
     """
 
     def __init__(
@@ -149,6 +150,8 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
         self._follows, inputs = dtype is None, dtype
         if not isinstance(dtype, Schema):
             inputs = Objects() if dtype in (None, str) else Array(dtype)
+        if isinstance(inputs, Coded):
+            name = f"{name}[{inputs!r}]"
         name = named(name, inputs) if isinstance(inputs, Array) else name
         super().__init__(name, _ROW_BYTES, inputs, empty, result_type)
         #: Numbers are stored in arrays, which one call sorts.
@@ -237,6 +240,8 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
             run = codec.unpack(data)
             if type(run) is not list or not run:
                 raise ValueError("it is not a list of values")
+            if isinstance(self.inputs, Coded) and set(map(type, run)) != {int}:
+                raise ValueError(f"its values are not of {self.inputs!r}")
             if any(_order(other) < _order(one) for one, other in pairwise(run)):
                 raise ValueError("its values are not sorted")
             return SortedRuns([run])
@@ -278,6 +283,8 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
         """Convert a value to what users see."""
         if isinstance(self.inputs, Decimals):
             return self.inputs.shown(np.array([value]))[0]
+        if isinstance(self.inputs, Coded):
+            return self.inputs.shown(value)
         return plain(value)
 
     def counts(self, summary: SortedRuns) -> tuple[Run, np.ndarray]:

@@ -13,7 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns.schemas import Decimals, Nullable, NullableColumn, Objects, Row, Rows, Vector
+from mta.columns.schemas import (
+    Coded,
+    Decimals,
+    Nullable,
+    NullableColumn,
+    Objects,
+    Row,
+    Rows,
+    Vector,
+)
 from mta.kernels.native import ones
 from mta.monoids.base import Partial
 from mta.monoids.columnar import Choice, ColumnarMonoid, layout_of, shown
@@ -87,7 +96,9 @@ class _PlaceOfText(RangeMonoid[Any]):
     follows_column = True
     folds_ranges = False  # a combine of a few objects costs less in a single window
 
-    def __init__(self, n: int, width: int, newest: bool, skip_nulls: bool) -> None:
+    def __init__(
+        self, n: int, width: int, newest: bool, skip_nulls: bool, kind: Coded | None
+    ) -> None:
         self.n, self.skip_nulls = n, skip_nulls
         self._width, self._newest = width, newest
 
@@ -102,6 +113,7 @@ class _PlaceOfText(RangeMonoid[Any]):
             f"{type(self).__name__}({n})",
         )
         self.partials = Objects(tuple)
+        self._read_as(kind)
 
     def lower_ranges(self, folds: RangeFolds) -> Rows:
         within = folds.without(self.identity)
@@ -117,15 +129,16 @@ class LagText(_PlaceOfText):
     Args:
         n: The number of events to go back, at least 0.
         skip_nulls: As for ``Lag``.
+        kind: ``LongDecimals(places)`` for decimals of more than 18 digits.
 
     >>> from mta import CountWindow, LagText, Window
     >>> list(Window(LagText(), CountWindow(3), name="LagText").extend(["b", "c", "a"]))
     [None, 'b', 'c']
     """
 
-    def __init__(self, n: int = 1, skip_nulls: bool = True) -> None:
+    def __init__(self, n: int = 1, skip_nulls: bool = True, kind: Coded | None = None) -> None:
         width = to_count(n, "n") + 1
-        super().__init__(n, width, newest=True, skip_nulls=skip_nulls and n > 0)
+        super().__init__(n, width, newest=True, skip_nulls=skip_nulls and n > 0, kind=kind)
 
 
 class NthText(_PlaceOfText):
@@ -134,14 +147,15 @@ class NthText(_PlaceOfText):
     Args:
         n: The position, from 1. The result is null if the window has fewer events.
         skip_nulls: As for ``NthValue``.
+        kind: ``LongDecimals(places)`` for decimals of more than 18 digits.
 
     >>> from mta import CountWindow, NthText, Window
     >>> list(Window(NthText(2), CountWindow(3), name="NthText").extend(["b", "c", "a"]))
     [None, 'c', 'c']
     """
 
-    def __init__(self, n: int, skip_nulls: bool = True) -> None:
-        super().__init__(n, to_count(n, "n", 1), newest=False, skip_nulls=skip_nulls)
+    def __init__(self, n: int, skip_nulls: bool = True, kind: Coded | None = None) -> None:
+        super().__init__(n, to_count(n, "n", 1), newest=False, skip_nulls=skip_nulls, kind=kind)
 
 
 class Lag(_Place):

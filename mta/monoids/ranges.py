@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from mta.columns.schemas import Rows
+from mta.columns.schemas import Coded, Rows
 from mta.kernels.native import spread
 from mta.monoids.base import AbstractMonoid, Monoid, Out, Partial
 
@@ -82,15 +82,30 @@ class RangeMonoid(Monoid[Any, Any, Out]):
     """A monoid of plain functions that computes results from ranges of events."""
 
     folds_ranges = True
+    #: Converts a result of integers to one of the values that they stand for (``Coded``).
+    _show: Callable[[Any], Any] | None = None
+
+    def _read_as(self, kind: Coded | None, show: Callable[[Any], Any] | None = None) -> None:
+        """Let events be values of a kind, and results be shown; called once, after ``__init__``."""
+        if kind is None:
+            return
+        lower: Callable[[Any], Any] = self.lower
+        shown: Callable[[Any], Any] = show or kind.shown
+        self.inputs, self.name, self._show = kind, f"{self.name}[{kind!r}]", shown
+        self.lower, self.empty = lambda partial: shown(lower(partial)), shown(self.empty)
+
+    @property
+    def is_bare(self) -> bool:
+        return super().is_bare and self._show is None
 
     def lower_ranges(self, folds: RangeFolds) -> Rows:
         """Return the result of each range; by default, folds each of them."""
         return super().lower_rows(list(folds))
 
     def lower_rows(self, partials: Rows) -> Rows:
-        if isinstance(partials, RangeFolds):
-            return self.lower_ranges(partials)
-        return super().lower_rows(partials)
+        is_ranges = isinstance(partials, RangeFolds)
+        found = self.lower_ranges(partials) if is_ranges else super().lower_rows(partials)
+        return found if self._show is None else [self._show(result) for result in found]
 
 
 def slide(

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns.schemas import Objects, Rows
-from mta.monoids.base import Out, Partial
+from mta.columns.schemas import Coded, Datetimes, Decimals, LongDecimals, Objects, Rows
+from mta.monoids.base import AbstractMonoid, Out, Partial
 from mta.monoids.ranges import RangeFolds, RangeMonoid, smallest
 
 
@@ -24,13 +24,15 @@ class _TextMonoid(RangeMonoid[Any]):
     follows_column = True
     folds_ranges = False  # one combine per event costs less in a single window
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Coded | None = None) -> None:
         choose = type(self)._choose
 
         def chosen(left: Partial, right: Partial) -> Partial:
             return right if left is None else left if right is None else choose(left, right)
 
         super().__init__(None, chosen, name=type(self).__name__, selective=True)
+        self.partials = kind or self.partials
+        self._read_as(kind)
 
     def lower_ranges(self, folds: RangeFolds) -> Rows:
         within = folds.without(None)
@@ -66,11 +68,15 @@ class _Extreme(_TextMonoid):
         return found
 
 
+#: Types of which equal objects are the same, and have an order.
+_PLAINLY_ORDERED = frozenset({str, bytes, int})
+
+
 def _ranks(values: list[Any]) -> np.ndarray | None:
     """Return the rank of each value, equal for equal ones; None if they have no order."""
     kinds = set(map(type, values))
-    if kinds <= {str}:
-        rank = {text: at for at, text in enumerate(sorted(set(values)))}
+    if len(kinds) < 2 and kinds <= _PLAINLY_ORDERED:
+        rank = {value: at for at, value in enumerate(sorted(set(values)))}
         return np.fromiter(map(rank.__getitem__, values), np.int64, len(values))
     try:
         if any(value != value for value in values):
@@ -87,6 +93,9 @@ def _ranks(values: list[Any]) -> np.ndarray | None:
 class MinText(_Extreme):
     """The smallest text, or other object that Python orders; the oldest wins a tie.
 
+    Args:
+        kind: ``LongDecimals(places)`` for decimals of more than 18 digits.
+
     >>> from mta import CountWindow, MinText, Window
     >>> list(Window(MinText(), CountWindow(2), name="MinText").extend(["b", "c", "a"]))
     ['b', 'b', 'a']
@@ -98,6 +107,9 @@ class MinText(_Extreme):
 
 class MaxText(_Extreme):
     """The largest text, or other object that Python orders; the oldest wins a tie.
+
+    Args:
+        kind: ``LongDecimals(places)`` for decimals of more than 18 digits.
 
     >>> from mta import CountWindow, MaxText, Window
     >>> list(Window(MaxText(), CountWindow(2), name="MaxText").extend(["b", "c", "a"]))
@@ -111,10 +123,10 @@ class MaxText(_Extreme):
 class EndText(_TextMonoid):
     """The first or last object."""
 
-    def __init__(self, skip_nulls: bool = True) -> None:
+    def __init__(self, skip_nulls: bool = True, kind: Coded | None = None) -> None:
         #: As for ``First`` and ``Last``.
         self.skip_nulls = skip_nulls
-        super().__init__()
+        super().__init__(kind)
 
 
 class FirstText(EndText):
@@ -122,6 +134,7 @@ class FirstText(EndText):
 
     Args:
         skip_nulls: As for ``First``.
+        kind: ``LongDecimals(places)`` for decimals of more than 18 digits.
 
     >>> from mta import CountWindow, FirstText, Window
     >>> list(Window(FirstText(), CountWindow(2), name="FirstText").extend(["b", "c", "a"]))
@@ -139,6 +152,7 @@ class LastText(EndText):
 
     Args:
         skip_nulls: As for ``Last``.
+        kind: ``LongDecimals(places)`` for decimals of more than 18 digits.
 
     >>> from mta import CountWindow, LastText, Window
     >>> list(Window(LastText(), CountWindow(2), name="LastText").extend(["b", "c", "a"]))
@@ -186,36 +200,68 @@ def joined_once(left: Partial, right: Partial) -> Partial:
     return tuple(dict.fromkeys(left + right))
 
 
-class Collect(ListMonoid[list[Any]]):
+def _listed(values: Sequence[Any]) -> list[Any]:
+    return list(values)
+
+
+def _distinct(values: Sequence[Any]) -> list[Any]:
+    return list(dict.fromkeys(values))
+
+
+class _Values(ListMonoid[list[Any]]):
+    """A list of values, which pages store as integers if they cannot store the values."""
+
+    never_null = True
+    _joined: Callable[[Partial, Partial], Partial]
+    _made: Callable[[Sequence[Any]], list[Any]]
+
+    def __init__(self, kind: Coded | None = None) -> None:
+        cls = type(self)
+        super().__init__(cls._joined, cls._made, cls.__name__)
+        self._follows = kind is None
+        if kind is not None:
+            self._read_as(kind, lambda values: [kind.shown(value) for value in values])
+
+    def of_types(self, *types: Any) -> AbstractMonoid:
+        kind = _coded(types[0]) if self._follows else None
+        return self if kind is None else type(self)(kind)
+
+
+def _coded(kind: Any) -> Coded | None:
+    """Return the type of values that pages can store only as integers; None for others."""
+    if isinstance(kind, Decimals):
+        return LongDecimals(kind.places)
+    if isinstance(kind, str) and kind[0] in "mM":
+        return Datetimes(kind)
+    return kind if isinstance(kind, Coded) else None
+
+
+class Collect(_Values):
     """All values of the window as a list, oldest first; a result costs O(n).
+
+    Args:
+        kind: ``LongDecimals(places)`` for decimals, or ``Datetimes(unit)`` for datetimes.
 
     >>> from mta import CountWindow, Collect, Window
     >>> list(Window(Collect(), CountWindow(2), name="Collect").extend([1, 1, 2]))
     [[1], [1, 1], [1, 2]]
     """
 
-    never_null = True
-
-    def __init__(self) -> None:
-        super().__init__(joined_all, list, "Collect")
+    _joined, _made = staticmethod(joined_all), staticmethod(_listed)
 
 
-class CollectDistinct(ListMonoid[list[Any]]):
+class CollectDistinct(_Values):
     """The distinct values of the window as a list, in order of first appearance.
 
     A result costs O(distinct values); use it for windows with few of them. Under many keys, it
     costs O(n).
+
+    Args:
+        kind: ``LongDecimals(places)`` for decimals, or ``Datetimes(unit)`` for datetimes.
 
     >>> from mta import CountWindow, CollectDistinct, Window
     >>> list(Window(CollectDistinct(), CountWindow(2), name="CollectDistinct").extend([1, 1, 2]))
     [[1], [1], [1, 2]]
     """
 
-    never_null = True
-
-    def __init__(self) -> None:
-        super().__init__(joined_once, _distinct, "CollectDistinct")
-
-
-def _distinct(values: Sequence[Any]) -> list[Any]:
-    return list(dict.fromkeys(values))
+    _joined, _made = staticmethod(joined_once), staticmethod(_distinct)

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mta.columns.reading import Scaled, objects
-from mta.columns.schemas import Decimals, NullableColumn
-from mta.dataframes.base import Column, split
-from mta.dataframes.of_arrow import read
+from mta.columns.schemas import NullableColumn
+from mta.dataframes.base import flattened, split
+from mta.dataframes.of_arrow import read, words_of
 from mta.errors import ResultOutOfRange
 from mta.times import TimeUnit
 from mta.windows.settings import Nan, Nulls
@@ -33,8 +33,6 @@ DAY = UNITS["day"]
 TIME_LIMIT = 1 << 62
 #: The number for a value that is not a valid time.
 NO_TIME = np.iinfo(np.int64).min
-#: Decimals of up to this many digits fit into 64-bit integers that count their last place.
-EXACT_DIGITS = 18
 
 
 def key_columns(keys: Sequence[Any], types: Sequence[pa.DataType]) -> list[pa.Array]:
@@ -65,7 +63,8 @@ def to_micros(column: pa.ChunkedArray, unit: TimeUnit | None = None) -> Ints:
         if kind.scale > places:  # with an additional digit for rounding up
             finer = column.cast(pa.decimal256(76, kind.scale))
             column = pc.round(finer, places, "half_to_even").cast(pa.decimal128(38, places))
-        digits, fit = _digits(column)
+        digits, upper = words_of(column)
+        fit = upper == digits >> 63
         return _in_range(np.where(fit, digits, NO_TIME), 10 ** (places - column.type.scale))
     if pa.types.is_floating(kind):
         with np.errstate(over="ignore"):
@@ -119,34 +118,10 @@ def to_values(column: pa.ChunkedArray, name: str, nulls: Nulls, nan: Nan) -> Any
     >>> to_values(prices, "price", "skip", "raise").tolist()
     [1.25, None]
     """
-    found = read(column, name) if not pa.types.is_decimal(column.type) else _decimals(column, name)
+    found = read(column, name)
     if nulls == "accept":
         return found.accepted()
     return (found.with_nans_as_nulls() if nan == "skip" else found).given()
-
-
-def _decimals(column: pa.ChunkedArray, name: str) -> Column:
-    """Return decimals as integers that count their last place (3 ns per value).
-
-    Decimals that are too long for that become the nearest doubles, read from their text (150 ns per
-    value): Arrow's own cast rounds twice, and returns another double for one decimal in eight.
-    """
-    kind, nulls = column.type, column.is_null().to_numpy() if column.null_count else None
-    column = pc.fill_null(column, pa.scalar(Decimal(), kind)) if column.null_count else column
-    digits, fit = _digits(column)
-    if kind.scale >= 0 and fit.all():
-        values: Any = Scaled(digits, kind.scale)
-    else:
-        values = column.cast(pa.string()).cast(pa.float64()).to_numpy()
-    return Column(name, str(kind), Decimals(kind.scale), values, pa.array, nulls=nulls)
-
-
-def _digits(column: pa.ChunkedArray) -> tuple[Ints, Flags]:
-    """Return decimals as 64-bit integers that count their last place, and which of them fit."""
-    array = column.cast(pa.decimal128(38, column.type.scale)).combine_chunks()
-    words = np.frombuffer(array.buffers()[1], "<i8", 2 * (array.offset + len(array)))
-    low, high = words.reshape(-1, 2)[array.offset :].T
-    return low, high == low >> 63
 
 
 def as_input(values: Any, kind: pa.DataType) -> pa.Array:
@@ -154,12 +129,12 @@ def as_input(values: Any, kind: pa.DataType) -> pa.Array:
     if isinstance(values, NullableColumn):
         nulls, bare = values.nulls(), values.values
         if isinstance(bare, Scaled):
-            bare = Decimals(bare.places).shown(bare.digits)
+            bare = bare.shown()
         found = as_input(bare, kind)
         return found if nulls is None else pc.if_else(pa.array(nulls), None, found)
     if not isinstance(values, np.ndarray):
         values = objects(values)
-    if len(values) and isinstance(values[0], Decimal):
+    if values.dtype == object and {type(None), Decimal}.issuperset(map(type, values)):
         return pa.array(values, type=kind)
     if pa.types.is_decimal(kind):
         # The double nearest to the largest decimal may be larger, and not fit into the type.
@@ -191,6 +166,8 @@ def _to_arrow(results: Results, kind: pa.DataType, name: str, keeps_nan: bool) -
     try:
         if pa.types.is_string(kind) and results.dtype == object:
             return pa.array([None if r is None else str(r) for r in results], kind)
+        if pa.types.is_list(kind) and pa.types.is_temporal(kind.value_type):
+            return _lists_of_times(results, kind)
         if pa.types.is_floating(kind):
             with np.errstate(over="ignore"):  # a float column can have infinities
                 results = results.astype(kind.to_pandas_dtype())
@@ -208,3 +185,12 @@ def _to_arrow(results: Results, kind: pa.DataType, name: str, keeps_nan: bool) -
             f"({error}): choose a larger type with types={{...}}, or an aggregation whose results "
             "are doubles"
         ) from error
+
+
+def _lists_of_times(results: Results, kind: pa.DataType) -> pa.Array:
+    """Return lists of numpy's datetimes, which Arrow reads only outside of lists."""
+    nulls = np.array([each is None for each in results], bool)
+    flat, ends = flattened([each or () for each in results])
+    column = pa.array(flat, kind.value_type)
+    lists = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), column)
+    return pc.if_else(pa.array(nulls), None, lists) if nulls.any() else lists

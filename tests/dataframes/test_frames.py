@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
+from functools import reduce
 from typing import Any
 from uuid import UUID
 
@@ -163,9 +165,71 @@ def test_decimals_have_the_type_of_their_column_whatever_its_values() -> None:
         Decimal("1.5"),
         Decimal("123456789.125"),
     ]
-    long = pa.table({"v": pa.array([Decimal(10) ** 25], pa.decimal128(38, 2))})
-    with pytest.raises(InvalidValue, match="aggregation 'top' of column 'v': the values cannot be"):
-        rolling(long, window=2, aggregations={"top": ("v", Max())})
+
+
+def long_values(count: int = 60) -> list[Decimal | None]:
+    """Decimals of 36 digits with two places, some of them equal or null."""
+    chance = random.Random(4)
+    few = [Decimal(f"{chance.randint(-(10**36), 10**36)}E-2") for _ in range(9)]
+    return [None if chance.random() < 0.1 else chance.choice(few) for _ in range(count)]
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "Arrow", "Arrow, 256 bits"])
+def test_long_decimals_are_exact(kind: str) -> None:
+    values, exact = long_values(), Context(prec=60)
+    own = pa.decimal256(50, 2) if "256" in kind else pa.decimal128(36, 2)
+    table = pa.table({"w": range(60), "v": pa.array(values, own)})
+    made = {"pandas": lambda: table.to_pandas(), "polars": lambda: pl.from_arrow(table)}
+    frame: Any = made.get(kind, lambda: table)()
+    asked = {
+        name: ("v", name)
+        for name in ("max", "min", "first", "last", "lag(1)", "nunique", "mode", "collect_list",
+                     "sum", "sum_distinct", "mean")
+    } | {"max_by": (("v", "w"), "max_by")}  # fmt: skip
+    given = rolling(frame, window=4, aggregations=asked)
+    found = given if isinstance(given, pa.Table) else pa.Table.from_pandas(given) if (
+        kind == "pandas") else given.to_arrow()  # fmt: skip
+    if kind != "pandas":
+        assert {found.schema.field(name).type for name in ("max", "first", "lag(1)", "max_by")} == {
+            own
+        }
+    for row in range(60):
+        of = values[max(row - 3, 0) : row + 1]
+        full = [each for each in of if each is not None]
+        result = {name: found[name][row].as_py() for name in asked}
+        assert result["max"] == max(full, default=None)
+        assert result["min"] == min(full, default=None)
+        assert result["first"] == next(iter(full), None)
+        assert result["last"] == next(reversed(full), None)
+        assert (result["collect_list"], result["nunique"]) == (full, len(set(full)))
+        best = min(set(full), key=lambda each: (-full.count(each), each), default=None)
+        assert result["mode"] == best
+        total = reduce(exact.add, full, Decimal())
+        assert result["sum"] == (total if full else None)
+        once = reduce(exact.add, set(full), Decimal())
+        assert result["sum_distinct"] == (once if full else None)
+        assert (
+            result["mean"] is None
+            if not full
+            else np.isclose(result["mean"], float(total) / len(full), rtol=1e-12)
+        )
+        assert result["max_by"] == (of[-1] if of[-1] is not None else next(reversed(full), None))
+
+
+@pytest.mark.parametrize("kind", ["polars", "Arrow"])
+def test_a_sum_of_more_than_38_digits_is_an_error(kind: str) -> None:
+    table = pa.table({"v": pa.array([Decimal("9" * 38)] * 2, pa.decimal128(38, 0))})
+    frame = pl.from_arrow(table) if kind == "polars" else table
+    with pytest.raises(ResultOutOfRange, match="of column 'v' has more than 38 digits"):
+        rolling(frame, window=2, aggregations={"sum": ("v", "sum")})
+    rolled = rolling(frame, window=2, aggregations={"sum": ("v", Sum("float64"))})
+    assert rolled["sum"].to_pylist()[-1] == 2e38 if kind == "Arrow" else rolled["sum"][-1] == 2e38
+
+
+def test_extremes_by_long_decimals_are_refused() -> None:
+    table = pa.table({"v": pa.array(long_values(), pa.decimal128(36, 2)), "w": range(60)})
+    with pytest.raises(InvalidValue, match="'v' has decimals of more than 18 digits: cast it"):
+        rolling(table, window=2, aggregations={"a": (("w", "v"), "max_by")})
 
 
 def test_a_sum_beyond_its_type_names_the_aggregation_and_what_to_write() -> None:

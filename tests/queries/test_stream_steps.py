@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,8 @@ from tests.support.sql_queries import by_duckdb, case_of, require_equal
 def compare(seed: int) -> None:
     rng = np.random.default_rng(seed)
     case = case_of(rng, streams=True)
+    # A mean of decimals is a decimal in Spark, and a double in DuckDB.
+    case = replace(case, query=case.query.replace("avg(d)", "avg(x)"))
     cuts = rng.integers(0, case.table.num_rows + 1, int(rng.integers(0, 6))).tolist()
     try:
         require_equal(by_steps(case.query, case.table, cuts), by_duckdb(case))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
+from functools import partial, reduce
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -18,20 +20,29 @@ from mta import (
     BitAnd,
     BitOr,
     BitXor,
+    CheckedSum,
+    Collect,
     Concat,
     Correlation,
     CountIf,
     DecayedMean,
     DecayedSum,
+    DecimalMean,
+    Decimals,
     Entropy,
     ExactDistinctCount,
+    First,
     Increase,
     IncreaseRate,
     Integral,
     Lag,
     LagText,
     Largest,
+    Last,
+    LongDecimals,
+    Max,
     Median,
+    Min,
     Mode,
     MostFrequent,
     Multiply,
@@ -51,6 +62,7 @@ from mta import (
     SampleVariance,
     Smallest,
     StandardError,
+    Sum,
     SumDistinct,
     TimeWeightedMean,
 )
@@ -64,6 +76,25 @@ PAIRS = list(zip(NUMBERS, _DRAWN.choice([-1.0, 0.0, 2.0, 5.0], 60).tolist(), str
 #: Times in seconds, some of them equal, and values.
 TIMED = list(zip(np.cumsum(_DRAWN.integers(0, 4, 60)).astype(float).tolist(), NUMBERS, strict=True))
 NAN = math.nan
+LONG, EXACT = LongDecimals(2), Context(prec=60)
+#: Decimals of 31 digits, and of 18 digits whose sums have more.
+MONEY: list[Decimal] = [
+    Decimal(f"{each}E+20").quantize(Decimal("0.01"), context=EXACT) + 1
+    for each in _DRAWN.choice([-99999999, -1, 0, 3, 71234567], 60).tolist()
+]
+CENTS: list[Decimal] = [Decimal(each).scaleb(-2) for each in _DRAWN.choice(
+    [-(10**18) + 1, -1, 0, 1, 10**18 - 1], 60).tolist()]  # fmt: skip
+
+
+def total_of(values: list[Decimal]) -> Decimal:
+    return reduce(EXACT.add, values, Decimal("0.00"))
+
+
+def mean_of_money(values: list[Decimal]) -> Decimal:
+    half_up = Context(prec=60, rounding=ROUND_HALF_UP)
+    mean = Fraction(total_of(values)) / len(values) * 10**6
+    whole = half_up.to_integral_value(half_up.divide(mean.numerator, mean.denominator))
+    return whole.scaleb(-6, EXACT)
 
 
 class Case(NamedTuple):
@@ -229,6 +260,22 @@ CASES: dict[str, Case] = {
     "Lag of integers": Case(
         lambda: Lag(1, "int64"), WHOLE, lambda v: v[-2] if len(v) > 1 else None
     ),
+    **{
+        f"{name} of long decimals": Case(partial(made.of_types, LONG), MONEY, oracle)
+        for name, made, oracle in (
+            ("Max", Max(), max), ("Min", Min(), min), ("First", First(), lambda v: v[0]),
+            ("Last", Last(), lambda v: v[-1]), ("Sum", Sum(), total_of),
+            ("Lag", Lag(1), lambda v: v[-2] if len(v) > 1 else None),
+            ("NthValue", NthValue(2), lambda v: v[1] if len(v) > 1 else None),
+            ("Mode", Mode(), lambda v: min(set(v), key=lambda each: (-v.count(each), each))),
+            ("ExactDistinctCount", ExactDistinctCount(), lambda v: len(set(v))),
+            ("SumDistinct", SumDistinct(), lambda v: total_of([*set(v)])),
+            ("Collect", Collect(), list),
+        )
+    },
+    "DecimalMean": Case(lambda: DecimalMean(LONG), MONEY, mean_of_money),
+    "DecimalMean of 18 digits": Case(lambda: DecimalMean(Decimals(2)), CENTS, mean_of_money),
+    "CheckedSum of decimals": Case(lambda: CheckedSum(Decimals(2)), CENTS, total_of),
     "LagText": Case(lambda: LagText(1), WORDS, lambda v: v[-2] if len(v) > 1 else None),
     "NthValue": Case(lambda: NthValue(3), NUMBERS, lambda v: v[2] if len(v) > 2 else None),
     "NthText": Case(lambda: NthText(2), WORDS, lambda v: v[1] if len(v) > 1 else None),
