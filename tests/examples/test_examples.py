@@ -31,7 +31,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = {
     "device": ["device.py"],
     "edge": ["edge.py", "measure.py"],
-    "feast": ["cards.py", "features.py"],  # run by "nox -s feast"
+    "feast": ["cards.py", "features.py", "tiling.py"],  # run by "nox -s feast"
     "feature_store": ["feature_store.py"],
     "history_first": ["history_first.py"],
     "kafka": ["job.py", "readings.py"],
