@@ -78,9 +78,7 @@ def test_a_batch_reads_the_pages_of_its_keys_and_their_indexes() -> None:
         assert not store.puts and not store.deletes
     # What was read stays in memory, within the bound.
     store.reset_counts()
-    warm = KeyedWindows.restore(
-        windows.checkpoint(), store, aggregations=Sum("int64"), window=CountWindow(3)
-    )
+    warm = KeyedWindows.restore(windows.checkpoint(), store, cache_bytes=2**20)
     warm.extend([1, 2, 3], [1, 1, 1])
     store.reset_counts()
     warm.extend([1, 2, 3], [1, 1, 1])
