@@ -137,7 +137,7 @@ def to_duration(size: float | Duration, what: str = "a time window", least: int 
     if not least <= micros < _LIMIT:
         length = "longer than 0" if least else "0 or longer"
         raise ValueError(f"{what} must be {length} and finite, not {size!r}; {KNOWN_UNITS}")
-    return micros
+    return int(micros)  # of numpy's integers too
 
 
 def _of_seconds(size: Any, what: str) -> int:

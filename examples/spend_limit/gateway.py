@@ -21,7 +21,6 @@ from collections import defaultdict
 from pathlib import Path
 from random import Random
 from typing import Any
-from urllib.error import URLError
 from urllib.request import urlopen
 
 from mta import Client
@@ -38,7 +37,7 @@ def serve(config: Path, port: int) -> subprocess.Popen[bytes]:
     for _ in range(600):
         try:
             urlopen(f"http://127.0.0.1:{port}/healthz").close()
-        except URLError:
+        except OSError:  # refused, or reset by a worker that starts
             time.sleep(0.1)
         else:
             return service

@@ -131,7 +131,7 @@ def described_window(text: Any) -> str:
 
 
 def parse_every(text: str) -> int | str | mta.EveryPeriod:
-    """Return the value of ``emit_every``: 100 for ``100 events``; ``1 minute`` stays unchanged.
+    """Return the value of ``emit_every``: 100 for ``100 events``; ``1 minute`` stays.
 
     A period may have an offset and a zone: ``1 day, offset 9h30m, zone America/New_York``.
     """

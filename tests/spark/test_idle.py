@@ -289,15 +289,8 @@ def test_pages_go_when_no_retained_state_needs_them(retain: int, store: MemorySt
 
 def restored(state: bytes | None, stream: Stream, store: MemoryStore) -> list[Window]:
     """The windows of a state, every page of them verified."""
-    windows = [
-        Window.restore(
-            window_snapshot,
-            store,
-            aggregations=stream.plan.monoid,
-            window=stream.plan.options.window,
-        )
-        for window_snapshot in snapshots_of(state, store).values()
-    ]
+    one = Window(stream.plan.monoid, stream.plan.options.window, store)
+    windows = [one.restore_like(each) for each in snapshots_of(state, store).values()]
     for window in windows:
         found = audit(window)
         assert not found.damaged, found.damaged

@@ -14,10 +14,11 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mta import Collect, Count, CountWindow, Max, TimeWindow
+from mta import Count, CountWindow, Max, TimeWindow
 from spark_integration import sliding_aggregate
 from spark_integration.cli.checkpoints import list_windows
 from spark_integration.errors import InvalidRequest
+from tests.support.key_by_key import lists
 from tests.support.spark.events import SECOND, START, write_files
 from tests.support.spark.faulty_steps import dying_at_the_end
 from tests.support.spark.idle_cases import SIZE, bursts, naive, plain, rows_of, turns, windows_in
@@ -34,7 +35,7 @@ class IdleJob(Job):
     def settings(self, **changes: Any) -> dict[str, Any]:
         settings: dict[str, Any] = {
             "aggregations": {
-                "all": ("watts", Collect()),
+                "all": ("watts", lists()),  # key by key
                 "peak": ("watts", Max()),
                 "n": (None, Count()),
             },
