@@ -19,6 +19,7 @@ that are listed before it:
 - ``evaluators``: aggregates of a moving frame over a log
 - ``publishing``: snapshots under a name, for other processes
 - ``windows``, ``keyed``, ``triggers``: the public windows
+- ``declarations``: windows that are declared in a file of TOML
 - ``queries``: window functions in SQL
 - ``audit``, ``laws``: checks of stored data, and of user-defined monoids and frames
 - ``published``: readers of published windows

@@ -374,7 +374,8 @@ def _try_to_create(folder: str) -> None:
     os.rmdir(tempfile.mkdtemp(prefix=".mta-", dir=above))
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str) -> None:
+    """Wait until the disk has the names in a folder, such as those of renamed files."""
     if not hasattr(os, "O_DIRECTORY"):
         return  # Windows cannot open folders, and syncs their entries itself
     descriptor = os.open(folder, os.O_RDONLY)
@@ -509,7 +510,7 @@ def _open_lmdb(folder: str, map_size: int, sync: bool) -> Any:
         database.reader_check()  # frees the slots of killed processes
         # LMDB syncs its file, but not the folders above it.
         for parent in [folder, *parents]:
-            _sync_folder(parent)
+            sync_folder(parent)
     except (lmdb.Error, OSError) as error:
         if not _is_denied(error) or not os.path.exists(os.path.join(folder, _DATA)):
             raise
@@ -575,7 +576,7 @@ def _rewrite(folder: str, map_size: int) -> None:
         new.close()
     shutil.copystat(data, os.path.join(draft, _DATA))
     os.replace(os.path.join(draft, _DATA), data)
-    _sync_folder(folder)
+    sync_folder(folder)
     shutil.rmtree(draft, ignore_errors=True)
 
 

@@ -120,9 +120,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "minimal", "errors", "client", "times", "datasets", "kernels", "columns", "recipes",
         "dataframes",
         "monoids", "in_order", "folds", "frames", "descriptions", "pages", "snapshots", "logs",
-        "evaluators", "publishing", "windows", "triggers", "keyed", "queries", "audit",
-        "published", "laws", "serve", "service", "device", "feast", "cli",
-        "__main__",
+        "evaluators", "publishing", "windows", "triggers", "keyed", "declarations", "queries",
+        "audit", "published", "laws", "serve", "service", "device", "feast", "cli", "__main__",
     ),
     "spark_integration": (
         "errors", "versions", "options", "plan", "java", "interpreter", "kafka", "step", "runners",

@@ -77,17 +77,18 @@ def expected(sent: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--events", type=int, default=9000, help="default: 9000")
+    parser.add_argument("--events", type=int, default=18_000, help="default: 18000")
     count = parser.parse_args().events
     shutil.rmtree(OUTPUT, ignore_errors=True)
     OUTPUT.mkdir()
     sent = list(readings(count))
     results = run(sent[: count * 2 // 3], kill_after=count // 3)
+    killed = results[-1]["time"]
     print(f"killed after {len(results):,} results")
     results += run(sent)  # all of them again: what the device has had does not count twice
     print(f"{len(results):,} results after {count:,} readings")
     check(sent, results)
-    plot(results)
+    plot(results, killed)
 
 
 def check(sent: list[dict[str, Any]], results: list[dict[str, Any]]) -> None:
@@ -102,22 +103,35 @@ def check(sent: list[dict[str, Any]], results: list[dict[str, Any]]) -> None:
     print(f"all results are those of plain lists: {len(seen):,} readings")
 
 
-def plot(results: list[dict[str, Any]]) -> None:
-    """Plot the means of each room, and where they cross the bound."""
+def plot(results: list[dict[str, Any]], killed: str) -> None:
+    """Plot the means of each room, where they cross the bound, and the kill."""
     import matplotlib.pyplot as plt
     import numpy as np
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    def moment(text: str) -> np.datetime64:
+        return np.datetime64(text.rstrip("Z"), "s")
 
     figure, axes = plt.subplots(figsize=(8, 4), layout="constrained")
     for room in ROOMS:
-        own = [r for r in results if r["key"] == room and "bound" not in r]
-        times = np.array([r["time"].rstrip("Z") for r in own], "M8[s]")
-        axes.plot(times, [r["mean_ten_minutes"] for r in own], label=room, linewidth=1)
-    crossed = [r for r in results if "bound" in r]
-    times = np.array([r["time"].rstrip("Z") for r in crossed], "M8[s]")
-    axes.plot(times, [r["mean_ten_minutes"] for r in crossed], "k.", label="bound crossed")
-    axes.axhline(24, color="grey", linestyle=":")
-    axes.set_ylabel("°C, mean of 10 minutes")
-    axes.legend()
+        # by time, as results that were reported again after the kill have the same values
+        own = {moment(r["time"]): r["mean_ten_minutes"] for r in results if r["key"] == room}
+        times = sorted(own)
+        axes.plot(times, [own[each] for each in times], label=room, linewidth=1)
+    axes.axhline(24, color="grey", linestyle=":", label="bound of 24 °C")
+    for crossed, marker, label in ((True, "^", "too hot"), (False, "v", "no longer too hot")):
+        own = {
+            moment(r["time"]): r["mean_ten_minutes"]
+            for r in results if r.get("crossed") is crossed
+        }  # fmt: skip
+        axes.plot(
+            [*own], [*own.values()], f"k{marker}", label=label, markersize=5, fillstyle="none"
+        )
+    axes.axvline(moment(killed), color="red", linewidth=1, label="killed and started again")
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(AutoDateLocator()))
+    axes.set(title="Readings of three rooms", xlabel="time of the readings, UTC",
+             ylabel="°C, mean of 10 minutes")  # fmt: skip
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     figure.savefig(OUTPUT / "device.png", dpi=120)
     print(f"plotted {OUTPUT / 'device.png'}")
 

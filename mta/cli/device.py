@@ -18,16 +18,17 @@ def add_options(parser: ArgumentParser) -> None:
 
 def device(config: Path) -> None:
     """Run the windows of a file of settings until the input ends or the process is stopped."""
-    from mta.device.config import Config
+    from mta.device.config import read_config
     from mta.device.loop import Device
 
     try:
-        settings = Config.read(config)
+        settings = read_config(config)
     except OSError as error:
         raise InvalidCommand(f"{config}: {error.strerror}") from error
-    running, stopping = Device(settings), Event()
+    stopping = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
+    running = Device(settings)
     running.run(stopping)
     if prints_lines():
         sys.stderr.write(f"mta: {running.status()}\n")

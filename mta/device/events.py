@@ -6,22 +6,28 @@ is the column ``topic``. Keys are text: ``7`` and ``"7"`` are one key.
 
 from __future__ import annotations
 
+import csv
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from math import nan
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import xxhash
 
 from mta.device.config import Config
-from mta.errors import WindowStoreError
+from mta.errors import UnsuitableKey, WindowStoreError
+from mta.keyed.key_types import kind_of
+from mta.keyed.keys import hash_and_bytes
 from mta.times import TimeUnit, to_time
 
 Key = str | tuple[str, ...]
+Row = dict[str, Any]
 #: The key of all events if no key columns are configured.
 EVERYTHING = "all"
+_Value = TypeVar("_Value")
 
 
 class InvalidEvent(WindowStoreError, ValueError):
@@ -38,7 +44,7 @@ class Event(NamedTuple):
     values: dict[str, float]
 
 
-def read_json(message: bytes, topic: str = "") -> dict[str, Any]:
+def read_json(message: bytes, topic: str = "") -> Row:
     """Return a message as a row. Raises InvalidEvent."""
     try:
         found = json.loads(message)
@@ -48,53 +54,62 @@ def read_json(message: bytes, topic: str = "") -> dict[str, Any]:
     return {"topic": topic, **row} if topic else row
 
 
-def read_event(config: Config, row: Mapping[str, Any]) -> Event:
+def read_csv(header: list[str], line: bytes) -> Row:
+    """Return a line as a row. Raises InvalidEvent."""
+    try:
+        return dict(zip(header, cells(line), strict=True))
+    except (ValueError, csv.Error) as error:
+        raise InvalidEvent(f"not a row of {','.join(header)} ({error}): {line[:60]!r}") from error
+
+
+def cells(line: bytes) -> list[str]:
+    """Return the cells of a line of CSV. Raises ValueError and csv.Error."""
+    return next(csv.reader([line.decode()], strict=True))
+
+
+def read_event(config: Config, row: Row) -> Event:
     """Return a row as an event. Raises InvalidEvent."""
-    parts = tuple(_key(row, column) for column in config.keys)
+    parts = tuple(_read(row, column, _key) for column in config.keys)
     key = parts[0] if len(parts) == 1 else parts or EVERYTHING
-    given = row if not config.id else _required(row, config.id)
-    digest = xxhash.xxh3_64_digest(json.dumps(given, sort_keys=True, default=str).encode())
-    return Event(key, _time(config, row), digest, {c: _value(row, c) for c in config.columns})
+    try:
+        hash_and_bytes(key, kind_of(key))
+    except UnsuitableKey as error:
+        raise InvalidEvent(str(error)) from error
+    moment = time.time_ns() // 1000
+    if config.time:
+        moment = _read(row, config.time, partial(_time, config.time_unit))
+    own = _read(row, config.id, lambda value: value) if config.id else row
+    digest = xxhash.xxh3_64_digest(json.dumps(own, sort_keys=True).encode())
+    values = {c: _read(row, c, float, nan) for c in config.aggregations.columns}
+    return Event(key, moment, digest, values)
 
 
-def _required(row: Mapping[str, Any], column: str) -> Any:
+def _read(
+    row: Row, column: str, convert: Callable[[Any], _Value], missing: _Value | None = None
+) -> _Value:
+    """Return a converted value; ``missing`` if there is none. Raises InvalidEvent."""
     value = row.get(column)
     if value is None or value == "":
-        raise InvalidEvent(f"no {column} in {str(dict(row))[:200]}")
-    return value
+        if missing is None:
+            raise InvalidEvent(f"no {column} in {str(row)[:200]}")
+        return missing
+    try:
+        return convert(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InvalidEvent(f"{column} is {value!r:.60}: {error}") from error
 
 
-def _key(row: Mapping[str, Any], column: str) -> str:
-    value = _required(row, column)
-    if isinstance(value, dict | list | float):
-        raise InvalidEvent(f"{column} is {value!r:.60}: a key is text or a whole number")
+def _key(value: Any) -> str:
+    if not isinstance(value, str | int):
+        raise TypeError("a key is text or a whole number")
     return str(value)
 
 
-def _time(config: Config, row: Mapping[str, Any]) -> int:
-    if not config.time:
-        return time.time_ns() // 1000
-    value = _required(row, config.time)
-    unit: TimeUnit | None = config.time_unit or None  # type: ignore[assignment]
-    try:
-        if isinstance(value, str):
-            try:
-                return to_time(datetime.fromisoformat(value))
-            except ValueError:
-                value = float(value)
+def _time(unit: TimeUnit | None, value: Any) -> int:
+    if not isinstance(value, str):
         return to_time(value, unit)
-    except (ValueError, TypeError) as error:
-        raise InvalidEvent(f"{config.time} is {value!r:.60}: {error}") from error
-
-
-def _value(row: Mapping[str, Any], column: str) -> float:
-    """Return a value; NaN if it is missing, which aggregations skip."""
-    value = row.get(column)
-    if value is None or value == "":
-        return nan
     try:
-        if isinstance(value, bool | int | float | str):
-            return float(value)
-    except (ValueError, OverflowError):
-        pass
-    raise InvalidEvent(f"{column} is {value!r:.60}: a value is a number")
+        number = float(value)  # first: 1701010100000 is also an ISO time of 1701
+    except ValueError:
+        return to_time(datetime.fromisoformat(value))
+    return to_time(number, unit)

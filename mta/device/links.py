@@ -1,4 +1,4 @@
-"""Where events come from and results go: lines of standard input and output, and MQTT.
+"""Where events come from and results go: lines of standard input, and MQTT.
 
 A link reads in a thread of its own. Lines wait outside while the queue is full; of messages, a
 broker sends no more than ``in_flight`` before the first is acknowledged (version 5 of MQTT). What
@@ -8,121 +8,99 @@ the loop has saved, it acknowledges: only then does a broker forget a message of
 
 from __future__ import annotations
 
-import csv
 import json
 import logging
 import os
 import re
 import sys
-import threading
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
-from io import TextIOWrapper
+from functools import partial
 from queue import Queue
-from typing import IO, Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from mta.device.config import Config
-from mta.device.events import InvalidEvent, read_json
+from mta.device.events import Row, cells, read_csv, read_json
 from stores.errors import MissingDependency, StoreAccessDenied, pip_install
 
 PASSWORD = "MTA_MQTT_PASSWORD"
 #: The longest line or message in bytes.
 LONGEST = 1 << 20
+#: How many lines, messages without acknowledgement, and results wait in a queue.
+WAITING = 1000
 _PATIENCE = 5.0
 _FOREVER = 0xFFFFFFFF
 _NOT_IN_TOPICS = re.compile("[+#\0]")
 _log = logging.getLogger(__name__)
-#: A row or the error of one, and what acknowledges it.
-Received = tuple[dict[str, Any] | InvalidEvent, Any]
 
 
-class Lines(threading.Thread):
-    """Reads lines of standard input into a queue; None is the end."""
+class Received(NamedTuple):
+    """A message or line: how to read it, and how to acknowledge it."""
 
-    def __init__(self, kind: str, queue: Queue[Received | None]) -> None:
-        super().__init__(daemon=True)
-        self._kind, self._queue = kind, queue
-
-    def run(self) -> None:
-        try:
-            for row in self._rows():
-                self._queue.put((row, None))
-        finally:
-            self._queue.put(None)
-
-    def _rows(self) -> Iterator[dict[str, Any] | InvalidEvent]:
-        if self._kind == "csv":
-            yield from _cells(sys.stdin.buffer)
-            return
-        while line := sys.stdin.buffer.readline(LONGEST):
-            if line.strip():
-                yield _row(line)
+    read: Callable[[], Row]
+    acknowledge: Callable[[], object]
 
 
-def _cells(file: IO[bytes]) -> Iterator[dict[str, Any] | InvalidEvent]:
-    """Yield the rows of a CSV file with a header."""
-    reader = csv.DictReader(TextIOWrapper(file, "utf-8", errors="replace", newline=""))
-    while True:
-        try:
-            row: dict[Any, Any] = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            yield InvalidEvent(f"line {reader.line_num}: {error}")
-            continue
-        more = None in row
-        yield InvalidEvent(f"line {reader.line_num} has too many cells") if more else row
-
-
-def _row(message: bytes, topic: str = "") -> dict[str, Any] | InvalidEvent:
+def read_lines(kind: str, queue: Queue[Received | None]) -> None:
+    """Put the lines of standard input into a queue; None is the end."""
     try:
-        return read_json(message, topic)
-    except InvalidEvent as error:
-        return error
+        lines = iter(partial(sys.stdin.buffer.readline, LONGEST), b"")
+        of_line: Callable[[bytes], Row] = read_json
+        if kind == "csv":
+            of_line = partial(read_csv, cells(next(lines, b"")))
+        for line in lines:
+            if line.strip():
+                queue.put(Received(partial(of_line, line), lambda: None))
+    finally:
+        queue.put(None)
 
 
 class Broker:
     """A connection to a broker of MQTT, which is made again whenever it breaks.
 
     The session outlives the connection, so that the broker keeps messages meanwhile. Raises
-    MissingDependency and StoreAccessDenied.
+    MissingDependency.
     """
 
-    def __init__(self, config: Config, queue: Queue[Received | None]) -> None:
+    def __init__(self, config: Config, queue: Queue[Received | None], counts: Counter[str]) -> None:
         try:
             from paho.mqtt import client as mqtt
             from paho.mqtt.enums import CallbackAPIVersion
             from paho.mqtt.packettypes import PacketTypes
             from paho.mqtt.properties import Properties
+            from paho.mqtt.subscribeoptions import SubscribeOptions
         except ModuleNotFoundError as error:
             raise MissingDependency(f"MQTT needs paho-mqtt: {pip_install('device')}") from error
-        self._config, self._queue, self.dropped = config, queue, 0
+        self._config, self._queue, self._counts = config, queue, counts
         #: How often a connection was made: a number of a message means nothing in a later one.
         self._connections = 0
         self.refused: StoreAccessDenied | None = None
         self._last: Any = None
+        #: Messages that were retained come once, not again with each connection.
+        self._subscription = SubscribeOptions(
+            qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB
+        )
         address = urlsplit(config.broker)
         self._client = client = mqtt.Client(
-            CallbackAPIVersion.VERSION2, config.input.client_id, protocol=mqtt.MQTTv5,
-            manual_ack=True,
-        )  # fmt: skip
-        password = os.environ.get(PASSWORD) or unquote(address.password or "")
+            CallbackAPIVersion.VERSION2, config.client_id, protocol=mqtt.MQTTv5, manual_ack=True
+        )
         if address.username:
+            password = os.environ.get(PASSWORD) or unquote(address.password or "")
             client.username_pw_set(unquote(address.username), password)
-        tls = address.scheme == "mqtts"
-        if tls:
+        is_secure = address.scheme == "mqtts"
+        if is_secure:
             client.tls_set()
-        client.max_queued_messages_set(config.output.queue)
+        client.max_queued_messages_set(WAITING)
         client.on_connect, client.on_message = self._connected, self._received
         client.reconnect_delay_set(1, 30)
         session = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
         session.SessionExpiryInterval = _FOREVER
-        session.ReceiveMaximum = config.input.in_flight
-        client.connect_async(
-            address.hostname or "localhost", address.port or (8883 if tls else 1883),
-            clean_start=False, properties=session,
-        )  # fmt: skip
+        session.ReceiveMaximum = config.in_flight
+        session.MaximumPacketSize = LONGEST
+        host, port = address.hostname or "localhost", address.port or (8883 if is_secure else 1883)
+        client.connect_async(host, port, clean_start=False, properties=session)
         client.loop_start()
 
     def _connected(self, client: Any, _: Any, __: Any, reason: Any, ___: Any) -> None:
@@ -132,29 +110,28 @@ class Broker:
                 self.refused = StoreAccessDenied(f"the broker refuses the user: {reason}")
             return
         self._connections += 1
-        if self._config.input.topic and self._config.input.source == self._config.broker:
-            client.subscribe(self._config.input.topic, qos=1)
+        if self._config.input == "mqtt":
+            client.subscribe(self._config.subscribe, options=self._subscription)
 
-    def _received(self, client: Any, _: Any, message: Any) -> None:
-        payload = bytes(message.payload)
-        row = _row(payload, message.topic)
-        if len(payload) > LONGEST:
-            row = InvalidEvent(f"a message of {len(payload):,} bytes on {message.topic}")
-        self._queue.put((row, (self._connections, message.mid, message.qos)))
+    def _received(self, _: Any, __: Any, message: Any) -> None:
+        if message.qos == 0 and self._queue.qsize() >= WAITING:  # nothing else bounds these
+            self._counts["messages dropped"] += 1
+            return
+        acknowledge = partial(self._acknowledge, self._connections, message.mid, message.qos)
+        self._queue.put(Received(partial(read_json, message.payload, message.topic), acknowledge))
 
-    def acknowledge(self, tokens: Iterable[Any]) -> None:
-        """Acknowledge messages of this connection; the broker sends the others again."""
-        for connection, number, quality in tokens:
-            if connection == self._connections:
-                self._client.ack(number, quality)
+    def _acknowledge(self, connection: int, number: int, quality: int) -> None:
+        """Acknowledge a message of this connection; the broker sends others again."""
+        if connection == self._connections:
+            self._client.ack(number, quality)
 
     def publish(self, result: dict[str, Any]) -> None:
         """Send a result; drop and count it if too many wait."""
         key = result["key"] if isinstance(result["key"], str) else "/".join(result["key"])
-        topic = self._config.output.topic.format(key=_NOT_IN_TOPICS.sub("_", key))
+        topic = self._config.publish.replace("{key}", _NOT_IN_TOPICS.sub("_", key))
         sent = self._client.publish(topic, json.dumps(result, default=str), qos=1)
         if sent.rc == 15:  # the queue is full
-            self.dropped += 1
+            self._counts["results dropped"] += 1
         else:
             self._last = sent
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,9 @@ from mta.device.config import Config
 from mta.device.events import Event, Key
 from mta.errors import CorruptSnapshot
 from mta.keyed.windows import KeyedWindows
-from mta.pages import corrupt
-from mta.snapshots import seal, unseal
+from mta.monoids.product import result_columns
+from mta.snapshots import entries, entry, is_time, seal, unseal
+from stores.local_disk import sync_folder
 
 MAGIC, VERSION = "mta-device", 1
 Result = dict[str, Any]
@@ -44,85 +45,71 @@ class DeviceWindows:
     """
 
     def __init__(self, config: Config) -> None:
-        self._config, self._folder = config, Path(config.folder)
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._config, self._state = config, config.folder / "state"
+        config.folder.mkdir(parents=True, exist_ok=True)
         self.counts: Counter[str] = Counter()
         self._ids: dict[Key, dict[tuple[int, bytes], None]] = {}
         self._crossed: set[tuple[Key, str]] = set()
         settings: Any = {
-            "nulls": "skip", "on_late": "drop", "allowed_lateness": config.allowed_lateness or None,
+            "nulls": "skip", "on_late": "drop", "allowed_lateness": config.allowed_lateness,
         }  # fmt: skip
-        aggregations, frames = config.aggregations, config.frames
-        store = f"file://{self._folder.absolute()}/pages?write_buffer=1MiB&cache=1MiB"
-        self._state = self._folder / "state"
+        store = f"file://{config.folder.absolute()}/pages?write_buffer=1MiB&cache=1MiB"
         if not self._state.exists():
             self.windows = KeyedWindows(
-                aggregations, frames, store, "device", timed=True, **settings
+                config.aggregations, config.frames, store, "device", timed=True, **settings
             )
             return
         try:
-            data = self._state.read_bytes()
-            snapshot, ids, crossed = unseal(data, MAGIC, VERSION, "a device's state", _validated)
+            snapshot, ids, crossed = unseal(
+                self._state.read_bytes(), MAGIC, VERSION, "a device's state", _validated
+            )
         except CorruptSnapshot as error:
             raise CorruptSnapshot(f"{self._state}: {error}") from error
         self.windows = KeyedWindows.restore(
-            snapshot, store, aggregations=aggregations, window=frames, **settings
+            snapshot, store, aggregations=config.aggregations, window=config.frames, **settings
         )
-        self._ids = {_key(key): dict.fromkeys(map(tuple, some)) for key, some in ids}
+        self._ids = {_key(key): dict.fromkeys(some) for key, some in ids}
         self._crossed = {(_key(key), name) for key, name in crossed}
 
     def add(self, events: Sequence[Event]) -> Iterator[Result]:
         """Add events that are not known yet; yield the result after each, and crossed bounds."""
         fresh = [event for event in events if self._is_new(event)]
         self.counts["duplicates"] += len(events) - len(fresh)
-        if not fresh:
-            return
-        values = {c: [event.values[c] for event in fresh] for c in self._config.columns}
+        columns = self._config.aggregations.columns
+        values = {c: [event.values[c] for event in fresh] for c in columns}
         moments = np.array([event.time for event in fresh], "M8[us]")
         found = self.windows.extend([e.key for e in fresh], values or range(len(fresh)), moments)
-        accepted = self.windows.last_accepted
-        if accepted is not None:
-            fresh = [event for event, good in zip(fresh, accepted.tolist(), strict=True) if good]
-        self.counts["late"] += int((accepted == False).sum()) if accepted is not None else 0  # noqa: E712
+        if self.windows.last_accepted is not None:
+            accepted = [*compress(fresh, self.windows.last_accepted)]
+            self.counts["late"] += len(fresh) - len(accepted)
+            fresh = accepted
         self.counts["events"] += len(fresh)
-        columns = {name: plain(column) for name, column in found.items()}
-        for at, event in enumerate(fresh):
-            results = {name: column[at] for name, column in columns.items()}
-            yield {"key": event.key, "time": _text(event.time), **results}
-            yield from self._crossings(event, results)
+        for event, results in zip(fresh, _rows(found), strict=True):
+            head = {"key": event.key, "time": f"{np.datetime64(event.time, 'us')}Z"}
+            yield head | results
+            yield from (head | crossing for crossing in self._crossings(event.key, results))
 
     def results(self, keys: Iterable[Key]) -> Iterator[Result]:
-        """Yield the results of keys, as of the newest event of each."""
+        """Return the results of keys, as of the newest event of each."""
         wanted = list(keys)
-        found = self.windows.query(wanted) if wanted else {}
-        columns = {
-            f"{name}_{frame}": plain(column)
-            for frame, results in found.items() for name, column in results.items()
-        }  # fmt: skip
-        for at, key in enumerate(wanted):
-            yield {"key": key, **{name: column[at] for name, column in columns.items()}}
+        found = _rows(result_columns(self.windows.query(wanted)))
+        return ({"key": key, **results} for key, results in zip(wanted, found, strict=True))
 
     def save(self) -> None:
         """Save the state; when it returns, it survives a loss of power."""
-        lateness = self.windows.bucket.kind.settings.lateness or 0
+        lateness = (self._config.allowed_lateness or 0) * 1e6
         for key, ids in self._ids.items():
-            oldest = max(time for time, _ in ids) - lateness
+            oldest = max((time for time, _ in ids), default=0) - lateness
             self._ids[key] = {each: None for each in ids if each[0] >= oldest}
         known = [[key, list(some)] for key, some in self._ids.items()]
         state = seal(MAGIC, VERSION, [self.windows.checkpoint(), known, sorted(self._crossed)])
-        draft = self._folder / "state.new"
+        draft = self._state.with_name("state.new")
         with draft.open("wb") as file:
             file.write(state)
             file.flush()
             os.fsync(file.fileno())
         draft.replace(self._state)
-        if hasattr(os, "O_DIRECTORY"):
-            folder = os.open(self._folder, os.O_RDONLY)
-            os.fsync(folder)
-            os.close(folder)
-
-    def close(self) -> None:
-        self.windows.close()
+        sync_folder(str(self._config.folder))
 
     def _is_new(self, event: Event) -> bool:
         ids, own = self._ids.setdefault(event.key, {}), (event.time, event.id)
@@ -131,33 +118,36 @@ class DeviceWindows:
         ids[own] = None
         return True
 
-    def _crossings(self, event: Event, results: Result) -> Iterator[Result]:
+    def _crossings(self, key: Key, results: Result) -> Iterator[Result]:
         for name, (result, side, limit) in self._config.bounds.items():
-            value, this = results[result], (event.key, name)
+            value, this = results[result], (key, name)
             crossed = value is not None and (value > limit if side == "above" else value < limit)
             if crossed != (this in self._crossed):
-                (self._crossed.add if crossed else self._crossed.remove)(this)
-                yield {"key": event.key, "time": _text(event.time), "bound": name,
-                       "crossed": crossed, result: value}  # fmt: skip
+                self._crossed ^= {this}
+                yield {"bound": name, "crossed": crossed, result: value}
 
 
-def plain(column: Any) -> list[Any]:
-    """Return a column of results as plain values, None for nulls and NaN."""
-    return [None if value != value else value for value in column.tolist()]
-
-
-def _text(micros: int) -> str:
-    return f"{np.datetime64(micros, 'us')}Z"
+def _rows(columns: dict[str, Any]) -> Iterator[Result]:
+    """Yield columns of results row by row, with None for nulls and NaN."""
+    for row in zip(*(column.tolist() for column in columns.values()), strict=True):
+        values = (None if value != value else value for value in row)
+        yield dict(zip(columns, values, strict=True))
 
 
 def _key(given: Any) -> Key:
     return tuple(given) if isinstance(given, list) else given
 
 
+def _is_key(given: Any) -> bool:
+    return isinstance(given, str) or (
+        isinstance(given, list) and all(isinstance(part, str) for part in given)
+    )
+
+
 def _validated(values: list[Any]) -> tuple[bytes, list[Any], list[Any]]:
-    match values:
-        case [bytes(snapshot), list(ids), list(crossed)]:
-            pairs = [*ids, *crossed, *(each for _, some in ids for each in some)]
-            if all(isinstance(each, list) and len(each) == 2 for each in pairs):
-                return snapshot, ids, crossed
-    raise corrupt("its fields have the wrong types")
+    snapshot, ids, crossed = entry("fields", values, bytes, list, list)
+    known = [
+        (key, entries("ids", some, is_time, bytes))
+        for key, some in entries("keys", ids, _is_key, list)
+    ]
+    return snapshot, known, entries("bounds", crossed, _is_key, str)

@@ -12,12 +12,15 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mta.device.config import Config
+from mta.device.config import read_config
+from mta.device.links import LONGEST, WAITING
+from mta.device.loop import Device
 from mta.device.windows import DeviceWindows
 from tests.support.mosquitto import Mosquitto
 from tests.support.patience import LONG
@@ -28,9 +31,13 @@ folder = "{folder}"
 keys = ["topic", "device"]
 time = "ts"
 id = "number"
-[input]
-from = "{url}"
-topic = "sensors/+"
+input = "mqtt"
+output = "mqtt"
+broker = "{url}"
+subscribe = "sensors/+"
+publish = "windows/{{key}}"
+snapshot_every = "{every}"
+snapshot_events = {events}
 [frames]
 few = {size}
 all = 1_000_000
@@ -40,12 +47,6 @@ peak = ["watts", "max"]
 n = "count"
 [bounds]
 high = ["peak_few", "above", 0.97]
-[output]
-to = ["mqtt"]
-topic = "windows/{{key}}"
-[snapshot]
-every = "{every}"
-events = {events}
 """
 
 
@@ -106,7 +107,7 @@ class Sensors:
 
 def assert_right(path: Path, sensors: Sensors) -> None:
     """The saved windows have each event once."""
-    windows = DeviceWindows(Config.read(path))
+    windows = DeviceWindows(read_config(path))
     try:
         assert sorted(windows.windows.keys()) == sorted(sensors.sent)
         for key, values in sensors.sent.items():
@@ -115,12 +116,17 @@ def assert_right(path: Path, sensors: Sensors) -> None:
             assert found["all"]["total"] == pytest.approx(sum(values))
             assert found["few"]["peak"] == max(values[-SIZE:])
     finally:
-        windows.close()
+        windows.windows.close()
 
 
-def run_to_the_end(path: Path, tmp_path: Path, sensors: Sensors, results: dict[Any, Any]) -> None:
+def run_to_the_end(
+    path: Path, tmp_path: Path, broker: Mosquitto, sensors: Sensors, results: dict[Any, Any]
+) -> None:
     """Let a device process everything that is left, and stop it."""
-    last, seen, still = device(path, tmp_path), -1, time.monotonic()
+    connections = broker.log.read_text().count("as mta-device")
+    last = device(path, tmp_path)
+    wait_for(lambda: broker.log.read_text().count("as mta-device") > connections)
+    seen, still = -1, time.monotonic()
     while (count := sum(map(len, results.values()))) < sensors.number:
         if count > seen:
             seen, still = count, time.monotonic()
@@ -181,7 +187,7 @@ def kill_and_continue(tmp_path: Path, broker: Mosquitto, kills: int, seed: int) 
         running = device(path, tmp_path)
     running.kill()
     running.wait()
-    run_to_the_end(path, tmp_path, sensors, results)
+    run_to_the_end(path, tmp_path, broker, sensors, results)
     assert_right(path, sensors)
     for key, values in sensors.sent.items():
         assert sorted(results[key]) == [*range(1, 1 + len(values))], "a result is missing"
@@ -218,4 +224,50 @@ def test_a_broker_that_goes_away_and_comes_back(tmp_path: Path, broker: Mosquitt
     stop(running, tmp_path)
     assert_right(path, sensors)
     sensors.stop()
+    client.loop_stop()
+
+
+def test_a_retained_message_counts_once_over_restarts(tmp_path: Path, broker: Mosquitto) -> None:
+    """It has no time, so it would be a new event each time that the broker sends it."""
+    path = config(tmp_path, broker, every="0.1 seconds")
+    path.write_text(path.read_text().replace('time = "ts"\nid = "number"\n', ""))
+    client = client_of(broker, "sensors")
+    topic, message = "sensors/main", json.dumps({"device": "a", "watts": 1})
+    client.publish(topic, message, qos=1, retain=True).wait_for_publish(LONG)
+    collector, results = collected(broker)
+    for counts in ([1], [2, 3], [4, 5]):  # the first event is the retained one
+        running = device(path, tmp_path)
+        for count in counts:
+            if count > 1:
+                client.publish(topic, message, qos=1).wait_for_publish(LONG)
+            wait_for(partial(results[topic, "a"].__contains__, count))
+        stop(running, tmp_path)
+    windows = DeviceWindows(read_config(path))
+    assert windows.windows.query((topic, "a"))["all"]["n"] == 5
+    windows.windows.close()
+    for each in (client, collector):
+        each.disconnect()
+        each.loop_stop()
+
+
+def test_messages_that_a_broker_does_not_hold_back_are_bounded(
+    tmp_path: Path, broker: Mosquitto
+) -> None:
+    """A broker sends all messages of quality of service 0 at once; a slow device drops some."""
+    slow = Device(read_config(config(tmp_path, broker)))
+    wait_for(lambda: "mta-device" in broker.log.read_text())
+    time.sleep(1)
+    client = client_of(broker, "sensors")
+    for _ in range(WAITING + 100):
+        client.publish("sensors/main", "{}", qos=0).wait_for_publish(LONG)
+    wait_for(lambda: ", 100 messages dropped" in slow.status())
+    for message in ("x" * LONGEST, "{}"):  # the broker keeps the first to itself
+        client.publish("sensors/main", message, qos=0).wait_for_publish(LONG)
+    wait_for(lambda: ", 101 messages dropped" in slow.status())
+    time.sleep(0.2)
+    assert ", 101 messages dropped" in slow.status()
+    stopping = threading.Event()
+    stopping.set()
+    slow.run(stopping)
+    client.disconnect()
     client.loop_stop()

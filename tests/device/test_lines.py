@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 
 from mta.cli.commands import CommandLine
-from mta.device.config import Config, InvalidConfig
+from mta.declarations import InvalidDeclaration
+from mta.device.config import read_config
 from mta.device.windows import DeviceWindows
 
 SETTINGS = """
 folder = "{folder}"
 keys = "device"
 time = "ts"
+input = "{source}"
 {more}
-[input]
-from = "{source}"
 [frames]
 minute = "1 minute"
 few = 3
@@ -106,11 +106,33 @@ def test_what_no_event_is_is_counted_and_said(tmp_path: Path) -> None:
         good | {"watts": "much"}, good | {"ts": "noon"}, good | {"ts": 1e30}, good | {"ts": []},
         good | {"device": {"a": 1}}, good | {"watts": [1]}, good | {"ts": True, "watts": []},
         "\udcff".encode("utf-8", "surrogatepass").decode("latin-1"), "[" * 5000, "1" * 5000,
+        good | {"device": "x" * 1025}, good | {"device": "\ud800"},
     ]  # fmt: skip
     found, said = run(config(tmp_path), [*bad, good, good | {"watts": None, "id": 2}])
     assert [each["peak_minute"] for each in found] == [1.0, 1.0]
     assert [each["n_minute"] for each in found] == [1, 2]
     assert f"{len(bad)} invalid" in said and "watts is 'much'" in said
+
+
+def test_lines_of_csv_that_are_no_events_do_not_take_others_with_them(tmp_path: Path) -> None:
+    bad = ["a,1", "a,1,2,3", 'a,1,"2', "a,noon,2", "a,1e30,2", ",1,2"]
+    lines = ["device,ts,watts", "a,1,5", *bad, "a,2,7", 'a,3,"9"']
+    found, said = run(config(tmp_path, source="csv"), lines)
+    assert [each["peak_few"] for each in found] == [5.0, 7.0, 9.0]
+    assert f"{len(bad)} invalid" in said
+
+
+def test_digits_are_a_number_and_not_a_date(tmp_path: Path) -> None:
+    more, moment = 'time_unit = "ms"', "2023-11-26T14:48:20"
+    path = config(tmp_path, more=more, source="csv")
+    found, _ = run(path, ["device,ts,watts", "a,1701010100000,1", f"b,{moment}Z,1"])
+    assert [each["time"] for each in found] == [f"{moment}.000000Z"] * 2
+
+
+def test_results_that_a_period_has_not_reported_yet_come_at_the_end(tmp_path: Path) -> None:
+    found, _ = run(config(tmp_path, more='emit_every = "1 hour"'), events(50))
+    last = {each["key"]: each for each in expected(events(50))}
+    assert found == [last[key] for key in sorted(last)]
 
 
 def test_events_of_one_time_differ_by_their_id(tmp_path: Path) -> None:
@@ -132,8 +154,7 @@ def test_late_events_within_the_allowed_lateness_count_once(tmp_path: Path) -> N
 
 def test_bounds_are_reported_when_they_are_crossed(tmp_path: Path) -> None:
     rest = '[bounds]\nhot = ["peak_few", "above", 10]\nfew = ["n_minute", "below", 2]\n'
-    rest += '[output]\nevery = ""\n'
-    path = config(tmp_path, rest=rest)
+    path = config(tmp_path, more='emit_every = "bound"', rest=rest)
     watts = [1, 20, 30, 1, 1, 1, 11]
     lines = [{"device": "a", "ts": n, "watts": w} for n, w in enumerate(watts)]
     found, _ = run(path, lines[:3])
@@ -147,7 +168,7 @@ def test_bounds_are_reported_when_they_are_crossed(tmp_path: Path) -> None:
 
 
 def test_periodic_results_systemd_and_sigterm(tmp_path: Path) -> None:
-    path = config(tmp_path, rest='[output]\nevery = "0.5 seconds"\n')
+    path = config(tmp_path, more='emit_every = "0.5 seconds"')
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as link:
         address = f"/tmp/mta-notify-{os.getpid()}"
         link.bind(address)
@@ -175,15 +196,15 @@ def test_periodic_results_systemd_and_sigterm(tmp_path: Path) -> None:
         finally:
             child.kill()
             os.unlink(address)
-    windows = DeviceWindows(Config.read(path))
+    windows = DeviceWindows(read_config(path))
     assert len(windows.windows) == 3
-    windows.close()
+    windows.windows.close()
 
 
 def test_the_state_is_synced_before_it_is_renamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    windows = DeviceWindows(Config.read(config(tmp_path)))
+    windows = DeviceWindows(read_config(config(tmp_path)))
     steps = []
     fsync, replace = os.fsync, Path.replace
     monkeypatch.setattr(os, "fsync", lambda file: (steps.append("sync"), fsync(file))[1])
@@ -195,7 +216,7 @@ def test_the_state_is_synced_before_it_is_renamed(
     monkeypatch.setattr(Path, "replace", renamed)
     windows.save()
     assert steps[-3:] == ["sync", "rename", "sync"]
-    windows.close()
+    windows.windows.close()
 
 
 def test_the_format_of_a_state_is_that_of_its_golden_file(tmp_path: Path) -> None:
@@ -211,24 +232,34 @@ def test_the_format_of_a_state_is_that_of_its_golden_file(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ('from = "json"', 'from = "kafka://x"', "mqtt://HOST"),
-        ('from = "json"', 'from = "mqtt://x"', "needs a topic"),
-        ('keys = "device"', 'key = "device"', "no setting key;"),
+        ('input = "json"', 'input = "kafka"', "input is json or csv or mqtt, not 'kafka'"),
+        ('input = "json"', 'input = "mqtt"\nbroker = "mqtt://x"', "needs a topic"),
+        ('input = "json"', 'input = "mqtt"\nbroker = "http://x"', "broker is mqtt://HOST"),
+        ('input = "json"', 'input = "mqtt"\nbroker = "mqtt://x:y"', "[Pp]ort"),
+        ('input = "json"', 'input = "json"\noutput = ["mqtt"]', "needs a broker"),
+        ('input = "json"', 'input = "json"\noutput = ["file"]', "output lists stdout and mqtt"),
+        ('input = "json"', 'input = "json"\nemit_every = "often"', "often"),
+        ('input = "json"', 'input = "json"\nemit_every = [1]', "emit_every"),
+        ('input = "json"', 'input = "json"\nsnapshot_events = true', "snapshot_events is a whole"),
+        ('input = "json"', 'input = "json"\nin_flight = 0', "from 1 to 65535"),
+        ('input = "json"', 'input = "json"\ntime_unit = "h"', "time_unit is s or ms"),
+        ('keys = "device"', 'key = "device"', "no setting 'key'; did you mean keys"),
+        ('keys = "device"', "keys = 7", "keys lists names of columns"),
         ("few = 3", "few = 0", "at least 1 event"),
         ('"max"', '"biggest"', "biggest"),
-        ("[frames]", "[windows]", "no setting windows|frames is missing"),
-        ("[input]", '[output]\nto = ["mqtt"]\n[input]', "needs a broker"),
-        ("[input]", '[output]\nevery = "often"\n[input]', "often"),
-        ("[input]", '[bounds]\nx = ["peak", "above", 1]\n[input]', "RESULT"),
-        ("[input]", "[snapshot]\nevents = true\n[input]", "events is of type int"),
-        ("[input]", "[input]]", "line|Expected"),
+        ('"watts"', "7", "a column is a text"),
+        ("[frames]", "[windows]", "no setting 'windows'"),
+        ("[frames]", "[bounds]", "declare a frame"),
+        ("[frames]", '[bounds]\nx = ["peak", "above", 1]\n[frames]', "RESULT"),
+        ("[frames]", '[bounds]\nx = ["n_few", "under", 1]\n[frames]', "above or below"),
+        ("[frames]", "[frames]]", "not TOML"),
     ],
 )
 def test_a_wrong_setting_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:
     path = config(tmp_path)
     path.write_text(path.read_text().replace(old, new, 1))
-    with pytest.raises(InvalidConfig, match=says):
-        Config.read(path)
+    with pytest.raises(InvalidDeclaration, match=says):
+        read_config(path)
     assert CommandLine().run(["device", str(path)]) == 2
 
 

@@ -58,11 +58,11 @@ def test_a_device_runs_in_64_mb(tmp_path: Path, capsys: pytest.CaptureFixture[st
         folder = "{tmp_path}/state"
         keys = "device"
         time = "ts"
-        input = {{ from = "json" }}
+        input = "json"
+        emit_every = "1 hour"
+        snapshot_every = "1 second"
         frames = {{ day = "1 day", few = 1000 }}
         aggregations = {{ peak = ["watts", "max"], mean = ["watts", "mean"] }}
-        output = {{ every = "1 hour" }}
-        snapshot = {{ every = "1 second" }}
     """)
     count, keys = 100_000, 50
     events = tmp_path / "events"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mta.service.declaration import Declaration, InvalidDeclaration, read_declaration
+from mta.declarations import InvalidDeclaration
+from mta.service.declaration import Declaration, read_declaration
 
 GOOD = """
 name = "spend"
