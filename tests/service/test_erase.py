@@ -492,7 +492,7 @@ def home_of(request: pytest.FixtureRequest, folder: Path, kind: str) -> tuple[st
     def objects(_: str) -> bytes:
         found = b""
         for name in [f"{f}/{n}" for f in bucket.folders() for n, _ in bucket.names(f, "")]:
-            with suppress(WindowStoreError):  # deleted since it was listed
+            with suppress(WindowStoreError, FileNotFoundError):  # deleted since it was listed
                 found += name.encode() + bucket.get(name)
         return found
 
