@@ -7,7 +7,7 @@ from unittest import SkipTest
 
 import pyarrow as pa
 
-from spark_integration.runners.state_pages import StatePages
+from spark_integration.runners.state_pages import StatePages, page_cache
 from spark_integration.runners.workers import MeteredStore
 from spark_integration.step import step as steps
 from stores import PageStore
@@ -21,10 +21,10 @@ class OnSpark(PageStoreConformance):
     processes = pickles = records = False
 
     def __init__(self, store: StatePages) -> None:
-        self._pages = store._pages
+        self._pages, self._cached = store._pages, page_cache()
 
     def open(self) -> PageStore:
-        return StatePages(self._pages)
+        return StatePages(self._pages, cached=self._cached)
 
     def raw_get(self, key: str) -> bytes | None:
         row = self._pages.getValue((key,))
@@ -32,6 +32,7 @@ class OnSpark(PageStoreConformance):
 
     def raw_delete(self, key: str) -> None:
         self._pages.removeKey((key,))
+        self._cached.pop(key)
 
     def test_a_fork_may_use_the_open_store(self) -> None:
         raise SkipTest("the socket to Java is of one process")
