@@ -19,7 +19,7 @@ from stores import (
 from stores.base import PageStore
 from stores.redis import _policies
 from stores.testing import CountingStore
-from tests.support.patience import in_time
+from tests.support.patience import LONG, in_time
 from tests.support.servers import PASSWORD_IN_URL, RedisServer
 
 
@@ -88,8 +88,11 @@ def test_a_couchbase_that_never_answers_or_is_not_there(black_hole: int) -> None
             ping_store(f"couchbase://user:{PASSWORD_IN_URL}@127.0.0.1:{port}/bucket")
 
 
-def test_tls_where_there_is_none_and_none_where_there_is(redis_tls: tuple[str, Path]) -> None:
+def test_tls_where_there_is_none_and_none_where_there_is(
+    redis_tls: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     url, certificate = redis_tls
+    monkeypatch.setattr("stores.server.PING_SECONDS", LONG)  # certificates take a busy machine long
     with pytest.raises(StoreUnavailable, match="rediss:// with it"):
         ping_store(url.replace("rediss", "redis"))
     with pytest.raises(StoreAccessDenied, match="certificate"):
