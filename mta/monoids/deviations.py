@@ -50,7 +50,8 @@ class _Moments(ColumnarMonoid[Out]):
 
     def _result(self, partial: Partial) -> Any:
         """Return the variance; a sample of one gives 0 / 0, which is NaN as intended."""
-        return np.maximum(partial[2], 0) / (partial[0] - self._lost_degrees)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.maximum(partial[2], 0) / (partial[0] - self._lost_degrees)
 
     def _plain_result(self, partial: Partial) -> float:
         """Like ``_result``, on Python numbers."""

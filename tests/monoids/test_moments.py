@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from mta import CountWindow, MomentSketch, Window
+from mta import CountWindow, MomentSketch, SampleStdDev, Window
 
 QUANTILES = [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99]
 SMOOTH: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
@@ -92,3 +92,9 @@ def test_what_moments_cannot_take() -> None:
     for wrong in ([], [1.5], -0.1):
         with pytest.raises(ValueError, match="from 0 to 1"):
             MomentSketch(wrong)
+
+
+def test_the_deviation_of_one_value_is_no_number_and_warns_of_nothing() -> None:
+    deviation = SampleStdDev()
+    with np.errstate(all="raise"):
+        assert math.isnan(deviation.lower_rows(deviation.lift_rows(np.array([3.0]), 1))[0])
