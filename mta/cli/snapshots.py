@@ -346,7 +346,7 @@ def show(listing: Listing, store: str | None, pages: Totals | None) -> None:
         say(f"store     {without_credentials(store)}: {pages}")
     for _, summary in listing.windows[:1]:
         say(f"monoid    {summary.monoid}, by {summary.algorithm}")
-        say(f"frame    {shown(summary.frame)}")
+        say(f"frame     {shown(summary.frame)}")
     say(f"kernels   {native.in_use()}")
     _note_listing(listing, store, pages)
 

@@ -141,7 +141,7 @@ def test_every_window_is_counted_as_it_is(saved, capsys):
     kept = found[of_large][1]
     assert large[0][1] <= kept < large[0][1] + 8
     assert f"windows   {KEYS + 1} keys, {total - large[0][1] + kept:,} events\n" in printed
-    assert "frame    few=(CountWindow(5) | TimeWindow(100 seconds)), hour=TimeWindow(1 hour)" in (
+    assert "frame     few=(CountWindow(5) | TimeWindow(100 seconds)), hour=TimeWindow(1 hour)" in (
         printed
     )
 
@@ -187,7 +187,7 @@ def test_events_are_said_to_be_kept_where_no_window_is_known(saved, capsys):
     kept = int(re.search(r"windows +1 key, (\d+) events kept$", printed, re.MULTILINE)[1])
     count, hour, _ = events_by_key()["m7"]
     assert hour <= kept <= count
-    assert "frame    Median(5)" in printed
+    assert "frame     Median(5)" in printed
 
 
 def test_dropped_events_are_counted(tmp_path, capsys):

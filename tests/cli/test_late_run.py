@@ -80,7 +80,7 @@ def test_several_windows(tmp_path, capsys):
     assert rows["n_hour"].tolist() == [min(at + 1, 60) for at in range(3000)]
     assert rows["n_day"].tolist() == [min(at + 1, 1440) for at in range(3000)]
     printed = commands_work(out, capsys)
-    assert "frame    day=TimeWindow(" in printed
+    assert "frame     day=TimeWindow(" in printed
     assert re.search(r"^  day +1,440 +1,560 +3,000 +\d+$", printed, re.MULTILINE)
     assert re.search(r"^  hour +60 +2,940 +3,000 +\d+$", printed, re.MULTILINE)
     with open_store(f"file://{out / 'pages'}") as store:

@@ -55,7 +55,7 @@ def test_what_each_window_holds(saved, capsys):
     assert (day[:3], hour[:3]) == (("day", "8,640", "11,360"), ("hour", "360", "19,640"))
     assert int(hour[3]) < int(day[3]) <= pages
     assert "monoid    Max, by Level log" in printed
-    assert "frame    day=TimeWindow(1 day), hour=TimeWindow(1 hour)" in printed
+    assert "frame     day=TimeWindow(1 day), hour=TimeWindow(1 hour)" in printed
     assert re.search(rf"store +file://.*: {len(keys_of(address))} pages", printed)
     assert mta("inspect", several, "--json") == 0
     assert (
@@ -66,7 +66,7 @@ def test_what_each_window_holds(saved, capsys):
     printed = capsys.readouterr().out
     assert re.search(r"^one +1,000 +- +- +19,000 +20,000 ", printed, re.MULTILINE)
     assert "store" not in printed
-    assert "frame    CountWindow(1000)" in printed
+    assert "frame     CountWindow(1000)" in printed
 
 
 def test_damage_is_reported_by_page_and_by_window(saved, capsys):

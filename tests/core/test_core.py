@@ -171,7 +171,7 @@ def test_the_commands_on_a_saved_snapshot(entry: str, saved: tuple[str, Path]) -
     every = commands(entry, ["inspect", *given], ["check", *given], ["gc", *given, "--delete"])
     assert [(done.returncode, done.stderr) for done in every] == 3 * [(0, "")]
     inspected, checked, _ = every
-    assert "frame    few=CountWindow(64), hour=TimeWindow(90 minutes)\n" in inspected.stdout
+    assert "frame     few=CountWindow(64), hour=TimeWindow(90 minutes)\n" in inspected.stdout
     assert "damaged   none" in checked.stdout
     with open_store(address) as store:
         assert sorted(store.keys()) == before
