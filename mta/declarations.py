@@ -37,7 +37,7 @@ class InvalidDeclaration(WindowStoreError, ValueError):
     """A file does not declare windows: correct the line that the message names."""
 
 
-class Settings:
+class SettingsFile:
     """The settings of a file.
 
     All methods raise InvalidDeclaration; the constructor also raises OSError for a file that cannot
@@ -57,7 +57,7 @@ class Settings:
     def read(self, kind: Any, readers: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
         """Return the fields of a dataclass that are given, and those without a default.
 
-        Each is as its reader returns it for its name; a field without a reader is a text.
+        Each is as its reader returns it for its name; a field without a reader is text.
         """
         known = {
             each.name: each.default is each.default_factory is MISSING for each in fields(kind)
@@ -72,8 +72,8 @@ class Settings:
             if is_required or name in self.given
         }
 
-    def text(self, name: str, form: str = ".+", what: str = "a text") -> str:
-        """Return a text of the form of a regular expression."""
+    def text(self, name: str, form: str = ".+", what: str = "text") -> str:
+        """Return text that matches a regular expression."""
         found = self.given.get(name)
         if not isinstance(found, str) or not re.fullmatch(form, found):
             self.fail(name, f"{name} is {what}, not {found!r}" if found else f"give {name}: {what}")
@@ -98,7 +98,7 @@ class Settings:
             self.fail(name, f"{name}: {error}")
 
     def one_of(self, name: str, choices: tuple[str, ...]) -> str:
-        """Return one of several texts."""
+        """Return one of several words."""
         if self.given.get(name) not in choices:
             self.fail(name, f"{name} is {' or '.join(choices)}, not {self.given.get(name)!r}")
         return str(self.given[name])

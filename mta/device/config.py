@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from mta.declarations import Settings
+from mta.declarations import SettingsFile
 from mta.frames.base import Frame
 from mta.monoids.product import Product, result_name
 from mta.times import TIME_UNITS, TimeUnit
@@ -68,7 +68,7 @@ class Config:
 
 def read_config(path: Path) -> Config:
     """Read a file. Raises InvalidDeclaration, and OSError for a file that cannot be read."""
-    settings = Settings(path)
+    settings = SettingsFile(path)
 
     def seconds(name: str) -> float:
         return settings.duration(name) / 1e6
@@ -107,17 +107,17 @@ def read_config(path: Path) -> Config:
 
 def _type_of(column: Any) -> str:
     if not isinstance(column, str):
-        raise TypeError(f"a column is a text, not {column!r}")
+        raise TypeError(f"a column is text, not {column!r}")
     return "float"
 
 
-def _broker(settings: Settings, name: str) -> str:
+def _broker(settings: SettingsFile, name: str) -> str:
     found = settings.text(name, "mqtts?://.+", "mqtt://HOST or mqtts://HOST")
     settings.checked(name, lambda: urlsplit(found).port)
     return found
 
 
-def _texts(settings: Settings, name: str, choices: tuple[str, ...] = ()) -> list[str]:
+def _texts(settings: SettingsFile, name: str, choices: tuple[str, ...] = ()) -> list[str]:
     given = settings.given[name]
     found = given if isinstance(given, list) else [given]
     if not all(isinstance(each, str) and each in (choices or found) for each in found):

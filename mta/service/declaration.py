@@ -33,7 +33,7 @@ from typing import Any, Literal, get_args
 
 import msgpack
 
-from mta.declarations import COLUMN, VALUE_TYPES, Settings
+from mta.declarations import COLUMN, VALUE_TYPES, SettingsFile
 from mta.frames.base import Frame
 from mta.keyed.admission import Limits
 from mta.keyed.windows import KeyedWindows
@@ -108,7 +108,7 @@ class Declaration:
 
 def read_declaration(path: Path) -> Declaration:
     """Read a file. Raises InvalidDeclaration, and OSError for a file that cannot be read."""
-    settings = Settings(path)
+    settings = SettingsFile(path)
     values = {
         name: _value_type(settings, name, kind) for name, kind in settings.table("values").items()
     }
@@ -140,7 +140,7 @@ def read_declaration(path: Path) -> Declaration:
     return replace(found, limits=limits)
 
 
-def _keys(settings: Settings, name: str) -> tuple[tuple[str, str], ...]:
+def _keys(settings: SettingsFile, name: str) -> tuple[tuple[str, str], ...]:
     given = settings.table(name)
     if not given:
         settings.fail(name, 'declare a key column, such as keys = { user = "text" }')
@@ -151,20 +151,20 @@ def _keys(settings: Settings, name: str) -> tuple[tuple[str, str], ...]:
     return tuple((column, KEY_TYPES[kind]) for column, kind in given.items())
 
 
-def _value_type(settings: Settings, name: str, kind: Any) -> str:
+def _value_type(settings: SettingsFile, name: str, kind: Any) -> str:
     if not isinstance(kind, str) or kind not in VALUE_TYPES or not COLUMN.fullmatch(name):
         settings.fail(name, f"a value has the type {', '.join(VALUE_TYPES)}, not {kind!r}")
     return kind
 
 
-def _size(settings: Settings, name: str) -> int:
+def _size(settings: SettingsFile, name: str) -> int:
     try:
         return size(str(settings.given[name]))
     except ValueError as error:
         settings.fail(name, f"{name} is {error}, not {settings.given[name]!r}")
 
 
-def _limit(settings: Settings, name: str, given: Any, found: Declaration) -> tuple[str, float]:
+def _limit(settings: SettingsFile, name: str, given: Any, found: Declaration) -> tuple[str, float]:
     if not isinstance(given, dict) or given.keys() != {"aggregate", "at_most"}:
         settings.fail(name, 'a limit is { aggregate = "spent_day", at_most = 30 }')
     aggregate, most = given["aggregate"], given["at_most"]
@@ -175,7 +175,7 @@ def _limit(settings: Settings, name: str, given: Any, found: Declaration) -> tup
     return aggregate, float(most)
 
 
-def _require_distinct_columns(settings: Settings, found: Declaration) -> None:
+def _require_distinct_columns(settings: SettingsFile, found: Declaration) -> None:
     names = [name for name, _ in found.keys] + [*found.values]
     if found.time in names:
         settings.fail("time", f"the column {found.time!r} is declared twice")

@@ -247,7 +247,7 @@ class Owners:
                 async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
                     return await self._try(shard, rows, task)
             except Moved:
-                pass
+                pass  # nothing was sent: the new owner is tried below, after a pause
             except (Interrupted, NotOwner):
                 if not may_repeat:
                     raise _unknown() from None

@@ -26,10 +26,7 @@ import numpy as np
 from mta.columns.reading import plain
 from mta.columns.schemas import Rows
 from mta.descriptions import Recipe
-from mta.errors import (
-    EventsGone,
-    NotPageable,
-)
+from mta.errors import EventsGone, NotPageable
 from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.coverage import Coverage, coverage_of
 from mta.evaluators.cursor import Cursor
@@ -770,7 +767,7 @@ class Engine(Generic[Out]):
             self.ready(own)
         except Exception:
             own.place(log.front, log.back)
-            log.put_back(row, micros)
+            log.undo_retract(row, micros)
             raise
 
     def evict(self, count: Any) -> None:

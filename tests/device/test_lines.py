@@ -247,7 +247,7 @@ def test_the_format_of_a_state_is_that_of_its_golden_file(tmp_path: Path) -> Non
         ('keys = "device"', "keys = 7", "keys lists names of columns"),
         ("few = 3", "few = 0", "at least 1 event"),
         ('"max"', '"biggest"', "biggest"),
-        ('"watts"', "7", "a column is a text"),
+        ('"watts"', "7", "a column is text"),
         ("[frames]", "[windows]", "no setting 'windows'"),
         ("[frames]", "[bounds]", "declare a frame"),
         ("[frames]", '[bounds]\nx = ["peak", "above", 1]\n[frames]', "RESULT"),

@@ -275,7 +275,7 @@ class FingerTreeLog(TreePages):
         """Return whether neither the window nor a late event can need the event at a position."""
         return position < self.front
 
-    def put_back(self, row: Row, time: int) -> None:
+    def undo_retract(self, row: Row, time: int) -> None:
         """Undo the last ``retract``. Nothing else may have happened since."""
         position = self.first_after(time)
         self.tree.insert(time, row)
