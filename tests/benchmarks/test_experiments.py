@@ -26,12 +26,9 @@ from benchmarks.papers.mta import memory as mta_memory
 from benchmarks.papers.mta.algorithms import (
     ALGORITHMS,
     left_out,
-    listing_2,
-    listing_3,
     measurable,
-    opened,
 )
-from benchmarks.papers.mta.streams import DAY, READINGS, days_of_usage, memory_usage
+from benchmarks.papers.mta.streams import memory_usage
 from benchmarks.papers.reactive import experiments as reactive
 from benchmarks.registry import EXPERIMENTS
 from benchmarks.report import plots
@@ -119,40 +116,6 @@ def test_every_experiment_writes_its_files(name: str, tmp_path: Path) -> None:
 def test_every_plot_of_a_paper_has_a_caption_of_its_own(name: str) -> None:
     experiment = running.load(name)
     assert set(experiment.captions) == set(experiment.plots)
-
-
-@pytest.mark.parametrize("name", measurable())
-def test_every_algorithm_obeys_the_paper_s_frame(name: str) -> None:
-    with opened(name, listing_2(), listing_3()) as sliding:
-        counts = [sliding.slide((1, most))[0] for most in (3, 3, 3, 3, 3, 9, 9, 9, 2, 2, 4, 4, 4)]
-    assert counts == [1, 2, 3, 3, 3, 4, 5, 6, 2, 2, 3, 4, 4]
-
-
-def test_the_stream_is_two_years_of_seconds_and_always_the_same() -> None:
-    assert READINGS == 62_208_000
-    first, second = (day for day, _ in zip(days_of_usage(), range(2), strict=False))
-    assert len(first) == len(second) == DAY
-    assert memory_usage(DAY + 5).tolist() == [*first.tolist(), *second[:5].tolist()]
-    assert abs(second[0] - first[-1]) < 1_000  # days join
-    assert 1_000 <= first.min() < first.max() <= 131_072
-
-
-def test_peers_that_are_not_installed_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    missing = {"ours": ("mta", peers.in_memory), "no such": ("no_such_library", peers.in_memory)}
-    assert list(peers.installed(missing)) == ["ours"]
-    assert "no such is not installed" in capsys.readouterr().out
-
-
-def test_a_lack_of_memory_is_distinguished_from_other_errors() -> None:
-    try:
-        try:
-            raise MemoryError
-        except MemoryError as error:
-            raise OSError("the store is out") from error
-    except OSError as error:
-        assert mta_memory.is_for_memory(error)
-    assert mta_memory.is_for_memory(RuntimeError("can't start new thread"))
-    assert not mta_memory.is_for_memory(RuntimeError("the answer is wrong"))
 
 
 def test_a_peer_that_answers_wrongly_is_not_timed() -> None:

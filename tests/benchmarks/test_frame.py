@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -23,7 +22,6 @@ from benchmarks.__main__ import main
 from benchmarks.registry import EXPERIMENTS
 from benchmarks.report.beside import Figure, beside
 from benchmarks.report.experiment import (
-    UNEXPLAINED,
     Done,
     Experiment,
     Finding,
@@ -35,17 +33,10 @@ from benchmarks.report.experiment import (
 from benchmarks.report.figures import write_figures
 from benchmarks.report.fits import (
     UNDECIDED,
-    crossover,
     decide,
-    line,
-    logarithm,
     ratio,
     shape,
-    shapes,
-    trend,
 )
-from benchmarks.report.html import inlined
-from benchmarks.report.markdown import verdict
 from benchmarks.report.tables import read_record, read_rows, write_record, write_rows
 from tests.support.documents import ROOT
 
@@ -76,51 +67,11 @@ def test_each_shape_is_distinguished_from_the_others(of: str, noise: float) -> N
         assert shape("", WINDOWS, y, expected, "ns").agrees is (of == expected)
 
 
-@pytest.mark.parametrize("of", SHAPES)
-def test_noise_makes_a_shape_undecided_and_hardly_ever_another_one(of: str) -> None:
-    found = Counter(decide(WINDOWS, series(of, 0.1, seed), "ns").shape for seed in range(200))
-    assert found[of] + found[None] >= 0.95 * 200
-    drowned = Counter(decide(WINDOWS, series(of, 1.0, seed), "ns").shape for seed in range(200))
-    assert drowned[None] >= 0.9 * 200
-
-
-def test_what_settles_is_constant_and_what_bends_is_undecided() -> None:
-    n = np.array(WINDOWS)
-    assert decide(WINDOWS, (3 - 8 / n).tolist(), "combines").shape == "constant"
-    bent = 500 + 300 * np.maximum(0, np.log2(n) - 14)  # flat, until the caches end
-    assert decide(WINDOWS, bent.tolist(), "ns").shape is None
-    assert shape("", WINDOWS, bent.tolist(), "constant", "ns").agrees is None
-
-
-def test_counts_are_resolved_where_times_are_not() -> None:
-    y = [100 + 0.5 * k for k in np.log2(WINDOWS)]
-    assert decide(WINDOWS, y, "combines").shape == "logarithmic"
-    assert decide(WINDOWS, y, "ns").shape == "constant"
-
-
 @pytest.mark.parametrize("sizes", [WINDOWS[:5], [16.0, 18, 20, 22, 24, 26, 28], []])
 def test_too_few_sizes_tell_nothing(sizes: list[float]) -> None:
     found = shape("", sizes, sizes, "constant", "ns", {"linear": "because"})
     assert (found.agrees, found.reason) == (None, "")
     assert found.seen.startswith(UNDECIDED)
-
-
-def test_a_reason_belongs_to_what_was_seen() -> None:
-    y = series("linear", 0)
-    assert shape("", WINDOWS, y, "constant", "ns", {"linear": "because"}).reason == "because"
-    assert shape("", WINDOWS, y, "constant", "ns", {"logarithmic": "no"}).reason == UNEXPLAINED
-    assert shape("", WINDOWS, y, "linear", "ns", {"linear": "because"}).reason == ""
-
-
-def test_combines_judge_where_they_are_counted() -> None:
-    rows: Rows = [{"n": n, "ns": 50 * n, "combines": 3.0} for n in WINDOWS]
-    time, combines = shapes("x", rows, ("n", "ns"), "constant", "ns")
-    assert (time.agrees, combines.agrees) == (None, True)
-    assert time.seen.startswith("linear")
-    assert verdict(time) == "shown" and verdict(combines) == "agrees"
-    uncounted: Rows = [row | {"combines": None} for row in rows]
-    (time,) = shapes("x", uncounted, ("n", "ns"), "constant", "ns")
-    assert time.agrees is False
 
 
 @pytest.mark.parametrize(
@@ -147,35 +98,6 @@ def test_a_ratio_is_the_paper_s_or_not(
     assert found.agrees is agrees
     assert found.reason == ("" if agrees is not False else "less" if here < low else "more")
     assert ("cannot be decided" in found.seen) is (agrees is None)
-
-
-def test_trends_hold_fail_or_are_undecided() -> None:
-    assert trend("", "grows", WINDOWS, series("logarithmic", 0.03), "ns").agrees is True
-    assert trend("", "falls", WINDOWS, series("logarithmic", 0.03), "ns").agrees is False
-    assert trend("", "grows", WINDOWS, series("constant", 0.0), "ns").agrees is False
-    assert trend("", "stays", WINDOWS, series("constant", 0.03), "ns").agrees is True
-    assert trend("", "stays", WINDOWS, series("linear", 0.03), "ns").agrees is False
-    assert trend("", "grows", WINDOWS, series("constant", 0.5, 1), "ns").agrees is None
-    assert trend("", "grows", WINDOWS[:3], WINDOWS[:3], "ns").agrees is None
-
-
-def test_fits_are_least_squares() -> None:
-    assert line([1, 2, 3], [5, 7, 9]).slope == 2.0
-    assert logarithm([2, 4, 8], [1, 4, 7]).slope == 3.0
-    assert np.isnan(logarithm([4], [9.0]).slope)
-
-
-def test_crossovers() -> None:
-    assert crossover([1, 4, 16], [8, 8, 8], [2, 8, 32]) == 4.0
-    assert crossover([1, 2], [3, 3], [1, 2]) is None
-    assert crossover([1, 2], [1, 1], [2, 2]) == 1.0
-
-
-def test_tables_come_back_as_they_were(tmp_path: Path) -> None:
-    rows: Rows = [{"a": 1, "b": "x, y"}, {"a": None, "b": "", "c": 2.5}]
-    write_rows(tmp_path / "t.csv", rows)
-    back = read_rows(tmp_path / "t.csv")
-    assert back == [{"a": 1, "b": "x, y", "c": None}, {"a": None, "b": None, "c": 2.5}]
 
 
 def test_a_damaged_record_counts_as_none(tmp_path: Path) -> None:
@@ -278,11 +200,6 @@ def test_a_run_that_was_broken_off_goes_on_with_the_next_cell(
     assert (tmp_path / "mta_bulk.cells.old").read_text().startswith(kept)
 
 
-def test_two_cells_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match="mta_bulk: two cells are called '2'"):
-        Progress("mta_bulk").rows([2, 3, 2], lambda window: [{"window": window}], str)
-
-
 def test_a_page_is_written_of_what_runs_have_left_and_measures_nothing(
     toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -341,15 +258,6 @@ def test_the_page_of_figures_names_the_rows_in_which_the_peer_is_better(
 RATIOS = {"one": 0.5, "two": 1.0, "three": 2.5, "four": None}
 
 
-def test_plots_say_what_they_show_and_which_sizes_were_run(toy: Toy, tmp_path: Path) -> None:
-    running.bench(["mta_bulk"], 1.0, str(tmp_path))
-    text = (tmp_path / "report.html").read_text()
-    captions = re.findall("<figcaption>(.*?)</figcaption>", text)
-    assert len(captions) == 2 and captions[0].startswith("One: x and y &amp; more. Sizes that")
-    assert captions[1].startswith("Two: Toy &lt;mta_bulk&gt;. Sizes that")
-    assert captions[0].endswith("Sizes that were run: window 1, 2, 4, 8, 16, 32.")
-
-
 def test_rows_of_another_version_stop_nothing_and_are_measured_again(
     toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -394,12 +302,6 @@ def test_the_report_is_one_well_formed_page(toy: Toy, tmp_path: Path) -> None:
     assert links and all((a or b).startswith("#") for a, b in links)
     assert all((a or b)[1:] in names for a, b in links)
     assert "differs" in text and "nothing &amp; more" in text and "&lt;a &amp; b&gt;" in text
-
-
-def test_names_in_plots_are_made_their_own(tmp_path: Path) -> None:
-    path = tmp_path / "a.b.svg"
-    path.write_text('<?xml?><svg><metadata>x</metadata><g id="p"/><use href="#p"/></svg>')
-    assert inlined(path) == '<svg><g id="a-b-p"/><use href="#a-b-p"/></svg>'
 
 
 def test_names_and_options(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,12 +18,10 @@ from benchmarks.public.experiments import (
 )
 from benchmarks.public.streams import (
     FIRST_AUCTION,
-    LENGTH,
     SECOND,
     START,
     Bids,
     bids,
-    concurrent,
     records,
 )
 
@@ -67,22 +65,7 @@ def test_counts_after_every_bid_are_those_of_plain_lists(monkeypatch: pytest.Mon
     assert exact_counts(stream).tolist() == exact_counts_of_lists(stream)
 
 
-def test_consumers_are_drawn_by_zipf_s_law() -> None:
-    stream = records(200_000, 1_000)
-    counts = np.sort(np.bincount(stream.consumers, minlength=1_000))[::-1]
-    assert len(counts) == 1_000
-    assert counts[0] / counts[9] == pytest.approx(10, rel=0.1)
-    assert counts[0] / counts[99] == pytest.approx(100, rel=0.2)
-
-
 def test_peaks_are_those_of_plain_lists() -> None:
     stream = records(1_000, 50)
     assert peaks(stream, None).tolist() == peaks_of_lists(stream, 1_000)
     assert (peaks(stream, "memory://") == peaks(stream, None)).all()
-
-
-def test_windows_are_spread_from_1_to_20_seconds() -> None:
-    lengths = [frame.size for frame in concurrent(20).values()]
-    assert lengths == [n * SECOND for n in range(1, 21)]
-    assert [frame.size for frame in concurrent(1).values()] == [20 * SECOND]
-    assert len(concurrent(1000)) == 1000 and LENGTH == 10 * SECOND
