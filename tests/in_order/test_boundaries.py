@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import Max, Monoid, PopulationStdDev, Product, SampleStdDev, Sum
+from mta import Max, Monoid, PopulationStdDev, Product, SampleStdDev
 from mta.errors import EmptyWindow, InvalidTime, InvalidValue, LateEvent
 from mta.in_order import PBA, SBA, BoundaryAggregator, count_chunk_size, time_chunk_size
 from mta.in_order.boundary import Chunk
-from tests.support.in_order_windows import Counted, PlainList, joined, sliding
+from tests.support.in_order_windows import Counted, PlainList, joined
 
 BOTH = pytest.mark.parametrize("algorithm", [SBA, PBA])
 FIGURE_2 = [5, 4, 6, 3, 0, 0, 1, 0, 2, 3, 1, 2, 7, 5, 3, 4, 9, 5, 4, 8]
@@ -72,13 +72,6 @@ def test_figure_3_a_window_of_five_parts(algorithm: type[BoundaryAggregator]) ->
     assert window.query() == "bcdefghijklmnopq"
 
 
-@BOTH
-def test_figure_1_windows_of_ten_by_two(algorithm: type[BoundaryAggregator]) -> None:
-    values = np.random.default_rng(1).integers(0, 100, 60)
-    found = list(algorithm(Sum("i8"), 10, 2).instances(values))
-    assert found == [(end, values[end - 10 : end].sum()) for end in range(10, 61, 2)]
-
-
 # --- theorems 1 and 2 ---------------------------------------------------------------------------
 
 
@@ -124,14 +117,6 @@ def test_the_papers_chunk_sizes() -> None:
     assert time_chunk_size(3_600_000_000, 10_000, 1) == 359_965
     assert time_chunk_size(3_600_000_000, 10_000, 100) == 356_471
     assert time_chunk_size(3_600_000_000, 10_000, 0) == 360_000
-
-
-@BOTH
-def test_windows_take_the_optimal_size(algorithm: type[BoundaryAggregator]) -> None:
-    assert algorithm(Max(), 32).chunk_size == 17
-    assert algorithm(Max(), 10, 2).chunk_size == 4
-    timed = algorithm.timed(Max(), "1 hour", "10 ms", combine_time=1e-4)
-    assert timed.chunk_size == 356_471
 
 
 # --- merges -------------------------------------------------------------------------------------
@@ -248,18 +233,6 @@ def test_instances_over_time(algorithm: type[BoundaryAggregator]) -> None:
 
 
 @BOTH
-def test_ends_says_when_a_window_is_whole(algorithm: type[BoundaryAggregator]) -> None:
-    window = algorithm(joined(), 5, 2)
-    assert not window.ends
-    ends = []
-    for number in range(1, 12):
-        window.insert("x")
-        if window.ends:
-            ends.append((number, len(window)))
-    assert ends == [(5, 5), (7, 5), (9, 5), (11, 5)]
-
-
-@BOTH
 def test_an_early_eviction_draws_a_boundary_early(algorithm: type[BoundaryAggregator]) -> None:
     """A window far shorter than its range lies in one chunk, where there is no lcs to ask."""
     window = algorithm(joined(), 1000)
@@ -317,25 +290,6 @@ def test_a_batch_on_columns(algorithm: type[BoundaryAggregator], size: int) -> N
     for name, column in expected.items():
         joined_up = np.concatenate([part[name] for part in found])
         np.testing.assert_allclose(joined_up, column, rtol=1e-9, atol=1e-9)
-
-
-class Noted(SBA):
-    """An SBA that notes how long its runs are."""
-
-    def _run(self, rows: Any, count: int) -> Any:
-        self.runs = [*getattr(self, "runs", []), count]
-        return super()._run(rows, count)
-
-
-def test_a_batch_takes_a_few_vector_expressions_a_chunk() -> None:
-    counted = Counted(Monoid(0, max))
-    window = Noted(counted.monoid, 1000)
-    window.extend(range(1000))
-    window.runs, before = [], counted.combines
-    window.extend(range(501 * 20))
-    assert len(window.runs) <= 3 * 20
-    assert sum(window.runs) >= 501 * 20 - 2 * 20
-    assert counted.combines - before <= 4 * 501 * 20
 
 
 @BOTH
@@ -489,7 +443,3 @@ def test_numpys_folds_are_the_same_in_both() -> None:
     expected = [values[i : i + 256].std(ddof=1) for i in range(0, 3000 - 255, 3)]
     np.testing.assert_allclose(sequential, expected, rtol=1e-9)
     assert parallel == sequential
-
-
-def test_variants_are_what_their_names_say() -> None:
-    assert sliding(SBA, 10, 2, 5).build(Max()).chunk_size == 5  # type: ignore[attr-defined]

@@ -18,7 +18,6 @@ from mta import (
     CountMin,
     CountWindow,
     DistinctCount,
-    FiBA,
     FrequentItems,
     IncreasingRun,
     KLLQuantiles,
@@ -26,13 +25,10 @@ from mta import (
     LongestIncreasingRun,
     Max,
     MomentSketch,
-    Monoid,
     Product,
-    TimeWindow,
     Window,
 )
 from mta.audit.walk import audit
-from mta.errors import InvalidValue
 from tests.support.aggregations import CASES as MORE
 from tests.support.catalogue import NUMBERS, WORDS, batch_of, run_of
 
@@ -139,25 +135,6 @@ def test_windows_on_disk_are_restored_and_equal_the_oracle(
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_windows_over_fiba(name: str) -> None:
-    make, events, right = CASES[name]
-    window = Window(make(), TimeWindow(9), arity=4, aggregator=FiBA)
-    for i, event in enumerate(events[:40]):
-        window.insert(event, float(i))
-        assert right(window.query(), events[max(0, i - 8) : i + 1])
-    window = Window.restore(
-        window.checkpoint(),
-        window.store or "",
-        aggregations=make(),
-        window=TimeWindow(9),
-        aggregator=FiBA,
-    )
-    assert right(window.query(), events[31:40])
-    window.check()
-    assert audit(window).damaged == []
-
-
-@pytest.mark.parametrize("name", CASES)
 def test_beside_others_in_a_product(name: str, tmp_path: Path) -> None:
     make, events, right = CASES[name]
     paired = isinstance(events[0], tuple)
@@ -199,19 +176,6 @@ def test_empty_windows_without_a_number() -> None:
     assert seen.distinct == 0 and not seen.might_contain("a")
     often = Window(CountMin(), CountWindow(2)).query()
     assert (often.events, often.estimate("a")) == (0, 0)
-
-
-def test_a_monoids_own_checks_are_asked_on_every_way_in() -> None:
-    class Even(Monoid):
-        def is_valid(self, row: Any) -> bool:
-            return row % 2 == 0
-
-    window = Window(Even(0, lambda a, b: a + b, name="even"), CountWindow(3))
-    window.insert(2)
-    for wrong in (lambda: window.insert(3), lambda: window.extend([4, 3])):
-        with pytest.raises(InvalidValue):
-            wrong()
-    assert window.query() == 2
 
 
 MADE: list[Callable[[], AbstractMonoid]] = [make for make, _, _ in CASES.values()]

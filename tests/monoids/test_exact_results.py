@@ -142,18 +142,6 @@ def test_numpys_results_come_as_python_values() -> None:
     assert all(map(alike, pairs, [1, 2**63, "a"]))
 
 
-def test_arrays_of_any_kind_go_in_alike() -> None:
-    values = [3, 1, BEYOND]
-    forms: list[Any] = [
-        values, tuple(values), np.array(values), np.array(values, "u8"), np.array(values, object),
-        pd.Series(values), pd.Series(values, dtype="Int64"), pa.array(values),
-        pa.chunked_array([values]), [np.int64(v) for v in values],
-    ]  # fmt: skip
-    for form in forms:
-        assert Window(TOTAL, CountWindow(3)).extend(form).tolist() == [3, 4, BEYOND + 4]
-        assert Window(Sum("int64"), CountWindow(3)).extend(form).tolist() == [3, 4, BEYOND + 4]
-
-
 @pytest.mark.parametrize(
     ("batch", "found"),
     [

@@ -21,8 +21,6 @@ from mta import (
     MostFrequent,
     Product,
     Quantile,
-    Rank,
-    Sum,
     SumDistinct,
     TimeWindow,
     Window,
@@ -102,13 +100,6 @@ def test_a_jump_of_the_median_is_found_as_well() -> None:
     assert found == [float(np.median(stream[max(0, end - LONG) : end])) for end in ends]
 
 
-def test_infinite_values_are_values_like_others() -> None:
-    stream = [math.inf, 1.0, -math.inf, math.inf, 5.0, math.inf]
-    found = rolling(pd.DataFrame({"x": stream}), window=4, aggregations={"m": ("x", "median")}).m
-    assert found[[0, 1, 3, 4]].tolist() == [math.inf, math.inf, math.inf, 3.0]
-    assert found[2] == 1.0 and found[5] == math.inf
-
-
 def test_with_nan_accepted_it_is_the_largest_value() -> None:
     for monoid, wanted in ((Median(), [2.0, math.nan]), (Quantile(0.0), [2.0, 2.0])):
         window = Window(monoid, CountWindow(3), nulls="accept")
@@ -133,18 +124,6 @@ def test_a_sum_of_distinct_doubles_is_rounded_once() -> None:
     found = rolling(frame, window=6, aggregations={"s": ("x", SumDistinct())}).s.tolist()
     wanted = [math.fsum(set(frame.x[max(0, at - 5) : at + 1])) for at in range(7)]
     assert found == wanted
-
-
-@pytest.mark.parametrize("make", [lambda: Mode("f8"), Mode, SumDistinct, ExactDistinctCount, Rank])
-def test_a_product_has_other_aggregations_beside_it(make: Any) -> None:
-    frame = pd.DataFrame({"x": values(200), "k": np.arange(200) % 3})
-    both = {"it": ("x", make()), "sum": ("x", Sum())}
-    found = rolling(frame, by="k", window=8, aggregations=both)
-    alone = rolling(frame, by="k", window=8, aggregations={"it": ("x", make())})
-    assert found["it"].tolist() == alone["it"].tolist()
-    window = Window(Product(both), CountWindow(8), arity=4)
-    each = [(window.insert({"x": value}), window.query()["it"])[1] for value in frame.x[::3]]
-    assert each == found["it"][::3].tolist()
 
 
 def test_a_sum_of_distinct_values_refuses_infinity_after_any_single_event() -> None:

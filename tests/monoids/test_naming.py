@@ -19,9 +19,7 @@ from mta import (
     BoundWindow,
     CountWindow,
     CustomFrame,
-    Max,
     Monoid,
-    Product,
     SharedWindows,
     Sum,
     Window,
@@ -112,14 +110,6 @@ def test_a_name_lasts_while_what_is_around_changes() -> None:
     assert name_of(combine) == before
 
 
-def test_functions_with_a_name_keep_it() -> None:
-    assert name_of(add) == "add"
-    assert name_of(at_least) == "at_least"
-    assert name_of(Path.joinpath) == name_of(Path("a").joinpath)
-    assert "#" not in name_of(Path.joinpath)
-    assert Monoid(0, add, abs).name == "abs.add"
-
-
 def test_a_function_that_is_not_all_there_has_a_name() -> None:
     def outer() -> Callable[[], int]:
         def early() -> int:
@@ -180,21 +170,6 @@ def test_a_snapshot_of_another_frame_is_refused() -> None:
     ) == len(window)
     with pytest.raises(SnapshotMismatch, match="frame"):
         Window.restore(snapshot, window.store, aggregations=Sum(), window=CustomFrame(at_least(5)))
-
-
-def test_a_snapshot_of_another_part_is_refused() -> None:
-    def both(combine: Callable[[Any, Any], Any]) -> Product:
-        return Product({"peak": ("a", Max()), "own": ("a", Monoid(0.0, combine))})
-
-    window = Window(both(lambda a, b: a + b), CountWindow(3))
-    window.extend({"a": [1.0, 2.0]})
-    with pytest.raises(SnapshotMismatch, match="monoid"):
-        Window.restore(
-            window.checkpoint(),
-            window.store,
-            aggregations=both(lambda a, b: a * b),
-            window=CountWindow(3),
-        )  # type: ignore[arg-type]
 
 
 def test_two_windows_that_look_at_other_lambdas() -> None:

@@ -220,14 +220,6 @@ def test_frequencies_keep_their_bound_and_its_confidence() -> None:
     assert audit(window).damaged == []
 
 
-def test_the_bound_of_frequencies_is_no_better_than_is_said() -> None:
-    """With 3 counters and one hash, items share them: off by more than the smallest of three."""
-    monoid = CountMin(0.95, 0.5)
-    assert (monoid.buckets, monoid.hashes) == (3, 1)
-    found = monoid.lower(monoid.fold(list(range(300)), 300))
-    assert min(found.estimates(range(300))) > 1 and max(found.estimates(range(300))) >= 100
-
-
 @pytest.mark.parametrize("n", [1, 5, 300, 4000])
 def test_frequencies_depend_on_nothing_but_the_values(n: int) -> None:
     """Whatever the order and the tree: the same bytes in a page, and the same result."""
@@ -315,18 +307,6 @@ def test_without_the_library_only_sketches_are_missing(monkeypatch: pytest.Monke
     window = Window(BloomFilter(10), CountWindow(2))
     window.insert("a")
     assert window.query().might_contain("a")
-
-
-def test_mta_does_not_load_the_library() -> None:
-    script = "import sys, mta; print('datasketches' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env={"PYTHONPATH": ":".join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "False\n"
 
 
 SUMMARIES: dict[str, Callable[[], SummaryMonoid]] = {
