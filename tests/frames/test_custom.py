@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -68,31 +67,6 @@ def test_a_time_window_is_what_pandas_rolls(arity: int | None, aggregator: type)
     for value, time, result in zip(values.tolist(), times, expected, strict=True):
         one.insert(value, time)
         assert one.query() == result
-
-
-def test_every_form_of_time_says_the_same() -> None:
-    base = datetime(2024, 5, 1, tzinfo=UTC)
-    seconds = [0, 10, 10, 59, 60, 61, 200]
-    moments = [base + timedelta(seconds=second) for second in seconds]
-    stamps = np.array([moment.replace(tzinfo=None) for moment in moments], dtype="M8[us]")
-    unix = [moment.timestamp() for moment in moments]
-    expected = collected(TimeWindow(60)).extend(range(7), seconds)
-    assert expected[4] == [1, 2, 3, 4]
-    forms = [
-        moments,
-        stamps,
-        stamps.astype("M8[ns]"),
-        unix,
-        list(map(int, unix)),
-        pd.Series(stamps),
-    ]
-    for form in forms:
-        assert list(collected(TimeWindow("1 minute")).extend(range(7), form)) == list(expected)
-    for form in forms:
-        window = collected(TimeWindow(timedelta(minutes=1)))
-        for i, time in enumerate(form):
-            window.insert(i, time)
-            assert window.query() == expected[i]
 
 
 def test_times_finer_than_a_microsecond_are_refused() -> None:

@@ -30,7 +30,6 @@ from mta import (
     Window,
 )
 from mta.errors import InvalidTime, InvalidValue, SnapshotMismatch
-from mta.laws import check_frame
 from stores import MemoryStore
 from stores.testing import FaultyStore
 from tests.support.naive import AGGREGATORS, CrowdedFiBA
@@ -324,16 +323,6 @@ def test_adwin_drops_what_was_before_a_change() -> None:
     assert sizes[-1] >= 500 - 32
     wide = Window(data, ADWIN(column="x", span=100.0)).extend({"x": 100 * values})["n"]
     assert wide.tolist() == sizes.tolist()
-
-
-@rules
-def test_they_keep_the_laws(rule: str) -> None:
-    events = draw(Random(rule), 32)
-    rows = [row(event, number) for number, event in enumerate(events)]
-    frame = RULES[rule]()[0]
-    times = [event[0] for event in events]
-    main = Product({"n": Count(), "first": ("n", Max())})
-    check_frame(frame, rows, times=times, on=main, starts=2)
 
 
 def test_bad_parameters() -> None:

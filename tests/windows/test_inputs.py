@@ -268,14 +268,6 @@ def test_a_number_of_seconds_is_the_same_time_as_any_kind_of_number() -> None:
     assert len(window) == 3
 
 
-def test_polars_times() -> None:
-    window = Window(Sum(), TimeWindow(60))
-    window.extend([1.0, 2.0], pl.Series([1, 2]))
-    with pytest.raises(InvalidTime):
-        window.extend([1.0, 2.0], pl.Series([3, None]))
-    assert window.query() == 3.0
-
-
 # --- wrong types ----------------------------------------------------------------------------------
 
 WRONG: list[Any] = [1.0, np.float64(1), "1", None, True, np.bool_(True), [1], -1]
@@ -469,15 +461,6 @@ def test_a_window_asked_by_its_own_monoid_says_so_and_stays_whole() -> None:
     windows[0].insert(5)
     assert windows[0].query() == 12
     windows[0].check()
-
-
-def test_an_error_leaves_the_window_free() -> None:
-    window = Window(Sum(), CountWindow(3))
-    for call in (lambda: window.insert("x"), lambda: window.extend("x"), lambda: window.evict(9)):
-        with pytest.raises(WindowStoreError):
-            call()
-    window.insert(1.0)
-    assert window.query() == 1.0
 
 
 # --- warnings -------------------------------------------------------------------------------------

@@ -18,10 +18,9 @@ from mta import (
     TimeWindow,
     Window,
 )
-from mta.errors import InvalidTime, InvalidValue, LateEvent, WindowBusy
+from mta.errors import InvalidTime, InvalidValue, LateEvent
 from mta.windows.engine import Engine
 
-BY_COUNT = {"x": CountWindow(3), "y": CountWindow(37), "z": CountWindow(300)}
 BY_BOTH = {"x": TimeWindow(50), "y": CountWindow(37), "z": TimeWindow(1400)}
 
 
@@ -174,25 +173,6 @@ def test_a_frame_on_values_is_asked_after_every_event() -> None:
         most = max([3.0, 5.0, 1.0, 2.0, 9.0, 0.5][max(0, at - 3) : at + 1])
         assert windows.query("few") == most
     assert windows.fronts["since"] == 4
-
-
-def test_one_call_at_a_time() -> None:
-    refused = []
-
-    def larger(a: float, b: float) -> float:
-        for call in (lambda: windows.insert(1.0), windows.query):
-            with pytest.raises(WindowBusy):
-                call()
-            refused.append(1)
-        return max(a, b)
-
-    windows = SharedWindows(Monoid(-math.inf, larger, name="larger"), BY_COUNT, None, leaf_arity=64)
-    for at in range(6):
-        windows.insert(float(at))
-        if at == 2:
-            windows.query("y")
-    assert len(refused) > 4
-    assert len(windows.structure()) == 6
 
 
 @pytest.mark.parametrize("error", [ArithmeticError, KeyboardInterrupt])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import struct
-import warnings
 from collections.abc import Callable
 from itertools import product as pairs
 from typing import Any
@@ -402,39 +401,3 @@ def test_a_part_of_numpys_numbers_beside_one_of_pythons() -> None:
         for value in (1.26, 0.5, 0.26):
             window.insert({"x": value})
         assert window.query() == {"a": 0.5, "b": pytest.approx(0.8)}
-
-
-@pytest.mark.parametrize("frame", [CountWindow(5), TimeWindow(5)])
-def test_single_events_and_batches_in_turn(frame: Any) -> None:
-    rng = np.random.default_rng(9)
-    window = Window(Max(), frame, store="memory://", name="w", arity=3, leaf_arity=4)
-    plain: list[float] = []
-    for step in range(600):
-        time, kind = float(step), rng.integers(5)
-        value = float(rng.integers(1000))
-        if kind == 0:
-            window.extend([value], [time])
-        elif kind == 1 and plain:
-            window.insert(value, time)
-            window.evict(1)
-        else:
-            window.insert(value, time)
-        plain = [*plain, value][-5:]
-        plain = plain[len(plain) - len(window) :]
-        assert window.query() == max(plain, default=math.nan) or not plain
-        if kind == 2:
-            window.check()
-        if kind == 3:
-            window = Window.restore(
-                window.checkpoint(), window.store, aggregations=Max(), window=frame
-            )
-
-
-def test_single_events_warn_of_nothing() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for make in OF_DOUBLES[:11]:
-            window = Window(make(), CountWindow(4), store=None, name="w", arity=2, nulls="accept")
-            for value in DOUBLES * 5:
-                window.insert(value)
-                window.query()

@@ -184,18 +184,6 @@ def test_a_bulk_eviction_takes_o_of_log_m(min_arity: int, slope: float) -> None:
     tree.check()
 
 
-@MIN_ARITIES
-@pytest.mark.parametrize("m", [64, 512])
-def test_a_bulk_eviction_beats_evicting_one_by_one(min_arity: int, m: int) -> None:
-    counted = Counted()
-    together, single = (fiba(min_arity, 2**11, counted) for _ in range(2))
-    counted.combines = 0
-    bulk = counted.of(lambda: together.evict_oldest(m))
-    one_by_one = counted.of(lambda: [single.evict_oldest() for _ in range(m)])
-    assert bulk <= one_by_one / (m / 16)
-    assert list(together.entries()) == list(single.entries())
-
-
 def batch(n: int, d: int, m: int, spread: bool) -> np.ndarray:
     """Sorted times among those of a window, whose gap is 1000: over its last d, or at one place."""
     if spread:
@@ -221,23 +209,6 @@ def test_a_bulk_insertion_takes_o_of_m_log_d_over_m(min_arity: int, spread: bool
             paths = m * math.log2(2 * d / m) if spread else math.log2(2 * d)
             top = 4 * min_arity * math.log2(2 * d) / math.log2(min_arity)
             assert taken <= 2 * m + slope * paths + top, (d, m)
-
-
-@pytest.mark.sample
-@MIN_ARITIES
-@pytest.mark.parametrize("spread", [True, False])
-@pytest.mark.parametrize(("d", "m"), [(2**6, 16), (2**6, 64), (2**10, 16), (2**10, 256)])
-def test_a_bulk_insertion_beats_inserting_one_by_one(
-    min_arity: int, spread: bool, d: int, m: int
-) -> None:
-    counted, n = Counted(), 2**11
-    together, single = (fiba(min_arity, n, counted, gap=1000) for _ in range(2))
-    times = batch(n, d, m, spread)
-    counted.combines = 0
-    bulk = counted.of(lambda: insert_sorted(together, times, [1.0] * m, m))
-    one_by_one = counted.of(lambda: [single.insert(t, 1.0) for t in times.tolist()])
-    assert bulk <= one_by_one / 2
-    assert list(together.entries()) == list(single.entries())
 
 
 @MIN_ARITIES

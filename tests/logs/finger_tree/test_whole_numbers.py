@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,49 +10,11 @@ import pytest
 from mta import CountWindow, FiBA, PagedFlatFAT, PagedReactiveAggregator, Window
 from mta.in_order.reactive import ReactiveAggregator
 from mta.logs.base import Aggregator
-from mta.logs.finger_tree import FingerTree, Tree
 from stores import MemoryStore
 from tests.support.trees import joined
 
 NO_NUMBERS = [1.0, np.float64(1), "1", None, np.datetime64(1, "us")]
 OURS: list[type[Aggregator]] = [FiBA, PagedFlatFAT, PagedReactiveAggregator]
-
-
-def tree_of(kind: type[Tree]) -> Any:
-    tree = kind(joined())
-    for time, letter in enumerate("abcdefg"):
-        tree.insert(time, letter)
-    return tree
-
-
-CALLS: list[Callable[[Any, Any], object]] = [
-    lambda tree, wrong: tree.evict_oldest(wrong),
-    lambda tree, wrong: tree.evict(wrong),
-    lambda tree, wrong: tree.insert(wrong, "x"),
-]
-
-
-@pytest.mark.parametrize("wrong", NO_NUMBERS, ids=repr)
-@pytest.mark.parametrize("call", CALLS)
-def test_a_tree_takes_whole_numbers(call: Callable[[Any, Any], object], wrong: object) -> None:
-    tree = tree_of(FingerTree)
-    with pytest.raises(TypeError):
-        call(tree, wrong)
-    tree.check()
-    assert tree.query() == "abcdefg"
-    call(tree, np.int32(1))
-    tree.check()
-    assert len(tree) in (6, 8) and type(tree.size) is int
-
-
-@pytest.mark.parametrize("wrong", NO_NUMBERS, ids=repr)
-def test_a_classic_tree_takes_whole_numbers(wrong: Any) -> None:
-    tree = tree_of(Tree)
-    for call in (lambda: tree.evict(wrong), lambda: tree.insert(wrong, "x")):
-        with pytest.raises(TypeError):
-            call()
-    tree.check()
-    assert tree.query() == "abcdefg"
 
 
 @pytest.mark.parametrize("wrong", [*NO_NUMBERS[:3], NO_NUMBERS[4]], ids=repr)

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from mta import Max, Monoid
+from mta import Monoid
 from mta.errors import EmptyWindow
 from mta.in_order.reactive import ReactiveAggregator
 from mta.monoids.base import AbstractMonoid
@@ -353,17 +353,6 @@ def test_a_reactive_aggregator_is_a_list(columnar: bool, fifo: bool, checked: bo
 
 
 # --- corners ------------------------------------------------------------------------------------
-
-
-@FIFO
-def test_an_empty_window(fifo: bool) -> None:
-    window = ReactiveAggregator(Max(), 4, fifo)
-    assert window.query() == Max().identity and window.oldest() is None
-    with pytest.raises(EmptyWindow, match="empty window"):
-        window.evict()
-    window.bulk_evict(0)
-    window.bulk_insert(*Max().rows([]))
-    window.check()
 
 
 def test_a_combine_that_raises_leaves_its_change_for_the_next_query() -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import BoundWindow, CountWindow, Max, Monoid, Product, Sum, TimeWindow, Window
+from mta import CountWindow, Monoid, Sum, Window
 from mta.audit.walk import audit, live_keys
 from mta.errors import CorruptSnapshot, EmptyWindow, InvariantViolation, StoreUnavailable
-from mta.evaluators.reactive import PagedReactiveAggregator, WithHoles
+from mta.evaluators.reactive import PagedReactiveAggregator
 from stores import PageStore
 from stores.memory import MemoryStore
 from stores.testing.counting import CountingStore
@@ -108,26 +108,6 @@ def test_a_window_with_holes_is_a_list(kind: Kind, seed: int) -> None:
     life.close()
 
 
-def test_columns_of_numbers_with_holes_equal_a_fold_of_what_is_left() -> None:
-    product = Product({"max": ("x", Max()), "sum": ("x", Sum()), "text": ("t", joined())})
-    window = window_of(MemoryStore(), 300, monoid=product)
-    rng = np.random.default_rng(2)
-    events: list[tuple[float, str]] = []
-    for _ in range(25):
-        new = [(float(x), chr(97 + int(x) % 26)) for x in rng.integers(0, 1000, 40)]
-        window.extend({"x": [x for x, _ in new], "t": [t for _, t in new]})
-        events = (events + new)[-300:]
-        gone = rng.choice(len(events), min(len(events) - 1, 30), replace=False).tolist()
-        tree_of(window).evict_at([window.structure().front + place for place in gone])
-        events = [event for i, event in enumerate(events) if i not in set(gone)]
-        assert window.query() == {
-            "max": max(x for x, _ in events),
-            "sum": sum(x for x, _ in events),
-            "text": "".join(t for _, t in events),
-        }
-        window.check()
-
-
 # --- positions ----------------------------------------------------------------------------------
 
 
@@ -144,56 +124,6 @@ def test_positions_of_older_events_move_on_by_one() -> None:
     tree.evict_at([3])  # the oldest: the front skips the hole
     assert (tree.front, tree.holes) == (4, 0)
     assert window.query() == "ef"
-
-
-def test_frames_count_only_events_that_are_there() -> None:
-    window = window_of(None, 10)
-    text = letters(10)
-    window.extend(text)
-    take(window, text, [2, 5, 6])
-    for letter in "XYZ":  # room for three before anything leaves
-        window.insert(letter)
-        text.append(letter)
-        assert window.query() == "".join(text)
-    assert len(window) == 10
-    window.insert("!")
-    assert window.query() == "".join(text[1:]) + "!"
-
-    timed = Window(
-        joined(), TimeWindow(10), store=None, arity=2, aggregator=PagedReactiveAggregator
-    )
-    timed.extend("abcdef", [0, 1, 2, 3, 4, 5])
-    tree_of(timed).evict_at([0, 2, 3])
-    assert timed.structure().oldest_time() == 1_000_000
-    timed.insert("g", 11)
-    assert timed.query() == "efg"
-    bound = Window(
-        Sum(), BoundWindow(Sum(), at_most=10), arity=2, aggregator=PagedReactiveAggregator
-    )
-    bound.extend([2, 2, 3, 3])
-    tree_of(bound).evict_at([bound.structure().front + 1])
-    bound.insert(2)
-    assert bound.query() == 10 and len(bound) == 4
-
-
-def test_what_is_not_there_is_not_taken() -> None:
-    window = window_of(None)
-    text = letters(20)
-    window.extend(text)
-    tree = tree_of(window)
-    for positions in ([20], [-1], [3, 20], [0, 1, 25]):
-        with pytest.raises(EmptyWindow, match="positions 0 to 19"):
-            tree.evict_at(positions)
-        assert window.query() == "".join(text)
-    tree.evict_at([])
-    take(window, text, [7, 7, 3])  # the same one twice is one
-    take(window, text, list(range(len(text))))
-    assert window.query() == ""
-    with pytest.raises(EmptyWindow):
-        tree.evict_at([tree.front])
-    window.insert("x")
-    assert window.query() == "x"
-    window.check()
 
 
 def test_check_notices_a_count_or_a_front_that_is_wrong() -> None:
@@ -303,21 +233,6 @@ def test_holes_are_compacted_and_their_pages_deleted() -> None:
     assert most <= 4 * (3 * (2 * 40 + 100) / 4)
     # A compaction writes what is left; every hole pays for it at most once.
     assert store.counts.put.pages <= 12 * inserted / 4
-    window.check()
-
-
-def test_compact_when_nothing_is_there_and_when_nothing_is_missing() -> None:
-    window = window_of(MemoryStore())
-    tree = tree_of(window)
-    tree.compact()
-    assert len(window) == 0
-    text = letters(30)
-    window.extend(text)
-    tree.compact()
-    assert window.query() == "".join(text)
-    take(window, text, [0, 3, 4, 29 - 3])
-    tree.compact()
-    assert window.query() == "".join(text) and tree.holes == 0
     window.check()
 
 
@@ -568,10 +483,3 @@ def test_a_snapshot_whose_aggregates_count_other_events_is_refused(count: int) -
         warnings.simplefilter("error")
         with pytest.raises(CorruptSnapshot, match="counts events"):
             window.restore_like(snapshot)
-
-
-def test_counts_of_events_are_added_without_a_warning() -> None:
-    holed, large = WithHoles(Sum()), np.int64((1 << 63) - 1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert holed.combine((1.0, large), (2.0, large)) == (3.0, 2 * int(large))

@@ -210,21 +210,6 @@ def test_a_batch_costs_a_few_combines_an_event() -> None:
     counted.of(lambda: short.extend(batch), at_most=6 * len(batch))
 
 
-@SIZES
-def test_a_range_costs_log_n(n: int, leaf_arity: int, arity: int) -> None:
-    counted = Counted()
-    window = filled(counted.max, n, leaf_arity, arity)
-    tree = tree_of(window)
-    levels = height(n, leaf_arity, arity)
-    rng = np.random.default_rng(3)
-    for _ in range(30):
-        start, stop = sorted(rng.integers(tree.front, tree.back + 1, 2).tolist())
-        counted.of(
-            lambda start=start, stop=stop: tree.fold(start, stop),
-            at_most=2 * (leaf_arity + arity * levels) + 2 * levels,
-        )
-
-
 # --- store calls and memory -----------------------------------------------------------------------
 
 
@@ -243,22 +228,6 @@ def test_pages_are_written_once_and_read_once() -> None:
     assert store.counts.put.pages <= moved * (1 + 2 / 64) + 2
     assert store.counts.get.pages <= moved * (1 + 3 / 64) + 10
     assert store.counts.put.calls <= moved + 1
-
-
-def test_a_range_reads_at_most_two_pages_a_level() -> None:
-    store = CountingStore(MemoryStore())
-    window = Window(
-        Max(), CountWindow(N), store=store, leaf_arity=64, arity=8, aggregator=PagedFlatFAT
-    )
-    data = values(N)
-    window.extend(data, emit="last")
-    tree = tree_of(window)
-    rng = np.random.default_rng(4)
-    for _ in range(50):
-        start, stop = sorted(rng.integers(0, N + 1, 2).tolist())
-        store.reset()
-        assert tree.fold(start, stop) == data[start:stop].max(initial=-math.inf)
-        assert store.counts.get.pages <= 2 * tree.height
 
 
 @pytest.mark.parametrize("timed", [False, True])
