@@ -83,25 +83,6 @@ def test_counts_with_a_restart(tmp_path):
 # --- options --------------------------------------------------------------------------------------
 
 
-def test_periods_with_forgotten_keys(tmp_path):
-    """Key b stops after 40 minutes; a goes on, and with it the watermark."""
-    source, out = tmp_path / "in", tmp_path / "out"
-    source.mkdir()
-    write(source / "1.csv", 0, 40)
-    command = ("run", source, "--key", "device", "--agg", "n=count(watts)", "--window", "1 hour",
-               "--output", out, "--idle", "expire", "--emit-every", "30 minutes", "--watermark",
-               "1 minute", "--no-plot")  # fmt: skip
-    assert mta(*command) == 0
-    write(source / "2.csv", 400, 402)
-    rows = pd.read_csv(source / "2.csv")
-    rows[rows["device"] == "a"].to_csv(source / "2.csv", index=False)
-    assert mta(*command) == 0
-    rows = pd.read_parquet(out / "results")
-    rows = rows[rows["device"] == "b"].sort_values("ts")
-    assert [(t.hour, t.minute) for t in rows["ts"]] == [(0, 30), (1, 0), (1, 30), (2, 0)]
-    assert rows["n"].tolist() == [30, 40, 10, 0]
-
-
 @pytest.mark.parametrize(
     ("text", "every"),
     [

@@ -8,13 +8,11 @@ import numpy as np
 
 from mta import (
     Collect,
-    Count,
     CountWindow,
     KeyedWindows,
     Last,
     Max,
     Mean,
-    Min,
     Product,
     Sum,
     TimeWindow,
@@ -23,7 +21,6 @@ from mta.audit.keyed import OpaqueKeys
 from mta.errors import StoreUnavailable
 from stores import MemoryStore
 from stores.testing.faults import FaultyStore
-from tests.support.key_by_key import lists
 
 
 def meters() -> tuple[KeyedWindows, MemoryStore]:
@@ -35,49 +32,6 @@ def meters() -> tuple[KeyedWindows, MemoryStore]:
     made.extend(["many"] * 360, {"a": np.arange(360.0)[::-1]}, times)
     made.extend(["few"] * 12, {"a": np.arange(12.0)[::-1]}, times[::30])
     return made, store
-
-
-def test_what_reads_stored_columns_goes_on_from_what_is_kept() -> None:
-    made, store = meters()
-    snapshot = made.checkpoint()
-    assert made.stats().standalone == 1
-    other = Product({"low": ("a", Min()), "n": Count(), "all": ("a", lists())})
-    found = KeyedWindows.restore(
-        snapshot, store, aggregations=other, window=TimeWindow("1 hour"), promote_at=50
-    )
-    assert found.coverage().complete
-    assert found.query("few") == {"low": 0.0, "n": 6, "all": [5.0, 4.0, 3.0, 2.0, 1.0, 0.0]}
-    assert found.query("many")["n"] == 180
-    # A shorter window needs nothing that is not there; what it does without is gone.
-    short = KeyedWindows.restore(
-        found.checkpoint(), store, aggregations=other, window=TimeWindow("10 minutes")
-    )
-    assert short.query("many")["n"] == 30 and short.coverage().complete
-    assert short.stats().standalone == 2 and KeyedWindows.restore(
-        snapshot, store, aggregations=made.monoid, window=made.frame
-    ).query("few") == {"peak": 5.0, "last": 0.0}
-
-
-def test_incomplete_results_are_reported() -> None:
-    made, store = meters()
-    product = Product({"peak": ("a", Max()), "low": ("b", Min())})
-    windows = {"hour": TimeWindow("1 hour"), "day": TimeWindow("1 day"), "ten": CountWindow(10)}
-    found = KeyedWindows.restore(
-        made.checkpoint(), store, aggregations=product, window=windows, promote_at=50
-    )
-    at = np.datetime64(7180 * 10**6, "us")
-    hour, day = np.timedelta64(3600, "s"), np.timedelta64(86400, "s")
-    said = {(each.window, each.aggregation): each for each in found.coverage().incomplete}
-    found_from = {name: (r.complete_from, r.complete_after_events) for name, r in said.items()}
-    assert found_from == {
-        ("hour", "low"): (at + hour, None),
-        ("day", "peak"): (at - hour + day, None), ("day", "low"): (at + day, None),
-        ("ten", "peak"): (None, 4), ("ten", "low"): (None, 10),
-    }  # fmt: skip
-    assert found.query("many")["hour"]["peak"] == 179.0
-    assert np.isnan(found.query("many")["hour"]["low"])
-    again = KeyedWindows.restore(found.checkpoint(), store, aggregations=product, window=windows)
-    assert again.coverage() == found.coverage()
 
 
 def test_pages_of_an_earlier_snapshot_are_deleted_with_the_snapshots_that_name_them() -> None:

@@ -11,7 +11,6 @@ import pytest
 from mta import KeyedWindows, Max, Sum, TimeWindow
 from mta.errors import LateEvent, SnapshotMismatch
 from stores import MemoryStore
-from tests.support.sampling import some
 
 SIZES: dict[str, Any] = {"promote_at": 16, "leaf_arity": 4, "arity": 2, "page_bytes": 300}
 SIZE = 20
@@ -68,61 +67,6 @@ def test_a_window_goes_and_comes_back_with_its_events(
 
 
 # --- another lateness -----------------------------------------------------------------------------
-
-
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("promote_at", [2, 1000])
-@pytest.mark.parametrize("seed", some(range(8), by_default=3))
-def test_another_lateness_gives_exact_results_or_late_events(seed: int, promote_at: int) -> None:
-    """Whatever is taken in has the result of all events; what the snapshot has is taken in."""
-    rng, store, frame = np.random.default_rng(seed), MemoryStore(), TimeWindow(SIZE)
-    sizes = {**SIZES, "promote_at": promote_at, "on_late": "drop"}
-    lateness, snapshot = 10, b""
-    windows = KeyedWindows(Sum(), frame, store, "w", allowed_lateness=lateness, **sizes)
-    known: dict[int, list[tuple[int, float]]] = {}
-    floors: dict[int, int] = {}
-    now, taken, refused = 1000, 0, 0
-    for step in range(60):
-        if step % 4 == 3:
-            snapshot = windows.checkpoint()
-            lateness = int(rng.choice([0, 10, 40, 90]))
-            windows = KeyedWindows.restore(
-                snapshot,
-                store,
-                aggregations=Sum(),
-                window=frame,
-                allowed_lateness=lateness,
-                **sizes,
-            )
-        now += int(rng.integers(0, 9))
-        count = int(rng.integers(1, 5))
-        keys = rng.integers(0, 3, count)
-        times = now - rng.integers(0, 100, count)
-        values = rng.integers(1, 99, count).astype(float)
-        # The least that must be taken: what is as late as was ever allowed.
-        newest = {key: max(t for t, _ in rows) for key, rows in known.items()}
-        for key, last in newest.items():
-            floors[key] = max(floors.get(key, 0), last - lateness)
-        found = windows.extend(keys, values, times)
-        accepted = windows.last_accepted
-        accepted = np.ones(count, bool) if accepted is None else accepted
-        for key in set(keys[accepted].tolist()):
-            mine = (keys == key) & accepted
-            rows = zip(times[mine].tolist(), values[mine].tolist(), strict=True)
-            known.setdefault(key, []).extend(rows)
-        for key, time, is_in in zip(keys.tolist(), times.tolist(), accepted.tolist(), strict=True):
-            # By each lateness there was, as of then; a key that lags is held to the least of them.
-            assert not is_in or time >= floors.get(key, 0)
-        for at, place in enumerate(np.flatnonzero(accepted).tolist()):
-            key, time = int(keys[place]), int(times[place])
-            rows = sorted(known[key])
-            whole = sum(v for t, v in rows if time - SIZE < t < time)
-            ties = [(t, v) for t, v in rows if t == time]
-            taken += 1
-            if len(ties) == 1:
-                assert found[at] == whole + ties[0][1]
-        refused += int((~accepted).sum())
-    assert taken > 40 and refused > 10
 
 
 def test_what_was_kept_for_more_is_taken_at_once() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from mta import Count, CountWindow, GeometricMean, Last, Max, Mean, Sum, TimeWindow, rolling
+from mta import Count, GeometricMean, Last, Max, Mean, Sum, rolling
 from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
 from mta.keyed import rolling as module
 from stores import MemoryStore
@@ -93,19 +92,6 @@ def test_frames_of_every_library(name: str, stored: bool, monkeypatch: pytest.Mo
         assert list(store.keys()) == []
 
 
-def test_beside_pandas_own_rolling() -> None:
-    table = frame().drop_duplicates(["k", "t"])
-    found = rolling(table, by="k", on="t", window="1 hour", aggregations={"m": ("v", Max())})
-    line = table.sort_values("t")
-    own = line.set_index("t").groupby("k")["v"].rolling("1h").max()
-    ours = line.assign(m=found["m"]).set_index(["k", "t"])["m"].sort_index()
-    assert np.array_equal(ours.to_numpy(), own.sort_index().to_numpy())
-    for size in (1, 4):
-        found = rolling(table, by="k", window=size, aggregations={"m": ("v", Sum())})
-        own = table.groupby("k")["v"].rolling(size, min_periods=1).sum()
-        assert np.allclose(found["m"].to_numpy(), own.droplevel(0).sort_index().to_numpy())
-
-
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "UTC"])
 def test_time_zones_change_nothing(zone: str) -> None:
     expected = by_pandas(frame(500), ["k"], "2 hours")
@@ -113,29 +99,6 @@ def test_time_zones_change_nothing(zone: str) -> None:
     for make in (FRAMES["pandas"], FRAMES["polars"], FRAMES["Arrow"]):
         found = rolling(make(table), by="k", on="t", window="2 hours", aggregations=AGGREGATIONS)
         assert np.array_equal(np.asarray(found["top"]), expected["top"])
-
-
-def test_sizes_of_windows() -> None:
-    table = frame(300)
-    table = table.copy()
-    every: list[Any] = [
-        "1 hour", timedelta(hours=1), TimeWindow(3600), {"h": "1 hour"}, {"h": timedelta(hours=1)},
-    ]  # fmt: skip
-    expected = by_pandas(table, ["k"], "1 hour")["top"]
-    for size in every:
-        found = rolling(table, by="k", on="t", window=size, aggregations=AGGREGATIONS)
-        alias = "top_h" if isinstance(size, dict) else "top"
-        assert np.array_equal(found[alias].to_numpy(), expected)
-    for size in (5, np.int64(5), CountWindow(5)):
-        found = rolling(table, by="k", window=size, aggregations=AGGREGATIONS)
-        assert np.array_equal(found["top"].to_numpy(), by_pandas(table, ["k"], 5)["top"])
-    found = rolling(
-        table, by="k", on="t", window={"h": "1 hour", "five": 5}, aggregations=AGGREGATIONS
-    )
-    assert list(found.columns)[5:] == [f"{a}_{w}" for w in ("h", "five") for a in AGGREGATIONS]
-    for bad in (True, 0, -1, "soon", None):
-        with pytest.raises((ValueError, TypeError)):
-            rolling(table, by="k", on="t", window=bad, aggregations=AGGREGATIONS)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", FRAMES)
@@ -244,15 +207,6 @@ def test_nulls_are_named() -> None:
                     **settings,
                 )  # fmt: skip
             assert list(store.keys()) == []
-
-
-def test_what_is_no_frame_is_named() -> None:
-    for odd in ([1], {"k": [1]}, np.zeros(3), None, pd.Series([1]), pl.Series([1])):
-        with pytest.raises(TypeError, match="rolling takes a pandas or polars DataFrame or an Arr"):
-            rolling(odd, by="k", window=2, aggregations={"n": Count()})
-    doubled = pd.DataFrame([[1, 2, 3.0]], columns=["k", "k", "v"])
-    with pytest.raises(InvalidValue, match="there are several columns 'k'"):
-        rolling(doubled, by="k", window=2, aggregations={"m": ("v", Max())})
 
 
 @pytest.mark.usefixtures("tiny")

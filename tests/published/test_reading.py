@@ -51,7 +51,6 @@ from mta.errors import (
     UnsuitableKey,
     UnsupportedOperation,
 )
-from mta.kernels.native import LONGEST
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.nulls import CountValues
 from stores import MemoryStore, PageStore
@@ -362,28 +361,6 @@ def test_a_damaged_page_is_an_error_until_the_store_has_a_good_copy(remote: bool
             features.query(keys)
     store.put_many(good)
     assert (features.query(17), features.query([17, 18]).tolist()) == (17, [17, 18])
-
-
-@pytest.mark.parametrize("events", [1, 5, LONGEST, LONGEST + 1, 300])
-def test_a_key_has_the_results_that_it_has_among_others(events: int) -> None:
-    store = MemoryStore()
-    windows = {"few": CountWindow(3), "minute": TimeWindow(60), "all": TimeWindow(10_000)}
-    cards = KeyedWindows(
-        Product({"n": Count(), "sum": ("v", Sum("int64")), "peak": ("v", Max())}), windows, store,
-        name="cards",
-    )  # fmt: skip
-    cards.publish("cards")
-    for part in np.array_split(np.arange(events), 3):
-        cards.extend(["a"] * len(part), {"v": part % 7}, part * 10, emit="last")
-        cards.checkpoint()
-    features = open_published(store, "cards")
-    newest = 10 * (events - 1)
-    for at in (None, newest, newest + 30, newest + 61, newest + 10_000):
-        one, among = features.query("a", at=at), features.query(["b", "a"], at=at)
-        assert one == pytest.approx(
-            {name: column[1] for name, column in among.items()}, nan_ok=True
-        )
-        assert one is not None
 
 
 PARTS: dict[str, Any] = {

@@ -310,13 +310,6 @@ def test_the_next_look_is_at_the_watermark_s_next_move(store: MemoryStore) -> No
     assert (stream.pending, page_keys(store), stream.timer) == (0, [], None)
 
 
-def test_a_window_without_pages_leaves_nothing(store: MemoryStore) -> None:
-    stream = Stream(idle_plan(), store)
-    stream.feed(rows_of(("a", 0, 1.0), ("a", 1, 2.0)))
-    stream.others(LONG)
-    assert (stream.keys, stream.pending, stream.timer) == (set(), 0, None)
-
-
 @pytest.mark.parametrize(("retain", "seed"), [(2, 0), (4, 1)])
 def test_replays_change_nothing_and_no_live_page_is_ever_deleted(
     retain: int, seed: int, store: MemoryStore

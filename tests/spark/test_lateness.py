@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,6 @@ from mta.keyed.standalone import small_groups
 from mta.windows.shared import SharedWindows
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest, StateMismatch
-from spark_integration.options import Options
 from spark_integration.plan import Plan
 from spark_integration.runners.packing import METRICS
 from spark_integration.step.columns import from_micros, to_micros
@@ -314,27 +313,6 @@ def test_the_lateness_may_change_but_not_begin_or_end(store: MemoryStore) -> Non
     assert late_plan(allowed_lateness=None).fingerprint() == idle_plan().fingerprint()
 
 
-@pytest.mark.parametrize("seed", some(range(4), by_default=2))
-def test_a_changed_lateness_gives_exact_results_or_late_rows(seed: int, store: MemoryStore) -> None:
-    """A greater one reaches back no further than events are kept: no result is of half of them."""
-    bucket, oracle = Bucket(late_plan(emit_updates=True), store), Oracle(left_of(SIZE), None)
-    rng, accepted, floor, newest = np.random.default_rng(seed), 0, None, 0.0
-    for part in out_of_order(900, 1, 150.0, seed, 30):
-        lateness = int(rng.choice([0, 30, 60, 300]))
-        bucket.plan = late_plan(emit_updates=True, allowed_lateness=lateness)
-        if floor is not None:
-            floor = max(floor, newest - lateness)
-            part = [event for event in part if event[1] >= floor] or [("d0", newest, 1e6)]
-            late = bucket.feed([("d0", floor - 1, 0.5)])
-            assert (late.counts.rows_late, late.rows.num_rows) == (1, 0)
-        expected, done = oracle.feed(part), bucket.feed(part)
-        assert (parted(done), done.counts.rows_late) == ((expected.new, expected.again), 0)
-        accepted += len(part)
-        newest = oracle.known["d0"][-1][0]
-        floor = newest - lateness if floor is None else max(floor, newest - lateness)
-    assert accepted > 200
-
-
 # --- idle keys ------------------------------------------------------------------------------------
 
 
@@ -555,24 +533,3 @@ def test_mistakes(
     settings = job.settings(**{"emit_updates": True, **changes})
     with pytest.raises(InvalidRequest, match=advice):
         sliding_aggregate(job.source(), **settings)
-
-
-@pytest.mark.parametrize(
-    ("lateness", "micros"),
-    [
-        (None, None),
-        (0, 0),
-        ("0 seconds", 0),
-        ("10 minutes", 600 * SECOND),
-        (timedelta(0), 0),
-        (timedelta(seconds=2), 2 * SECOND),
-        (1.5, 3 * SECOND // 2),
-    ],
-)
-def test_a_lateness_may_be_given_in_many_ways(lateness: Any, micros: int | None) -> None:
-    aggregations: Any = {"n": (None, Count())}
-    options = Options(
-        by="k", on="t", aggregations=aggregations, window=CountWindow(2), store="memory://",
-        allowed_lateness=lateness,
-    )  # fmt: skip
-    assert options.lateness == micros
