@@ -22,13 +22,13 @@ QUICK = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.databricks.delta.snapshotPartitions": "2",  # of few commits; by default 50
 }
 
 
 def quick_environment() -> dict[str, str]:
     """Variables by which a program starts a session as quick as the tests' own."""
     conf = {name: value for name, value in QUICK.items() if value != QUICK_JAVA}
-    conf["spark.databricks.delta.snapshotPartitions"] = "2"  # of few commits; by default 50
     properties = " ".join(f"-D{name}={value}" for name, value in conf.items())
     java = os.environ.get("SPARK_SUBMIT_OPTS", QUICK_JAVA)
     return {"SPARK_SUBMIT_OPTS": f"{java} {properties}"}
