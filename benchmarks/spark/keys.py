@@ -8,6 +8,8 @@ counted.
 - The trivial step packs, groups, stores a state and unpacks like ours, but computes nothing.
 - The pass-through repartitions the rows by key, and returns them. It is measured with every
   stream.
+- Text beside numbers is compared with the same query over the numbers alone, without the column of
+  text.
 - The handwritten function is ``applyInPandasWithState`` over each key, with the key's events in
   Spark's state, as users write without this project.
 """
@@ -42,6 +44,12 @@ from spark_integration.sliding import run_request
 from spark_integration.step.step import step
 
 SCHEMA = "device string, ts timestamp, watts double"
+#: The distinct texts of a stream that has text, and its aggregations.
+SHOPS = 2000
+NUMBERS: dict[str, Any] = {"total": ("watts", "sum"), "peak": ("watts", "max")}
+TEXTS: dict[str, Any] = {
+    "last": ("shop", "last"), "shops": ("shop", "nunique"), "usual": ("shop", "mode"),
+}  # fmt: skip
 RESULTS = "device string, ts timestamp, watts double, peak double"
 START = np.datetime64("2025-06-02T00:00:00", "us")
 #: The number of counted batches per run, and of runs per side; sides take turns.
@@ -61,6 +69,12 @@ class Stream:
     window: int
     """Rows of all keys together."""
     equally: bool = False
+    has_text: bool = False
+
+    @property
+    def schema(self) -> str:
+        """Return the columns of the stream."""
+        return f"{SCHEMA}, shop string" if self.has_text else SCHEMA
 
     @property
     def length(self) -> TimeWindow:
@@ -76,19 +90,21 @@ class Stream:
         random, at = np.random.default_rng(1), 0
         names = np.array([f"meter-{key:08d}" for key in range(self.keys)], dtype=object)
         dictionary = pa.array(names, pa.string())
+        shops = pa.array([f"shop-{number:04d}" for number in range(SHOPS)])
         for number, size in enumerate(sizes):
             if self.equally:
                 keys = random.permutation(np.resize(np.arange(self.keys), size))
             else:
                 keys = random.integers(0, self.keys, size)
             times = START + np.arange(at, at + size) * np.timedelta64(1_000_000, "us")
-            table = pa.table(
-                {
-                    "device": dictionary.take(pa.array(keys)),
-                    "ts": pa.array(times, pa.timestamp("us", "UTC")),
-                    "watts": random.random(size),
-                }
-            )
+            columns = {
+                "device": dictionary.take(pa.array(keys)),
+                "ts": pa.array(times, pa.timestamp("us", "UTC")),
+                "watts": random.random(size),
+            }
+            if self.has_text:
+                columns["shop"] = shops.take(pa.array(random.integers(0, SHOPS, size)))
+            table = pa.table(columns)
             path = folder / f"{number:05d}.parquet"
             parquet.write_table(table, path)
             os.utime(path, (1_750_000_000 + number, 1_750_000_000 + number))
@@ -105,6 +121,19 @@ def windows(with_step: Any, df: DataFrame, stream: Stream, folder: str) -> DataF
         store=f"file://{folder}/pages",
     )  # fmt: skip
     return run_request(df, make_request(df, options), with_step)
+
+
+def aggregated(
+    aggregations: Mapping[str, Any], df: DataFrame, stream: Stream, folder: str
+) -> DataFrame:
+    """Run ``sliding_aggregate`` over the columns that aggregations read."""
+    read = {column for column, _ in aggregations.values()}
+    options = Options(
+        by="device", on="ts", aggregations=aggregations, window=stream.length,
+        store=f"file://{folder}/pages",
+    )  # fmt: skip
+    df = df.select("device", "ts", *sorted(read))
+    return run_request(df, make_request(df, options), step)
 
 
 def passed(df: DataFrame, stream: Stream, folder: str) -> DataFrame:
@@ -186,7 +215,7 @@ def _commit(progress: Any) -> float:
 def batches(spark: SparkSession, stream: Stream, side: Side, events: Path) -> list[Any]:
     """Return Spark's reports of the counted batches of a query."""
     with tempfile.TemporaryDirectory() as folder:
-        reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+        reader = spark.readStream.schema(stream.schema).option("maxFilesPerTrigger", 1)
         results = side(reader.parquet(str(events)), stream, folder)
         writer = results.writeStream.format("noop").outputMode("append")
         writer = writer.option("checkpointLocation", f"{folder}/checkpoint")
@@ -214,6 +243,7 @@ def run(size: float) -> list[Figure]:
     stream = of(10_000, 50)
     found = measured(spark, stream, {"pass": passed, "hand": by_hand, "ours": OURS})
     figures += [_figure(stream, found, "hand", ">= 10"), _figure(stream, found, "pass", "")]
+    figures += of_text(spark, size)
     many, rows = max(100, int(1_000_000 * size)), max(10, int(100_000 * size))
     full = {keys: Stream(keys, rows, keys * IN_WINDOW) for keys in (many // 10, many)}
     runs = {keys: measured(spark, stream, sides) for keys, stream in full.items()}
@@ -238,6 +268,25 @@ def run(size: float) -> list[Figure]:
     )
     spark.stop()
     return figures
+
+
+def of_text(spark: SparkSession, size: float) -> list[Figure]:
+    """Measure text beside numbers, compared with the numbers alone."""
+    keys = max(10, int(10_000 * size))
+    stream = Stream(keys, keys * 10, keys * IN_WINDOW, has_text=True)
+    sides = {
+        "numbers": partial(aggregated, NUMBERS),
+        "text": partial(aggregated, NUMBERS | TEXTS),
+    }
+    found = measured(spark, stream, sides)
+    text, numbers = (stream.rows / found[name].batch for name in ("text", "numbers"))
+    return [
+        Figure(
+            f"{keys:,} keys: last, distinct and most frequent text beside sum and maximum",
+            f"{text:,.0f} k rows/s", f"{numbers:,.0f} k rows/s, numbers alone", text / numbers,
+            ">= 0.5",
+        )
+    ]  # fmt: skip
 
 
 def _figure(stream: Stream, found: Mapping[str, Run], peer: str, limit: str) -> Figure:

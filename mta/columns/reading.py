@@ -35,6 +35,7 @@ from mta.columns.schemas import (
     Schema,
     Times,
 )
+from mta.columns.texts import TextColumn
 from mta.errors import InvalidTime, InvalidValue
 from mta.times import TimeUnit, to_times
 
@@ -133,8 +134,10 @@ def is_missing(value: Any) -> bool:
     return isinstance(value, (float, complex, np.generic)) and bool(value != value)
 
 
-def missing(rows: list[Any]) -> np.ndarray | None:
+def missing(rows: Any) -> np.ndarray | None:
     """Return which values of a column of objects are missing; None if none is."""
+    if isinstance(rows, TextColumn):
+        return rows.nulls()
     kinds = set(map(type, rows))
     if kinds <= PLAIN and (float not in kinds or all(map(eq, rows, rows))):
         return None
@@ -142,8 +145,10 @@ def missing(rows: list[Any]) -> np.ndarray | None:
     return mask if mask.any() else None
 
 
-def objects(values: list[Any]) -> np.ndarray:
+def objects(values: Any) -> np.ndarray:
     """Return an array of objects with these values, of any types."""
+    if isinstance(values, TextColumn):
+        return values.shown()
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
@@ -211,8 +216,10 @@ def read_column(values: Any, schema: Schema) -> Any:
         ) from None
 
 
-def _read_objects(values: Any, schema: Schema) -> list[Any]:
+def _read_objects(values: Any, schema: Schema) -> Any:
     """Return a batch as a column of objects, with None for missing values if it is nullable."""
+    if isinstance(values, TextColumn) and getattr(schema, "only", None) in (None, str):
+        return values
     of_nulls = isinstance(values, NullableColumn)
     if of_nulls:
         values = values.values if values.nulls() is None else values.tolist()
@@ -261,6 +268,8 @@ def _nulls_of(values: Any) -> np.ndarray:
     if isinstance(values, np.ma.MaskedArray):
         masked: np.ndarray = np.ma.getmaskarray(values) | _nulls_of(values.data)
         return masked
+    if isinstance(values, TextColumn):
+        return values.codes < 0
     if isinstance(values, np.ndarray) and values.dtype.kind in "biu":
         return np.zeros(len(values), bool)
     if isinstance(values, np.ndarray) and values.dtype.kind in "fmM" and values.ndim == 1:
@@ -280,6 +289,8 @@ def as_given(rows: Any, schema: Schema) -> Any:
         return np.array([nat if row is None else row for row in rows], "i8").view(schema.dtype)
     if isinstance(schema, Coded):
         return [schema.shown(row) for row in rows]
+    if isinstance(rows, TextColumn):
+        return rows.tolist()
     return schema.shown(rows) if isinstance(schema, Decimals) else rows
 
 

@@ -4,7 +4,8 @@ There are five kinds of *schemas*, which can be nested (``mta.monoids.summary`` 
 
 - ``Array(dtype)``: a numpy array with one number per row;
 - ``Nullable(array)``: the same, with a mask of the nulls;
-- ``Objects()``: a list with any Python object per row; ``Coded`` ones have an integer per row;
+- ``Objects()``: a list with any Python object per row, or a ``TextColumn`` (``texts``); ``Coded``
+  ones have an integer per row;
 - ``Vector(dtype, width)``: a table with ``width`` numbers per row;
 - ``Record(schemas)``: a tuple of columns; without columns, rows take no space (Count).
 
@@ -26,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from mta.columns import codec
+from mta.columns.texts import TextColumn, text_column, text_ranges
 from mta.errors import CorruptPage
 from mta.kernels.native import Buffer, rows_of, spread
 from mta.times import TimeUnit, require_unit
@@ -492,7 +494,9 @@ class Vector(Fixed):
 
 
 class Objects(Schema):
-    """A list with any Python object per row; msgpack in pages.
+    """A list with any Python object per row; msgpack in pages, text under many keys apart.
+
+    Rows may also be a ``TextColumn``, as long as all of them are text or None.
 
     ``only`` is the type of all objects, if they have one: of partials in pages, or of values whose
     first ones gave the column its type. In a ``nullable`` column, None is null, and NaN is read as
@@ -519,11 +523,18 @@ class Objects(Schema):
         return list(rows)
 
     def take(self, rows: Rows, indices: Any) -> Rows:
+        if isinstance(rows, TextColumn):
+            return rows.take(indices)
         return [rows[i] for i in np.asarray(indices).tolist()]
 
     def ranges(
         self, parts: Sequence[Rows], which: np.ndarray, starts: np.ndarray, lengths: np.ndarray
     ) -> Rows:
+        if any(isinstance(part, TextColumn) for part in parts):
+            columns = list(map(text_column, parts))
+            if all(isinstance(part, TextColumn) for part in columns):
+                return text_ranges(columns, which, starts, lengths)
+            parts = list(map(list, parts))
         ends = np.cumsum([0, *map(len, parts)])
         if ends[-1] > _SPARSE * int(lengths.sum()):
             return super().ranges(parts, which, starts, lengths)
@@ -539,7 +550,7 @@ class Objects(Schema):
             room[at] = row
 
     def dump(self, rows: Rows) -> list[Payload]:
-        return [(self.kind, codec.pack(rows))]
+        return [(self.kind, codec.pack(list(rows)))]
 
     def load(self, payloads: Iterator[Payload], count: int) -> Rows:
         kind, data = next_payload(payloads)
@@ -551,10 +562,20 @@ class Objects(Schema):
         return rows
 
     def unpageable(self, rows: Rows) -> int | None:
+        if isinstance(rows, TextColumn) and "".join(rows.words.texts).isascii():
+            return None
         kinds = set(map(type, rows))
         if kinds <= codec.ALWAYS_PLAIN or (kinds == {str} and "".join(rows).isascii()):
             return None
         return next((at for at, row in enumerate(rows) if not codec.is_plain(row)), None)
+
+
+def with_texts(schema: Schema, rows: Rows) -> Rows:
+    """Return rows with columns of text in place of lists of text and None."""
+    if isinstance(schema, Record):
+        pairs = zip(schema.schemas, rows, strict=True)
+        return tuple([with_texts(part, column) for part, column in pairs])
+    return text_column(rows) if type(schema) is Objects else rows
 
 
 class Coded(Objects):

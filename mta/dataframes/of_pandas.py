@@ -120,7 +120,7 @@ def _of_categories(series: Any, name: str, nulls: np.ndarray | None) -> Column:
     if nulls is not None and len(known):
         series = series.fillna(known[0])
     inner = replace(_read(series.astype(known.dtype), name), type=type_)
-    values = _with_none(inner.values, nulls) if type_ is str else inner.values
+    values = _with_none(list(inner.values), nulls) if type_ is str else inner.values
     return replace(
         inner, dtype=str(dtype), ordered=not dtype.ordered, nulls=nulls, values=values,
         restored=lambda found: pd.Categorical(inner.restored(found), dtype=dtype),

@@ -5,6 +5,7 @@
 - ``attributes``: where delta windows start
 - ``table``: keys and their events as columns; where windows start, and their results
 - ``kind``: the settings that all windows share, and which events a key retains
+- ``values``: the columns of values in pages, and how ranges of events are read from them
 - ``leaves``: tables as pages, from which the keys of a batch are read; indexes and lists of pages
 - ``lsm``: the LSM tree: when tables are merged, and which pages are deleted
 - ``snapshot``: the part of the state that is not in pages

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mta.columns.schemas import Rows
+from mta.columns.texts import listed_text
 from mta.frames.base import Frame
 from mta.kernels.native import bounds_of, first_later, spread
 from mta.keyed.table import ALL, Table, folds
@@ -218,7 +219,7 @@ def _joined(
     some = np.flatnonzero(~heads)
     lifted = monoid.lift_rows(rows, count)
     joined = monoid.values_of(folds(monoid, lifted, count, fronts[some], some + 1))
-    values = schema.take(union.rows, np.arange(union.events))
+    values = schema.take(listed_text(union.rows), np.arange(union.events))
     schema.put_at(values, alive[some], joined)
     return values
 
@@ -236,7 +237,7 @@ def folds_with(
     times = None if union.times is None else union.times[rows]
     starts, stops = union.lanes.frame_at(frame, of, rows, times)
     schema, size = monoid.partials, len(rows)
-    partials = schema.take(monoid.lift_rows(states, size), np.arange(size))
+    partials = schema.take(listed_text(monoid.lift_rows(states, size)), np.arange(size))
     outside = np.flatnonzero(stops <= rows)
     none = schema.take(schema.one(monoid.identity), np.zeros(len(outside), np.intp))
     schema.put_at(partials, outside, none)

@@ -21,9 +21,19 @@ The pages of level 0 are tables, or *leaves*:
         times        numbers: microseconds since 1970; none if the windows store no times
         snapshot ends  numbers: where each key's snapshot starts, and where the last one ends
         snapshots      the bytes of all snapshots
-        values ...   the columns of the values, as in a page of events (``mta.pages``); a
-                     column of bits says which values of the previous column are not null, and is
-                     empty if no value is null
+        values ...   the columns of the values, as in a page of events (``mta.pages``), except
+                     that a column of objects has four columns; a column of bits says which values
+                     of the previous column are not null, and is empty if no value is null
+
+    of a column of objects that are all text or null:
+        places       numbers: the place of each value among the words, from 1 on; 0 for null
+        ends         "<u4": where each word's bytes start, and where the last one's end; none
+                     without words
+        text         the distinct words, in order, in UTF-8
+        msgpack      nothing
+    of other objects:
+        places, ends, text  nothing
+        msgpack             array of the objects
 
     numbers = offsets of 0, 1, 2, 4 or 8 bytes, the fewest that suffice: base + unit * offset
 
@@ -76,7 +86,12 @@ from typing import Any, TypeVar
 import msgpack
 import numpy as np
 
-from mta.columns.schemas import Array, Nullable, Payload, Rows, Schema, next_payload, unpacked
+from mta.columns.schemas import (
+    Array,
+    Payload,
+    Schema,
+    next_payload,
+)
 from mta.errors import CorruptPage
 from mta.kernels import native
 from mta.kernels.native import (
@@ -86,7 +101,6 @@ from mta.kernels.native import (
     group,
     items_of,
     numbers_of,
-    rows_of,
     shortened,
     sort_within,
     spread,
@@ -94,6 +108,18 @@ from mta.kernels.native import (
 from mta.keyed.key_types import WHOLE
 from mta.keyed.keys import Keys, distinct_of, ints_of_hashes, range_of
 from mta.keyed.table import EXPIRED, STANDALONE, Table, visible
+from mta.keyed.values import (
+    BITS,
+    ENDS,
+    FIXED,
+    OBJECTS,
+    PACKED,
+    PLACES,
+    TEXT,
+    Ranges,
+    ValueColumns,
+    dumped,
+)
 from mta.pages import NAME_BYTES, damage, key_of, name_of
 
 MAGIC = b"mta-keys"
@@ -129,7 +155,7 @@ class TableLayout:
 def encode_table(layout: TableLayout, run: int, table: Table) -> bytes:
     """Encode a table as a page. Raises NotPageable for values that are not plain data."""
     keys, ints = table.keys, table.keys.is_whole
-    values = table.schema.dump(table.rows)
+    values = [*dumped(table.schema, table.rows)]
     sizes = np.zeros(len(table), np.int64)
     sizes[table.marks == STANDALONE] = list(map(len, table.snapshots))
     times = np.zeros(0, "<i8") if table.times is None else table.times
@@ -143,7 +169,7 @@ def encode_table(layout: TableLayout, run: int, table: Table) -> bytes:
         shortened(times, 1),
         shortened(bounds_of(sizes)) if table.snapshots else (0, 1, b""),
         (0, 0, b"".join(table.snapshots)),
-        *((0, 0, data) for _, data in values),
+        *(column for _, column in values),
     ]
     label = msgpack.packb([layout.window, [kind for kind, _ in values]])
     words = [VERSION, run, len(table), table.events, len(columns), len(label)]
@@ -185,6 +211,8 @@ class Leaves:
         items = self._items()
         #: Each column in the form that ``mta.kernels.native`` expects.
         self._columns = np.stack((ends - self._sizes, *items, bases, units), axis=1)
+        values = self._columns[_VALUES:], self._sizes[_VALUES:], self._events
+        self._values.open(self._pages, *values)
 
     def _heads(self, lengths: np.ndarray) -> tuple[int, np.ndarray]:
         """Return the size of a head in bytes, and the numbers of all heads."""
@@ -217,13 +245,14 @@ class Leaves:
             raise CorruptPage(f"it is the page of {window!r}, 0")
         if not isinstance(kinds, list) or any(type(kind) is not str for kind in kinds):
             raise CorruptPage("its label has the wrong types")
-        self._kinds: list[str] = kinds
+        #: The columns of values, which follow the others.
+        self._values = ValueColumns(self._layout.schema, kinds)
 
     def _items(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the number of items in each column, and the bytes per item. Raises CorruptPage."""
         keys, events, sizes = self.counts, self._events, self._sizes
         ints = self._layout.kind in WHOLE
-        if len(sizes) != _VALUES + len(self._kinds):
+        if len(sizes) != _VALUES + len(self._values):
             raise CorruptPage("it has the wrong number of columns")
         counts = np.zeros_like(sizes)
         counts[[_HASHES, _MARKS, _LEFT]] = keys
@@ -232,33 +261,38 @@ class Leaves:
             counts[_KEY_ENDS] = keys + 1
         if self._layout.timed:
             counts[_TIMES] = events
-        counted = [*_NUMBERS]
-        if self._layout.schema.row_bytes:
-            bits = self._bits()
-            whole = [at for at in range(_VALUES, len(sizes)) if at not in bits]
-            counts[whole] = events
-            counted += whole
-            if ((sizes[bits] != 0) & (sizes[bits] != -(-events // 8))).any():
-                raise CorruptPage("its null bits do not match its number of events")
+        fixed, places, ends, text, objects, bits, packed = map(
+            self._of_role, (FIXED, PLACES, ENDS, TEXT, OBJECTS, BITS, PACKED)
+        )
+        counts[[*fixed, *places]] = events
+        counts[ends] = sizes[ends] // 4
+        counted = [*_NUMBERS, *fixed, *places, *ends]
+        if ((sizes[bits] != 0) & (sizes[bits] != -(-events // 8))).any():
+            raise CorruptPage("its null bits do not match its number of events")
         widths = sizes // np.maximum(counts, 1)
-        numbers = widths[_NUMBERS]
+        numbers = widths[[*_NUMBERS, *places, *ends]]
         if (
             (widths * counts != sizes)[counted].any()
             or not _IS_WIDTH[np.minimum(numbers, len(_IS_WIDTH) - 1)].all()
             or ((widths[_HASHES] != 8) & (keys > 0)).any()
             or ((widths[_TIMES] == 0) & (counts[_TIMES] > 0)).any()
+            or ((widths[places] == 0) == (sizes[objects] == 0))[:, events > 0].any()
         ):
             raise CorruptPage("the length of a column does not match its numbers")
         if (ints and sizes[[_KEY_ENDS, _KEY_BYTES]].any()) or (
             not self._layout.timed and sizes[_TIMES].any()
         ):
             raise CorruptPage("it has too many columns")
-        bare = (sizes[_TIMES] == 0) & (sizes[_VALUES:].sum(axis=0) == 0)
+        of_events = [_TIMES, *fixed, *packed, *places, *objects]
+        bare = sizes[of_events].sum(axis=0) == 0
         if (events[bare] > _MOST_OF_NOTHING).any():
             raise CorruptPage(f"its {events.max()} events without any bytes are too many")
-        bytes_ = [_KEY_BYTES, _SNAPSHOTS]
+        bytes_ = [_KEY_BYTES, _SNAPSHOTS, *text]
         counts[bytes_], widths[bytes_] = sizes[bytes_], 1
         return counts, widths
+
+    def _of_role(self, role: str) -> list[int]:
+        return [_VALUES + at for at in self._values.of_role(role)]
 
     # --- finding --------------------------------------------------------------------------------
 
@@ -387,7 +421,7 @@ class Leaves:
         times = None
         if layout.timed:
             times = self._numbers(_TIMES, pages, starts, counts)
-        rows = self._rows(pages, starts, counts)
+        rows = self._values.rows(Ranges(pages, starts, counts))
         if late and times is not None:
             order = sort_within(times, np.repeat(np.arange(count), np.diff(bounds)))
             if order is not None:
@@ -433,75 +467,11 @@ class Leaves:
         blob = bytes(self._bytes(_SNAPSHOTS, pages, begins, sizes))
         return [blob[a:b] for a, b in pairwise(bounds_of(sizes).tolist())]
 
-    def _rows(self, pages: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> Rows:
-        schema = self._layout.schema
-        if schema.row_bytes is None:
-            return self._packed_rows(pages, starts, counts)
-        payloads: list[Payload] = []
-        if schema.row_bytes:
-            bits = self._bits()
-            for at, kind in enumerate(self._kinds, _VALUES):
-                if at in bits:
-                    payloads.append((kind, self._bits_of(at, pages, starts, counts)))
-                    continue
-                width = int(self._columns[at][2].max())
-                if (self._sizes[at] != width * self._events).any():
-                    raise CorruptPage("its number of values does not match its number of events")
-                payloads.append((kind, self._bytes(at, pages, starts, counts)))
-        return loaded(schema, iter(payloads), int(counts.sum()))
-
-    def _bits(self) -> list[int]:
-        """Return which columns are bits."""
-        return [at for at, kind in enumerate(self._kinds, _VALUES) if kind == Nullable.BITS]
-
-    def _bits_of(
-        self, column: int, pages: np.ndarray, starts: np.ndarray, counts: np.ndarray
-    ) -> bytes:
-        """Return ranges of bits from pages as one column; 1 for pages without bits."""
-        sizes = self._sizes[column]
-        if not sizes[pages].any():
-            return b""
-        used, which = np.unique(pages, return_inverse=True)
-        masks = []
-        for page in used.tolist():
-            start, size, events = (
-                int(each[page]) for each in (self._columns[column, 0], sizes, self._events)
-            )
-            data = bytes(self._pages[page][start : start + size])
-            masks.append(unpacked(data, events) if size else np.ones(events, bool))
-        if (starts + counts > self._events[pages]).any():
-            raise CorruptPage("the events of a key end after the page")
-        return np.packbits(rows_of(masks, which, starts, counts), bitorder="little").tobytes()
-
-    def _packed_rows(self, pages: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> Rows:
-        """Return rows that include objects; the objects of a page are unpacked together."""
-        schema = self._layout.schema
-        if not len(pages):
-            return schema.new(0)
-        used, which = np.unique(pages, return_inverse=True)
-        sizes = self._events[used].tolist()
-        pairs = zip(used.tolist(), sizes, strict=True)
-        parts = [loaded(schema, self._payloads(page), size) for page, size in pairs]
-        return schema.ranges(parts, which, starts, counts)
-
-    def _payloads(self, page: int) -> Iterator[Payload]:
-        for at, kind in enumerate(self._kinds, _VALUES):
-            start = int(self._columns[at, 0, page])
-            yield kind, bytes(self._pages[page][start : start + int(self._sizes[at, page])])
-
 
 def _in_order(hashes: np.ndarray) -> np.ndarray:
     if not (hashes[1:] >= hashes[:-1]).all():
         raise CorruptPage("its keys are out of order")
     return hashes
-
-
-def loaded(schema: Schema, payloads: Iterator[Payload], count: int) -> Rows:
-    """Return columns as rows. Raises CorruptPage unless there are ``count`` rows and no others."""
-    rows = schema.load(payloads, count)
-    if next(payloads, None) is not None:
-        raise CorruptPage("it has too many columns")
-    return rows
 
 
 # --- indexes and lists ----------------------------------------------------------------------------

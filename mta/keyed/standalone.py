@@ -30,6 +30,7 @@ import xxhash
 
 from mta.columns.reading import as_given
 from mta.columns.schemas import Nullable, Rows, Schema, column_of
+from mta.columns.texts import listed_text
 from mta.errors import CorruptSnapshot, EventsGone, PartialBatch, SnapshotMismatch
 from mta.evaluators.fiba import FiBA
 from mta.frames.base import Frame
@@ -610,6 +611,7 @@ def _given(
 
 def given_back(monoid: AbstractMonoid, rows: Rows, count: int) -> Any:
     """Return input rows as values that ``extend`` accepts."""
+    rows = listed_text(rows)
     if isinstance(monoid, Product):
         named = monoid.named(rows)
         return named or range(count)

@@ -39,6 +39,7 @@ import numpy as np
 
 from mta.columns.codec import pack
 from mta.columns.schemas import Record, Rows, Schema
+from mta.columns.texts import TextColumn, listed_text
 from mta.errors import NotPageable
 from mta.folds.blocks import fold_ranges
 from mta.folds.sliding import SlidingFolds, has_kernel, two_stacks
@@ -213,6 +214,8 @@ def _row_weights(schema: Schema, rows: Rows) -> int | np.ndarray:
     """Return how many bytes each row takes, or one number if all are equal."""
     if schema.row_bytes is not None:
         return schema.row_bytes
+    if isinstance(rows, TextColumn):
+        return rows.sizes() + 6
     if isinstance(schema, Record):
         pairs = zip(schema.schemas, rows, strict=True)
         parts = [_row_weights(part, column) for part, column in pairs]
@@ -471,7 +474,7 @@ def _folds(monoid: AbstractMonoid, lifted: Rows, count: int, ranges: Ranges) -> 
     if isinstance(monoid, RangeMonoid):
         return RangeFolds(monoid, lifted, starts, stops)
     if not monoid.is_columnar:
-        return two_stacks(monoid, lifted, starts, stops)
+        return two_stacks(monoid, listed_text(lifted), starts, stops)
     if len(stops) * _IN_TURN >= count:
         in_order = True
     else:

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, Self, Unpack
 import numpy as np
 
 from mta.columns.reading import result_of
-from mta.columns.schemas import Rows
+from mta.columns.schemas import Rows, with_texts
 from mta.descriptions import Recipe
 from mta.errors import (
     InvalidTime,
@@ -425,6 +425,8 @@ class KeyedWindows(Publishable):
         if count != len(codes):
             raise InvalidValue(f"{count} values have {len(codes)} keys; pass one for each")
         require_times(count, times)
+        if self._kind.vectorized:
+            rows = with_texts(reader.inputs, rows)
         marks = None if retracts is None else self._retractions(retracts, count)
         ignored, name = any_of((marks, asks)), self.monoid.name
         invalid = invalid_rows(reader, rows, count, settings.nulls, name, ignored)

@@ -26,7 +26,8 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.kernels.native import bounds_of, first_later, rows_of, sort_within, spread
+from mta.columns.texts import listed_text
+from mta.kernels.native import bounds_of, first_later, inverse, rows_of, sort_within, spread
 from mta.keyed.corrections import Corrected, Retractions, correct, folds_with
 from mta.keyed.kind import Kind
 from mta.keyed.table import STANDALONE, Table, folds, take_or
@@ -92,12 +93,8 @@ class Found:
             is_event = np.zeros(count, bool)
             is_event[line] = True
             line = np.cumsum(is_event)[line] - 1
-        found = []
-        for rows in self.outputs:
-            room = monoid.outputs.new(len(line))
-            monoid.outputs.put_at(room, line, rows)
-            found.append(room)
-        return found
+        places = inverse(line)
+        return [monoid.outputs.take(rows, places) for rows in self.outputs]
 
     @property
     def lasts(self) -> np.ndarray:
@@ -111,19 +108,19 @@ class Found:
             return parts[0]
         of = np.concatenate([np.zeros(0, np.int64), *(part.of for part in parts)])
         at = np.concatenate([np.zeros(0, np.int64), *(part.at for part in parts)])
-        outputs = [monoid.outputs.new(len(of)) for _ in range(frames)]
+        which, schema = np.arange(len(parts)), monoid.outputs
+        starts, lengths = np.zeros_like(which), np.array([len(part) for part in parts], np.int64)
+        outputs = [schema.new(0)] * frames
         times = rows = None
+        if parts:
+            outputs = [
+                schema.ranges(rows, which, starts, lengths)
+                for rows in zip(*(part.outputs for part in parts), strict=True)
+            ]
         if parts and parts[0].times is not None:
             times = np.concatenate([part.times for part in parts if part.times is not None])
         if parts and parts[0].rows is not None:
-            rows = monoid.inputs.new(len(of))
-        begin = 0
-        for part in parts:
-            for room, found in zip(outputs, part.outputs, strict=True):
-                monoid.outputs.put_many(room, begin, found)
-            if rows is not None:
-                monoid.inputs.put_many(rows, begin, part.rows)
-            begin += len(part)
+            rows = monoid.inputs.ranges([part.rows for part in parts], which, starts, lengths)
         whole = cls(of, at, outputs, times, rows)
         if (of[1:] >= of[:-1]).all():
             return whole
@@ -233,7 +230,7 @@ class Work:
             outputs.append(room)
         if not events or union.times is None:
             return Found(of, at, outputs)
-        values = monoid.inputs.take(union.rows, rows)
+        values = monoid.inputs.take(listed_text(union.rows), rows)
         monoid.inputs.put_at(values, gone, corrected.states)
         return Found(of, at, outputs, union.times[rows], values)
 

@@ -33,6 +33,7 @@ from mta.columns.reading import (
     read_value,
 )
 from mta.columns.schemas import Array, Nullable, Objects, Record, Row, Rows, Schema
+from mta.columns.texts import TextColumn
 from mta.errors import InvalidValue, NotPageable
 from mta.monoids.equality import Scale, same
 from mta.recipes import Recorded, name_of
@@ -229,6 +230,10 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
         return same(one, other, None if scale is None else scale.widened())
 
 
+#: The types whose values ``plain`` returns unchanged.
+_PLAIN = PLAIN | {type(None)}
+
+
 class Refold:
     """A fold that a check computes again, with the scale of the rounding errors it allows.
 
@@ -413,8 +418,10 @@ class Monoid(AbstractMonoid[Out], Generic[In, Held, Out]):
 
     def results(self, outputs: Rows) -> Any:
         """Return an array of numbers if all results have one type that it stores exactly."""
+        if isinstance(outputs, TextColumn):
+            return outputs.shown()
         kinds = set(map(type, outputs))
-        if not kinds <= PLAIN:
+        if not kinds <= _PLAIN:
             outputs = [plain(output) for output in outputs]
             kinds = set(map(type, outputs))
         if kinds == {int} and min(outputs) >= -(1 << 63) and max(outputs) < 1 << 63:
@@ -449,6 +456,10 @@ def lift_where(monoid: AbstractMonoid, rows: Rows, count: int, where: np.ndarray
     """Lift the rows that a mask marks, or all; the other rows become the identity."""
     if where is None:
         return monoid.lift_rows(rows, count)
+    if isinstance(rows, TextColumn) and monoid.identity is None:
+        lifted = monoid.lift_rows(rows, count)
+        if lifted is rows:
+            return rows.where(where)
     schema, identities = monoid.partials, _identities(monoid)
     if identities is not None:
         lifted = monoid.lift_rows(rows, count)

@@ -21,12 +21,13 @@ import numpy as np
 
 from mta.columns.reading import missing, plain
 from mta.columns.schemas import DIGITS, Array, Decimals, LongDecimals, Row, Rows
+from mta.columns.texts import NULL, TextColumn, Words
 from mta.errors import InvalidValue
 from mta.kernels.native import spread
 from mta.monoids.base import AbstractMonoid, any_of
 from mta.monoids.columnar import addable, empty_of, outputs_of
 from mta.monoids.holistic import SortedRuns, ValueMonoid
-from mta.monoids.ranges import RangeFolds, Tallies, count_below, slide, tallies
+from mta.monoids.ranges import RangeFolds, Tallies, distinct_counts, slide, tallies
 
 #: So few values are sorted faster than the best of them are chosen.
 _FEW = 64
@@ -50,19 +51,14 @@ class ExactDistinctCount(ValueMonoid[int]):
 
     def __init__(self, dtype: Any = None) -> None:
         super().__init__("ExactDistinctCount", dtype, empty=0, result_type="bigint")
+        self.outputs = Array("i8").as_plain()
 
     def answer(self, summary: SortedRuns) -> int:
         return len(self.counts(summary)[0])
 
     def lower_ranges(self, folds: RangeFolds) -> Rows:
-        """Count the rows of a range whose value does not occur earlier in the range."""
         _, codes, folds = self.codes(folds)
-        order = np.argsort(codes, kind="stable")
-        again = np.flatnonzero(codes[order[1:]] == codes[order[:-1]]) + 1
-        #: The row after the previous occurrence of the same value; 0 if there is none.
-        previous = np.zeros(len(codes), np.int64)
-        previous[order[again]] = order[again - 1] + 1
-        return count_below(previous, folds.starts, folds.stops, folds.starts + 1).tolist()
+        return distinct_counts(codes, folds.starts, folds.stops)
 
 
 class Mode(ValueMonoid[Any]):
@@ -92,7 +88,7 @@ class Mode(ValueMonoid[Any]):
         values, codes, within = self.codes(folds)
         if values is None:
             return super().lower_ranges(folds)
-        shown, width = [self.shown(value) for value in values], len(values)
+        width = len(values)
         tallied = tallies(codes, width, within)
         if tallied is not None:
             of, codes, counts = tallied
@@ -101,10 +97,18 @@ class Mode(ValueMonoid[Any]):
             if len(of):  # the largest count wins, then the smallest code
                 best = np.maximum.reduceat(counts * width - codes, first)
                 places[of[first]] = -best % width
-            return list(map([*shown, self.empty].__getitem__, places.tolist()))
+            return self._at(values, places)
         most = _MostFrequentCode(width)
         steps = slide(within, codes.tolist(), most.add, most.take)
-        return [shown[most.code] if most.count else self.empty for _ in steps]
+        best_codes = [most.code if most.count else width for _ in steps]
+        return self._at(values, np.array(best_codes, np.int64))
+
+    def _at(self, values: Any, places: np.ndarray) -> Rows:
+        """Return values as results; the place after the last one stands for no value."""
+        if isinstance(values, Words) and self.empty is None:
+            return TextColumn(np.where(places < len(values), places, NULL), values)
+        shown = [*self.all_shown(values), self.empty]
+        return list(map(shown.__getitem__, places.tolist()))
 
 
 class _MostFrequentCode:
@@ -184,7 +188,7 @@ class MostFrequent(ValueMonoid[list[tuple[Any, int]]]):
         values, codes, within = self.codes(folds)
         if values is None:
             return super().lower_ranges(folds)
-        shown, width = [self.shown(value) for value in values], len(values)
+        shown, width = self.all_shown(values), len(values)
         tallied = tallies(codes, width, within)
         if tallied is not None:
             return self._best(tallied, shown, len(within))

@@ -31,6 +31,7 @@ import numpy as np
 from mta.columns import codec
 from mta.columns.reading import plain
 from mta.columns.schemas import Array, Coded, Decimals, Objects, Rows, Schema
+from mta.columns.texts import TextColumn, Words
 from mta.monoids.base import AbstractMonoid, Monoid, Out, Partial
 from mta.monoids.columnar import named
 from mta.monoids.ranges import RangeFolds, RangeMonoid
@@ -264,6 +265,8 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
         equal numbers of different types: which of these to return then depends on the range.
         """
         folds = folds.without(self.identity)
+        if isinstance(folds.lifted, TextColumn):
+            return folds.lifted.words, folds.lifted.codes, folds
         values = self.column(folds.lifted)
         if isinstance(values, np.ndarray):
             distinct, codes = np.unique(values, return_inverse=True)
@@ -278,6 +281,10 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
         places = {mark: at for at, mark in enumerate(dict.fromkeys(map(_value, known)))}
         codes = np.fromiter((places[_value(order)] for order in orders), np.int64, len(orders))
         return list(known.values()) if len(known) == len(places) else None, codes, folds
+
+    def all_shown(self, values: Any) -> list[Any]:
+        """Convert distinct values to what users see."""
+        return values.texts if isinstance(values, Words) else [*map(self.shown, values)]
 
     def shown(self, value: Any) -> Any:
         """Convert a value to what users see."""

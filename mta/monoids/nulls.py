@@ -48,6 +48,7 @@ from mta.columns.schemas import (
     Schema,
     nullable,
 )
+from mta.columns.texts import TextColumn, listed_text
 from mta.monoids.base import AbstractMonoid, Partial, any_of, lift_where, same_value
 from mta.monoids.basic import First, Last, Tally
 from mta.monoids.columnar import Plain
@@ -317,10 +318,11 @@ class SkipNulls(Parts[Any]):
                 masks.append(None if column.all() else column)
             else:
                 valid = None
-                if None in column:
-                    valid = np.fromiter((row is not None for row in column), bool, len(column))
+                nulls = _nulls_in(column)
+                if nulls is not None:
+                    valid = ~nulls
                     if self._chooses_nulls:
-                        column = with_row(schema, column, ~valid, 0)
+                        column = with_row(schema, column, nulls, 0)
                 bare.append(column)
                 masks.append(valid)
         valid = all_of(*masks)
@@ -344,6 +346,15 @@ def _flags_of(monoid: AbstractMonoid) -> AbstractMonoid | None:
     return None if skips else Last("?")
 
 
+def _nulls_in(column: Any) -> np.ndarray | None:
+    """Return which objects are None; None if none is."""
+    if isinstance(column, TextColumn):
+        return column.nulls()
+    if None not in column:
+        return None
+    return np.fromiter((row is None for row in column), bool, len(column))
+
+
 def all_of(*masks: np.ndarray | None) -> Any:
     """Return the rows that all masks mark; None for all rows."""
     found = [mask for mask in masks if mask is not None]
@@ -352,7 +363,9 @@ def all_of(*masks: np.ndarray | None) -> Any:
 
 def with_row(schema: Schema, rows: Rows, at: np.ndarray, row: Row) -> Rows:
     """Copy rows; set those that a mask marks to one row."""
+    if isinstance(rows, TextColumn) and row is None:
+        return rows.where(~at)
     places = np.flatnonzero(at)
-    found = schema.take(rows, np.arange(len(at)))
+    found = schema.take(listed_text(rows), np.arange(len(at)))
     schema.put_at(found, places, schema.take(schema.one(row), np.zeros(len(places), np.intp)))
     return found

@@ -31,7 +31,8 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from mta.columns.schemas import Coded, Rows
-from mta.kernels.native import spread
+from mta.columns.texts import TextColumn
+from mta.kernels.native import bounds_of, group, spread
 from mta.monoids.base import AbstractMonoid, Monoid, Out, Partial
 
 
@@ -67,14 +68,20 @@ class RangeFolds(Sequence[Partial]):
 
     def without(self, identity: Partial) -> RangeFolds:
         """Return the same ranges without the events that are lifted to the identity."""
-        if isinstance(self.lifted, np.ndarray):
+        lifted = self.lifted
+        if isinstance(lifted, np.ndarray):
             return self
-        stands = np.array([row is not identity for row in self.lifted], bool)
+        if isinstance(lifted, TextColumn):
+            stands = lifted.codes >= 0
+        else:
+            stands = np.array([row is not identity for row in lifted], bool)
         if stands.all():
             return self
-        before = np.zeros(len(stands) + 1, np.int64)
-        np.cumsum(stands, out=before[1:])
-        rows = [row for row in self.lifted if row is not identity]
+        before = bounds_of(stands)
+        if isinstance(lifted, TextColumn):
+            rows: Rows = lifted.take(np.flatnonzero(stands))
+        else:
+            rows = [row for row in lifted if row is not identity]
         return RangeFolds(self.monoid, rows, before[self.starts], before[self.stops])
 
 
@@ -177,6 +184,36 @@ def smallest(numbers: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> np.n
             numbers = np.minimum(numbers[:-size], numbers[size:])
         size *= 2
     return found
+
+
+def distinct_counts(codes: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+    """Return the number of distinct codes of each range.
+
+    Linear if neither end decreases: a row counts from the first range that has it to the last one
+    before a range that has a later row with its code, or that starts after it.
+
+    >>> distinct_counts(np.array([5, 2, 5, 5]), np.array([0, 0, 1]), np.array([1, 3, 4])).tolist()
+    [1, 2, 2]
+    """
+    count = len(codes)
+    order = group(codes, int(codes.max(initial=0)) + 1)
+    again = np.flatnonzero(codes[order[1:]] == codes[order[:-1]])
+    if (starts[1:] < starts[:-1]).any() or (stops[1:] < stops[:-1]).any():
+        #: The row after the previous occurrence of the same value; 0 if there is none.
+        previous = np.zeros(count, np.int64)
+        previous[order[again + 1]] = order[again] + 1
+        return count_below(previous, starts, stops, starts + 1)
+    # How many ranges stop at each row or before, and how many start there or before.
+    stopped = np.cumsum(np.bincount(stops, minlength=count + 1))
+    started = np.cumsum(np.bincount(starts, minlength=count + 1))
+    following = np.full(count, count)
+    following[order[again]] = order[again + 1]
+    enters, leaves = stopped[:-1], np.minimum(stopped[following], started[:-1])
+    inside = np.flatnonzero(enters < leaves)
+    entered, left = (
+        np.bincount(each[inside], minlength=len(starts) + 1) for each in (enters, leaves)
+    )
+    return np.cumsum(entered - left)[:-1]
 
 
 # --- order statistics -----------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mta.columns.schemas import Coded, Datetimes, Decimals, LongDecimals, Objects, Rows
+from mta.columns.texts import NULL, TextColumn
 from mta.monoids.base import AbstractMonoid, Out, Partial
 from mta.monoids.ranges import RangeFolds, RangeMonoid, smallest
 
@@ -40,12 +41,14 @@ class _TextMonoid(RangeMonoid[Any]):
         places = self._places(values, within.starts[full], within.stops[full])
         if places is None:
             return super().lower_ranges(folds)
+        if isinstance(values, TextColumn):
+            codes = np.full(len(full), NULL)
+            codes[full] = values.codes[places]
+            return TextColumn(codes, values.words)
         chosen = iter([values[place] for place in places.tolist()])
         return [next(chosen) if some else None for some in full.tolist()]
 
-    def _places(
-        self, values: list[Any], starts: np.ndarray, stops: np.ndarray
-    ) -> np.ndarray | None:
+    def _places(self, values: Any, starts: np.ndarray, stops: np.ndarray) -> np.ndarray | None:
         """Return the place of each range's value; None to combine values."""
         raise NotImplementedError
 
@@ -55,9 +58,7 @@ class _Extreme(_TextMonoid):
 
     _largest: bool
 
-    def _places(
-        self, values: list[Any], starts: np.ndarray, stops: np.ndarray
-    ) -> np.ndarray | None:
+    def _places(self, values: Any, starts: np.ndarray, stops: np.ndarray) -> np.ndarray | None:
         count, ranks = len(values), _ranks(values)
         if ranks is None:
             return None
@@ -72,8 +73,10 @@ class _Extreme(_TextMonoid):
 _PLAINLY_ORDERED = frozenset({str, bytes, int})
 
 
-def _ranks(values: list[Any]) -> np.ndarray | None:
+def _ranks(values: Any) -> np.ndarray | None:
     """Return the rank of each value, equal for equal ones; None if they have no order."""
+    if isinstance(values, TextColumn):
+        return values.codes
     kinds = set(map(type, values))
     if len(kinds) < 2 and kinds <= _PLAINLY_ORDERED:
         rank = {value: at for at, value in enumerate(sorted(set(values)))}
@@ -143,7 +146,7 @@ class FirstText(EndText):
 
     _choose = staticmethod(lambda left, right: left)
 
-    def _places(self, values: list[Any], starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+    def _places(self, values: Any, starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
         return starts
 
 
@@ -161,7 +164,7 @@ class LastText(EndText):
 
     _choose = staticmethod(lambda left, right: right)
 
-    def _places(self, values: list[Any], starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+    def _places(self, values: Any, starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
         return stops - 1
 
 

@@ -165,6 +165,8 @@ def to_arrow(column: Any, kind: pa.DataType, name: str, keeps_nan: bool = False)
 def _to_arrow(results: Results, kind: pa.DataType, name: str, keeps_nan: bool) -> pa.Array:
     try:
         if pa.types.is_string(kind) and results.dtype == object:
+            if {str, type(None)}.issuperset(map(type, results)):
+                return pa.array(results, kind)
             return pa.array([None if r is None else str(r) for r in results], kind)
         if pa.types.is_list(kind) and pa.types.is_temporal(kind.value_type):
             return _lists_of_times(results, kind)

@@ -27,8 +27,11 @@ from mta import (
     Sum,
     TimeWindow,
 )
-from mta.columns.schemas import Array, Record
+from mta.columns.schemas import Array, Objects, Record
+from mta.columns.texts import text_column
 from mta.errors import CorruptPage, CorruptSnapshot, SnapshotMismatch
+from mta.kernels.native import shortened
+from mta.keyed import leaves, values
 from mta.keyed.keys import read_keys
 from mta.keyed.leaves import (
     LIST,
@@ -52,6 +55,7 @@ GOLDEN = Path(__file__).parent / "golden"
 TEXT = TableLayout("w", "text", Array("f8"), timed=True)
 INTS = TableLayout("w", "int", Record([]), timed=False)
 TUPLES = TableLayout("w", "tuple", Array("f8"), timed=False)
+WORDS = TableLayout("w", "text", Record([Array("f8"), Objects()]), timed=False)
 MOMENTS = TableLayout("w", "datetime", Record([]), timed=False)
 
 
@@ -89,6 +93,20 @@ def datetime_table() -> Table:
     return Table.of(MOMENTS.schema, keys, np.array([0, 2, 5]), None, ())
 
 
+def word_table() -> Table:
+    """Values that are text and null beside numbers, and a key without events."""
+    keys, _ = read_keys(["a", "b", "c"], None)
+    rows = np.array([0.5, 1.5, 2.5, 3.5]), text_column(["b", None, "ä", "b"])
+    return Table.of(WORDS.schema, keys, np.array([0, 3, 3, 4]), None, rows)
+
+
+def object_table() -> Table:
+    """Values of several types."""
+    keys, _ = read_keys(["a", "b"], None)
+    rows = np.array([0.5, 1.5, 2.5]), ["b", (1, b"x"), None]
+    return Table.of(WORDS.schema, keys, np.array([0, 2, 3]), None, rows)
+
+
 def index() -> Index:
     """Two pages."""
     return Index(np.array([1, 2**63], "u8"), digests([b"a" * 16, b"b" * 16]), np.array([5, -6]))
@@ -99,6 +117,8 @@ CONTENTS: dict[str, tuple[TableLayout, int, Any]] = {
     "table_of_integers": (INTS, 0, int_table()),
     "table_of_tuples": (TUPLES, 0, tuple_table()),
     "table_of_datetimes": (MOMENTS, 0, datetime_table()),
+    "table_of_words": (WORDS, 0, word_table()),
+    "table_of_objects": (WORDS, 0, object_table()),
     "index": (TEXT, 1, index()),
     "list": (TEXT, LIST, [b"snapshot", PendingPages(3, 2, [b"c" * 16], below=False)]),
 }
@@ -144,6 +164,8 @@ def test_pages_are_what_is_pinned(name: str) -> None:
         for column in ("marks", "left", "bounds"):
             assert getattr(found, column).tolist() == getattr(content, column).tolist()
         assert found.snapshots == content.snapshots
+        schema, count = content.schema, content.events
+        assert schema.listed(found.rows, count) == schema.listed(content.rows, count)
     elif isinstance(content, Index):
         assert isinstance(found, Index) and found.oldest is not None
         assert found.names.tolist() == content.names.tolist()
@@ -284,8 +306,45 @@ TABLES: dict[str, tuple[bytes, str]] = {
     "events behind the last": (tabled(bounds=[0, 6, 5]), "end before|end after"),
     "order": (encode(INTS, 0, 4, int_table().take(np.array([1, 0]))), "out of order"),
     "another window's": (encode(replace(INTS, window="v"), 0, 4, int_table()), "page of 'v'"),
-    "texts": (encode(replace(TEXT, timed=False), 0, 4, text_table()), "too many|does not match"),
+    "texts": (
+        encode(replace(TEXT, timed=False), 0, 4, text_table()),
+        "too many|does not match|other kinds",
+    ),
 }
+
+
+#: Columns of values of the layout WORDS after the numbers: places, ends, text, msgpack.
+WORD_PAGES: dict[str, tuple[list[Any], str]] = {
+    "a place behind the last word": ([[1, 0, 3, 1], [0, 1, 3], "bä", b""], "a place that is not"),
+    "a place before the first": ([[1, 0, -2, 1], [0, 1, 3], "bä", b""], "a place that is not"),
+    "a word behind the text": ([[1, 0, 2, 1], [0, 1, 4], "bä", b""], "or after the page"),
+    "a word backwards": ([[1, 0, 2, 1], [0, 3, 1], "bä", b""], "ends before it begins"),
+    "a part of a letter": ([[1, 0, 2, 1], [0, 1, 2], "bä", b""], "not UTF-8"),
+    "no places": ([[], [0, 1, 3], "bä", b""], "does not match its numbers"),
+    "places of fewer events": ([[1, 0, 2], [0, 1, 3], "bä", b""], "does not match its numbers"),
+    "both": ([[1, 0, 2, 1], [0, 1, 3], "bä", msgpack.packb(["b"] * 4)], "does not match"),
+    "objects of fewer events": ([[], [], "", msgpack.packb(["b"] * 3)], "not a list of 4 objects"),
+    "no objects": ([[], [], "", b"\xc1"], "not plain data"),
+}
+
+
+@pytest.mark.parametrize("name", WORD_PAGES)
+def test_forged_words_are_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (places, ends, text, objects), wrong = WORD_PAGES[name]
+    columns = leaves.dumped
+
+    def dumped(schema: Any, rows: Any) -> Any:
+        yield next(iter(columns(schema, rows)))
+        parts = [
+            shortened(np.array(places, "<i8"), 1), (0, 1, np.array(ends, "<u4").tobytes()),
+            (0, 0, text.encode()), (0, 0, objects),
+        ]  # fmt: skip
+        yield from zip(values.ENTRIES, parts, strict=True)
+
+    monkeypatch.setattr(leaves, "dumped", dumped)
+    page = encode(WORDS, 0, 4, word_table())
+    with pytest.raises(CorruptPage, match=f"is damaged: .*({wrong})"):
+        decode(WORDS, 0, 4, name_of(page), page)
 
 
 @pytest.mark.parametrize("name", TABLES)

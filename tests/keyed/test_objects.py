@@ -67,6 +67,7 @@ FRAMES: list[Callable[[], Frame]] = [
 #: Values whose order and equality are those of Python.
 VALUES: dict[str, list[Any]] = {
     "text": ["", "a", "b", "ba", "é", "z" * 40],
+    "words": [f"word {number}" for number in range(500)],
     "integers": [-7, 0, 3, 1 << 70],
     "bytes": [b"", b"x", b"xy"],
     "pairs": [(1, "a"), (1, "b"), (2, "")],
