@@ -60,6 +60,7 @@ from mta.queries.tables import sql
 from mta.triggers.rules import EveryCount, EveryPeriod, OnDemand, Trigger
 from mta.triggers.sliced import SlicedWindow
 from mta.triggers.triggered import Due, TriggeredWindow
+from mta.windows.settings import Settings
 from mta.windows.shared import SharedStats, SharedWindows
 from mta.windows.window import Stats, Window
 
@@ -87,6 +88,7 @@ __all__ = [
     "PublishedStatus",
     "PublishedWindows",
     "RequestRefused",
+    "Settings",
     "SharedStats",
     "SharedWindows",
     "SlicedWindow",

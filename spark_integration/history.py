@@ -51,15 +51,15 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
         name: The name for ``start_from``.
         until: The moment: a datetime, or seconds since 1970.
         **options: The stream's options of ``sliding_aggregate``, with the store for these windows.
-            ``by``, ``on`` and ``buckets`` must be the same as in the stream, and
-            ``allowed_lateness`` must be given in both or in neither.
+            ``by``, ``on`` and ``buckets`` must be the same as in the stream, and a lateness must
+            be allowed in both or in neither.
     """
     cutover = to_time(until)
     if df.isStreaming:
         raise InvalidRequest(
             "save_history takes a batch DataFrame: read the history with spark.read"
         )
-    asked = Options(**{**options, "name": PREFIX + name, "start_from": None})
+    asked = Options.of(**{**options, "name": PREFIX + name, "start_from": None})
     if asked.store is None:
         raise InvalidRequest("store is not given: name the store for the history")
     if is_state_url(asked.store):
@@ -69,7 +69,7 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
         )
     check_ties(asked, whole=False)
     plan = make_request(df, asked).plan
-    last = replace(plan.options, emit="last", emit_every=None, on_late="drop")
+    last = plan.options.changed(emit="last", emit_every=None, on_late="drop")
     plan = replace(plan, options=last)
     if not vectorizes(plan):
         raise InvalidRequest(
@@ -141,6 +141,6 @@ def _needed(df: DataFrame, options: Options, cutover: int) -> DataFrame:
     is_timestamp = isinstance(df.schema[options.on].dataType, T.TimestampType)
     if options.lifetime is None or not is_timestamp or options.emit_every is not None:
         return df
-    oldest = cutover - options.lifetime - (options.lateness or 0) - 1_000_000
+    oldest = cutover - options.lifetime - (options.settings.lateness or 0) - 1_000_000
     at = column(options.on)
     return df.where(at.isNull() | (at >= F.timestamp_micros(F.lit(oldest))))

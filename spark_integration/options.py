@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 from mta import EveryCount, EveryPeriod, Trigger
 from mta.frames.base import Frame, lifetime_of, require_answerable
 from mta.frames.shorthand import Size, frames_of
-from mta.logs.base import OnDuplicate
 from mta.monoids.product import Aggregations
 from mta.publishing.records import head_key
-from mta.times import Duration, TimeUnit, is_duration, require_unit, to_count, to_duration
-from mta.windows.settings import Nan, Nulls
+from mta.times import Duration, TimeUnit, is_duration, require_unit
+from mta.windows.settings import Nan, Settings, option, require_choice
 from stores.address import without_credentials
 from stores.errors import UnsupportedOperation
 
@@ -39,6 +38,17 @@ AHEAD = "ahead"
 ASKED = "__asks"
 #: The column that marks updates of earlier results, with ``emit_updates=True``.
 CORRECTED = "corrected"
+#: The settings that can also be "side", and the columns that mark their rows.
+ASIDE = {"on_late": LATE, "on_ahead": AHEAD}
+#: The settings of windows that are keywords of ``sliding_aggregate``; workers set the others.
+SETTINGS = frozenset(each.name for each in fields(Settings)) - {
+    "aggregator", "clock", "promote_at", "page_bytes", "cache_bytes",
+}  # fmt: skip
+#: The options of which only one value changes the columns of the results or of Spark's state.
+DECISIVE = {
+    "on_late": "side", "on_ahead": "side", "idle": "keep", "allowed_lateness": None,
+    "emit_updates": False,
+}  # fmt: skip
 MAX_BUCKETS = 1 << 16
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,40}")
 _WINDOW = re.compile(r"[A-Za-z0-9_]{1,40}")
@@ -69,38 +79,55 @@ class Options:
     aggregations: Aggregations
     window: Size | Mapping[str, Size]
     store: str | None = field(default=None, repr=False)  # it may have a password
-    emit: Emit = "all"
+    emit: Emit = option(
+        "all", "whether to emit a row for each event, or the last row of each key and batch"
+    )
     emit_every: EmitEvery = None
     carry: Sequence[str] = ()
     types: Mapping[str, str] | None = None
     name: str | None = None
     buckets: int | None = None
-    arity: int | None = None
-    leaf_arity: int | None = None
-    on_late: OnLate = "raise"
-    allowed_lateness: Lateness = None
-    max_ahead: Lateness = None
-    on_ahead: OnLate = "raise"
     time_unit: TimeUnit | None = None
-    emit_updates: bool = False
-    on_duplicate: OnDuplicate = "append"
+    emit_updates: bool = option(
+        False, "emit a row again, marked, when a late row changes its results"
+    )
     retractions: str | None = None
     asks: str | None = None
-    retain_for: Lateness = None
-    on_missing: OnBadRow = "raise"
-    on_invalid: OnBadRow = "raise"
-    nulls: Nulls = "skip"
-    nan: Nan = "raise"
-    min_samples: int | None = None
-    idle: Idle = "keep"
-    retain: int = 2
+    on_invalid: OnBadRow = option(
+        "raise",
+        "whether rows without a readable key or time, or with an invalid value, stop the run or "
+        "are dropped",
+    )
+    nan: Nan = option(
+        "raise",
+        "whether a NaN counts as missing, is invalid (see --on-invalid), or makes results NaN",
+    )
+    idle: Idle = option(
+        "keep", "whether keys with an empty time window are kept, expire, or expire with a last row"
+    )
     start_from: str | History | None = None
-    publish: str | None = None
+    publish: str | None = option(None, "a name for 'mta serve' and mta.open_published", "NAME")
+    settings: Settings = Settings(nulls="skip")  # noqa: RUF009 (it never changes)
+    """The settings of the windows."""
+    aside: frozenset[str] = frozenset()
+    """The settings whose rows are emitted with a mark instead of being dropped (``ASIDE``)."""
+
+    @classmethod
+    def of(cls, **given: Any) -> Self:
+        """Return the options of keywords of ``sliding_aggregate``. Raises InvalidRequest."""
+        return cls(**_sorted_out(given, {"nulls": "skip"}))
+
+    def changed(self, **changes: Any) -> Self:
+        """Return these options with some other keywords. Raises InvalidRequest."""
+        if not SETTINGS & changes.keys():
+            return replace(self, **changes)
+        now = {name: getattr(self.settings, name) for name in SETTINGS}
+        return replace(self, **_sorted_out(changes, now | dict.fromkeys(self.aside, "side")))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "window", self._read_window())
         self._check_choices()
-        self._check_sizes()
+        self._check_names()
         self._check_windows()
         self._check_idle()
         self._check_updates()
@@ -125,34 +152,6 @@ class Options:
         return lifetime_of(self.windows.values())
 
     @cached_property
-    def lateness(self) -> int | None:
-        """Return the allowed lateness in microseconds; None if events must arrive in order."""
-        given = self.allowed_lateness
-        if given is None and self.retain_for is not None:
-            return 0
-        return self._duration("allowed_lateness")
-
-    @cached_property
-    def retained_for(self) -> int | None:
-        """Return how far before its newest event a key answers questions, in microseconds."""
-        return self._duration("retain_for")
-
-    @cached_property
-    def ahead_by(self) -> int | None:
-        """Return how far ahead of the micro-batch's time events may be; None for any distance."""
-        return self._duration("max_ahead")
-
-    def _duration(self, name: str) -> int | None:
-        given = getattr(self, name)
-        try:
-            return None if given is None else to_duration(given, name, least=0)
-        except (TypeError, ValueError) as error:
-            raise InvalidRequest(
-                f"{name} is {given!r}: {error}; give a duration, such as '10 minutes', a "
-                "timedelta or a number of seconds, or leave it out"
-            ) from error
-
-    @cached_property
     def trigger(self) -> Trigger | None:
         """Return the trigger of results; None if every event has a result."""
         every = self.emit_every
@@ -171,18 +170,14 @@ class Options:
     @property
     def marks(self) -> list[str]:
         """Return the columns that mark rows, in the order of the result."""
-        late, ahead = self.on_late == "side", self.on_ahead == "side"
-        return [CORRECTED] * self.emit_updates + [LATE] * late + [AHEAD] * ahead
-
-    @property
-    def sized(self) -> bool:
-        """Return whether all windows have given sizes, even those with many events."""
-        return self.arity is not None or self.leaf_arity is not None
+        return [CORRECTED] * self.emit_updates + [
+            mark for name, mark in ASIDE.items() if name in self.aside
+        ]
 
     @property
     def corrects(self) -> bool:
         """Return whether rows may replace, combine with or retract others."""
-        return self.retractions is not None or self.on_duplicate != "append"
+        return self.retractions is not None or not self.settings.appends
 
     @property
     def period(self) -> EveryPeriod | None:
@@ -192,7 +187,7 @@ class Options:
     @property
     def patience(self) -> int:
         """Return how far behind the watermark rows may arrive, in microseconds."""
-        return max(self.lateness or 0, self.retained_for or 0)
+        return max(self.settings.lateness or 0, self.settings.retained)
 
     @property
     def without_values(self) -> str | None:
@@ -200,21 +195,16 @@ class Options:
         return self.retractions or self.asks
 
     def _check_choices(self) -> None:
-        for argument, kind in get_type_hints(Options).items():
-            value, choices = getattr(self, argument), get_args(kind)
-            if get_origin(kind) is Literal and value not in choices:
-                known = " or ".join(map(repr, choices))
-                raise InvalidRequest(f"{argument} is {value!r}: it must be {known}")
-        if not isinstance(self.emit_updates, bool):
-            raise InvalidRequest(f"emit_updates is {self.emit_updates!r}: it must be True or False")
-
-    def _check_sizes(self) -> None:
         try:
+            for name, kind in get_type_hints(Options).items():
+                if get_origin(kind) is Literal:
+                    require_choice(name, getattr(self, name), get_args(kind))
+            require_choice("emit_updates", self.emit_updates, (True, False))
             require_unit(self.time_unit)
-            if self.min_samples is not None:
-                to_count(self.min_samples, "min_samples", 0)
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
+
+    def _check_names(self) -> None:
         if self.name is not None and not _NAME.fullmatch(self.name):
             raise InvalidRequest(
                 f"name is {self.name!r}: use 1 to 40 letters, digits, dots, colons, dashes or "
@@ -224,28 +214,24 @@ class Options:
             raise InvalidRequest(
                 f"buckets is {self.buckets}: it must be between 1 and {MAX_BUCKETS}"
             )
-        for argument, size in (("arity", self.arity), ("leaf_arity", self.leaf_arity)):
-            if size is not None and size < 2:
-                raise InvalidRequest(f"{argument} is {size}: it must be at least 2")
-        if self.retain < 2:
-            raise InvalidRequest(
-                f"retain is {self.retain}: it must be at least 2, because a replay needs the "
-                "previous state"
-            )
 
     @property
     def peers(self) -> list[Frame]:
         """Return the frames whose windows include all rows of their last time."""
         return [frame for frame in self.windows.values() if frame.ties == "peers"]
 
+    @property
+    def _duplicates(self) -> dict[str, Any]:
+        """Return the setting of what rows do to existing events, for errors; None if they add."""
+        return {"on_duplicate": None if self.settings.appends else self.settings.on_duplicate}
+
     def _check_ties(self) -> None:
         """Check options with ties: every row needs a result, the result of its last peer."""
-        for argument, usual in (
-            ("emit_every", None), ("emit_updates", False), ("retractions", None),
-            ("on_duplicate", "append"),
-        ):  # fmt: skip
-            value = getattr(self, argument)
-            if self.peers and value != usual:
+        for argument, value in {
+            "emit_every": self.emit_every, "emit_updates": self.emit_updates or None,
+            "retractions": self.retractions, **self._duplicates,
+        }.items():  # fmt: skip
+            if self.peers and value is not None:
                 raise InvalidRequest(
                     f"window is {self.peers[0]!r}, but with {argument}={value!r}, not every row of "
                     f"a time has a result: leave out ties= or {argument}"
@@ -296,11 +282,10 @@ class Options:
 
     def _check_updates(self) -> None:
         """Check that windows retain everything that an update needs."""
-        lateness = self.lateness  # read first, so that an error names it
         if not self.emit_updates:
             return
         what = "emit_updates is True, but "
-        if lateness is None:
+        if self.settings.lateness is None:
             raise InvalidRequest(
                 f"{what}no event may be late: set allowed_lateness, such as '10 minutes', or leave "
                 "emit_updates out"
@@ -322,19 +307,18 @@ class Options:
             )
 
     def _check_duplicates(self) -> None:
-        """Check that windows accept late events if rows can replace, combine or retract others."""
-        if self.on_duplicate == "append" and self.retractions is None:
-            return
-        what = f"on_duplicate is {self.on_duplicate!r}, but "
+        """Check that windows accept late events if rows can retract others."""
+        what = f"retractions is {self.retractions!r}, but "
         if self.retractions is not None:
-            what = f"retractions is {self.retractions!r}, but "
             self._check_mark(self.retractions, what, "retractions")
-        if self.lateness is None:
-            raise InvalidRequest(
-                f"{what}without allowed_lateness, windows add events in order and evict the oldest "
-                "ones: set allowed_lateness, even to '0 seconds'"
-            )
-        if self.trigger is not None:
+            if self.settings.lateness is None:
+                raise InvalidRequest(
+                    f"{what}without allowed_lateness, windows add events in order and evict the "
+                    "oldest ones: set allowed_lateness, even to '0 seconds'"
+                )
+        elif self.corrects:
+            what = f"on_duplicate is {self.settings.on_duplicate!r}, but "
+        if self.corrects and self.trigger is not None:
             raise InvalidRequest(
                 f"{what}with emit_every={self.emit_every!r}, results are periodic and would not "
                 "show corrections: leave emit_every out"
@@ -349,18 +333,15 @@ class Options:
             )
 
     def _check_asks(self) -> None:
-        """Check the options of questions, and of rows ahead of the clock."""
-        if self.ahead_by is None and self.on_ahead != "raise":
-            raise InvalidRequest(
-                f"on_ahead is {self.on_ahead!r}, but max_ahead is not given: say how far ahead of "
-                "the clock events may be, such as max_ahead='5 minutes', or leave on_ahead out"
-            )
-        retained = self.retained_for  # read first, so that an error names it
+        """Check the options of questions."""
+        given = self.settings.retain_for
+        if self.settings.keep is not None:
+            raise InvalidRequest(f"retain_for is {given!r}: give a duration, such as '90 days'")
         if self.asks is None:
-            if retained is not None and self.publish is None:
+            if given is not None and self.publish is None:
                 raise InvalidRequest(
-                    f"retain_for is {self.retain_for!r}, but there are no questions: name their "
-                    "column by asks=, or publish the windows for other processes to query"
+                    "retain_for is given, but there are no questions: name their column by asks=, "
+                    "or publish the windows for other processes to query"
                 )
             return
         what = "at= is given, but " if self.asks == ASKED else f"asks is {self.asks!r}, but "
@@ -368,7 +349,7 @@ class Options:
         others: dict[str, object] = {
             "emit_every": self.emit_every, "emit_updates": self.emit_updates or None,
             "retractions": self.retractions, "idle": "emit" if self.idle == "emit" else None,
-            "on_duplicate": None if self.on_duplicate == "append" else self.on_duplicate,
+            **self._duplicates,
         }  # fmt: skip
         for name, value in others.items():
             if value is not None:
@@ -393,7 +374,7 @@ class Options:
                 "be updated: leave one of the two out"
             )
         if not self.trigger.needs_times:
-            if self.idle != "keep" and self.lateness is None:
+            if self.idle != "keep" and self.settings.lateness is None:
                 raise InvalidRequest(
                     f"emit_every is {self.emit_every!r}, but with idle={self.idle!r} the count of "
                     "a key's events would depend on when the key is found idle: give a period, "
@@ -402,7 +383,7 @@ class Options:
                     "leave idle out ('keep')"
                 )
             return
-        if self.lateness is not None:
+        if self.settings.lateness is not None:
             raise InvalidRequest(
                 "emit_every is a period, but with allowed_lateness an event may come after the "
                 "result of its boundary: give a number of events, such as emit_every=100, or "
@@ -413,3 +394,20 @@ class Options:
                 "idle is 'emit', but with a period for emit_every, the boundaries already show "
                 "when a window is empty: set idle='expire'"
             )
+
+
+def _sorted_out(given: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    """Return keywords of ``sliding_aggregate`` as fields of ``Options``. Raises InvalidRequest.
+
+    ``usual`` has the settings that are not given, if others than the default.
+    """
+    others = {name: value for name, value in given.items() if name not in SETTINGS}
+    found = {**usual, **{name: given[name] for name in SETTINGS & given.keys()}}
+    aside = frozenset(name for name in ASIDE if found.get(name) == "side")
+    try:
+        for name in ASIDE:
+            require_choice(name, found.get(name, "raise"), get_args(OnLate))
+        settings = Settings(**{**found, **dict.fromkeys(aside, "drop")})
+    except (TypeError, ValueError) as error:
+        raise InvalidRequest(str(error)) from error
+    return {**others, "settings": settings, "aside": aside}

@@ -76,7 +76,7 @@ class Plan:
     def by_time(self) -> bool:
         """Return whether the windows accept late events and corrections."""
         options = self.options  # the rows of a batch query are sorted beforehand
-        return options.lateness is not None and (not self.temporary or options.corrects)
+        return options.settings.lateness is not None and (not self.temporary or options.corrects)
 
     @property
     def is_running(self) -> bool:
@@ -84,13 +84,13 @@ class Plan:
 
         Options that look at earlier events need these in the windows.
         """
-        options = self.options
-        others = (options.lateness, options.asks, options.publish, options.trigger, self.start)
+        options, settings = self.options, self.options.settings
+        others = (options.asks, options.publish, options.trigger, options.retractions, self.start)
         return (
             not self.temporary
-            and all(each is None for each in (*others, options.ahead_by, options.retractions))
+            and all(each is None for each in (*others, settings.lateness, settings.max_ahead))
             and options.idle == "keep"
-            and options.nulls == "skip"
+            and settings.nulls == "skip"
             and all(map(is_unbounded, options.windows.values()))
             and self.monoid.is_columnar
             and is_fixed(self.monoid.partials)
@@ -102,14 +102,14 @@ class Plan:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        options = self.options
-        by_time = options.lateness is not None
-        leaf_arity, arity = small_groups(self.monoid, *options.windows.values(), by_time=by_time)
-        return options.leaf_arity or options.arity or leaf_arity, options.arity or arity
+        """Return the sizes of leaf and inner groups."""
+        settings, frames = self.options.settings, self.options.windows.values()
+        small = small_groups(self.monoid, *frames, by_time=settings.lateness is not None)
+        return settings.sizes(*small)
 
     def fingerprint(self) -> bytes:
         """Return 16 bytes for the windows' names, which differ for other keys or aggregations."""
-        options, (leaf_arity, arity) = self.options, self.sizes
+        options, (leaf, inner) = self.options, self.sizes
         frames = sorted((name, one.fingerprint) for name, one in options.windows.items())
         parts = (
             *zip(options.keys, self.key_types, strict=True),
@@ -117,23 +117,23 @@ class Plan:
             sorted(self.results),
             self.monoid.fingerprint,
             frames if isinstance(options.window, Mapping) else frames[0][1],
-            arity,
-            leaf_arity,
+            inner,
+            leaf,
             # The fingerprint depends on whether there is a lateness, but not on its value, which
             # may change.
-            *(() if options.lateness is None else ("by time",)),
+            *(() if options.settings.lateness is None else ("by time",)),
         )
         return blake2b(repr(parts).encode(), digest_size=16).digest()
 
     @property
     def fixed(self) -> list[tuple[str, str]]:
         """Return the settings that must not change for windows to continue, line by line."""
-        options, on_duplicate = self.options, self.options.on_duplicate
+        options, settings = self.options, self.options.settings
         return [
             *(("by", " ".join(key)) for key in zip(options.keys, self.key_types, strict=True)),
             ("on", options.on),
-            ("late events", "none" if options.lateness is None else "taken in"),
-            *([("on_duplicate", on_duplicate)] if on_duplicate != "append" else []),
+            ("late events", "none" if settings.lateness is None else "taken in"),
+            *([] if settings.appends else [("existing events", settings.on_duplicate)]),
             *(self._totals if self.is_running else []),
         ]
 

@@ -45,7 +45,7 @@ from mta.columns.schemas import (
     Schema,
     Times,
 )
-from mta.errors import MissingPage
+from mta.errors import MissingPage, UnsuitableMonoid
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.nulls import CountValues, SkipNulls, is_filter
 from mta.monoids.product import (
@@ -110,7 +110,7 @@ def make_request(df: DataFrame, options: Options) -> Request:
     )
     fields = {field.name: field.dataType for field in df.schema.fields}
     typed = typed_by(fields, options)
-    product = skipping(make_product(typed), min_samples=options.min_samples)
+    product = skipping(make_product(typed), min_samples=options.settings.min_samples)
     assert isinstance(product, Product)
     check_types(fields, typed, options)
     check_duplicates(product, options)
@@ -134,7 +134,7 @@ def make_request(df: DataFrame, options: Options) -> Request:
         key_types=tuple(fields[key].simpleString() for key in options.keys),
         # The types that Spark passes to Python, without flags and the session's time zone.
         schema=arrow_schema(given),
-        part=None if options.publish is None else Part(options.publish, options.retain),
+        part=None if options.publish is None else Part(options.publish, options.settings.retain),
     )
     if options.start_from is not None:
         plan = started(plan, options.start_from, df.isStreaming)
@@ -240,11 +240,10 @@ def check_ties(options: Options, whole: bool) -> None:
 
 def check_duplicates(product: Product, options: Options) -> None:
     """Raises InvalidRequest if events cannot be combined, or an aggregation reads marks."""
-    if options.on_duplicate == "combine" and not product.joins_values:
-        raise InvalidRequest(
-            "on_duplicate is 'combine', but not every aggregation can combine two values into one, "
-            "each of a separate column: use Sum, Max, Min and the like, or on_duplicate='replace'"
-        )
+    try:
+        options.settings.require_joins(product)
+    except UnsuitableMonoid as error:
+        raise InvalidRequest(str(error)) from error
     for argument in ("retractions", "asks"):
         if getattr(options, argument) in values_of(product, options.windows.values()):
             raise InvalidRequest(
@@ -355,10 +354,10 @@ def check_types(fields: dict[str, T.DataType], typed: Pairs, options: Options) -
             f"time column {time!r} is {kind.simpleString()}: cast it to timestamp (to_timestamp), "
             "or use a date, or a number of seconds or of another time_unit"
         )
-    if options.ahead_by is not None and isinstance(kind, T.TimestampNTZType):
+    if options.settings.max_ahead is not None and isinstance(kind, T.TimestampNTZType):
         raise InvalidRequest(
-            f"max_ahead is {options.max_ahead!r}, but the time column {time!r} has no zone and "
-            "cannot be compared with the clock: cast it to timestamp"
+            f"max_ahead is given, but the time column {time!r} has no zone and cannot be compared "
+            "with the clock: cast it to timestamp"
         )
     if not isinstance(kind, (T.TimestampType, T.TimestampNTZType)):
         by_period = options.trigger is not None and options.trigger.needs_times

@@ -11,7 +11,6 @@ keys are grouped by hash into ``buckets``, and rows are packed (``packing.py``).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -191,7 +190,9 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     given = locals()
     if at is not None:
         return _answered(df, at, given)
-    options = Options(**{option.name: given[option.name] for option in fields(Options)})
+    options = Options.of(**{
+        name: value for name, value in given.items() if name not in ("df", "at", "metrics")
+    })  # fmt: skip
     if publish is not None and not df.isStreaming:
         raise InvalidRequest(
             "publish is for streams: the windows of a batch query are gone once it ends; "
@@ -280,7 +281,7 @@ def packed_rows(df: DataFrame, plan: Plan) -> DataFrame:
     hashed = F.xxhash64(*map(column, options.keys))
     columns = [column(name).alias(f"c{i}") for i, name in enumerate(plan.columns)]
     names = plan.columns
-    if options.ahead_by is not None:
+    if options.settings.max_ahead is not None:
         # In a stream this is the time of the micro-batch, even in a replay.
         columns.append(F.unix_micros(F.current_timestamp()).alias("now"))
         names = (*names, NOW)

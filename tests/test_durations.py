@@ -44,7 +44,7 @@ from tests.support.durations import BAD_NUMBERS, BAD_TEXTS, BAD_VALUES, NUMBERS,
 
 
 def options(**given: Any) -> Options:
-    return Options(
+    return Options.of(
         by="k",
         on="t",
         aggregations={"peak": ("v", Max())},

@@ -116,7 +116,7 @@ Side = Callable[[DataFrame, Stream, str], DataFrame]
 
 def windows(with_step: Any, df: DataFrame, stream: Stream, folder: str) -> DataFrame:
     """Run ``sliding_aggregate`` with a step, and pages on local disk."""
-    options = Options(
+    options = Options.of(
         by="device", on="ts", aggregations={"peak": ("watts", Max())}, window=stream.length,
         store=f"file://{folder}/pages",
     )  # fmt: skip

@@ -123,7 +123,7 @@ class Bench:
     def windows(self, length: str, aggregations: Aggregations, with_step: Step = step) -> float:
         """Return the rows per second of ``sliding_aggregate`` with a step."""
         with tempfile.TemporaryDirectory() as folder:
-            options = Options(
+            options = Options.of(
                 by="device",
                 on="ts",
                 aggregations=aggregations,

@@ -119,6 +119,11 @@ class CommandLine:
         self.commands[name] = parser
         return parser
 
+    def options(self, command: str) -> list[str]:
+        """Return the names of a command's long options, as arguments in Python."""
+        options = (o for action in self.commands[command]._actions for o in action.option_strings)
+        return [o[2:].replace("-", "_") for o in options if o.startswith("--")]
+
     def run(self, arguments: Sequence[str] | None = None) -> int:
         """Run the command of these arguments; return its exit code (``mta.cli.console``)."""
         given = vars(self.parser.parse_args(arguments))
@@ -132,7 +137,7 @@ class CommandLine:
         except KeyboardInterrupt:
             return Exit.INTERRUPTED
         except Exception as error:
-            code, text = exit_code(error), as_options(str(error))
+            code, text = exit_code(error), as_options(str(error), self.options(name))
             if isinstance(error, ModuleNotFoundError) and code is None:
                 extra = EXTRAS.get((error.name or "").partition(".")[0])
                 code = None if extra is None else Exit.USAGE

@@ -17,7 +17,7 @@ import logging
 import re
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import IntEnum
@@ -75,31 +75,25 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 #: Options of the command line whose arguments in Python have other names.
 _RENAMED = {"by": "key", "on": "time"}
-_VALUED = (
-    "by|on|window|carry|emit|emit_every|idle|on_late|on_ahead|on_invalid|nulls|allowed_lateness"
-    "|max_ahead"
-)
 
 
-def as_options(text: str) -> str:
-    """Return an error's text with Python arguments written as command-line options.
+def as_options(text: str, options: Collection[str]) -> str:
+    """Return an error's text with Python arguments written as options of a command.
 
-    >>> as_options("idle is 'expire': set emit_every='1 minute', or allowed_lateness")
-    "--idle expire: set --emit-every '1 minute', or --allowed-lateness"
+    >>> as_options("idle is 'expire': set emit_every='1 minute'", ["idle", "emit_every"])
+    "--idle expire: set --emit-every '1 minute'"
     """
+    arguments = "|".join([*options, *(name for name in _RENAMED if _RENAMED[name] in options)])
     text = re.sub(
-        rf"\b({_VALUED})(?:=| is )(['\"])(.*?)\2",
+        rf"\b({arguments})(?:=| is )(['\"])(.*?)\2",
         lambda found: f"{_option(found[1])} {quote(found[3])}",
         text,
     )
     text = re.sub(r"\bemit_every(?:=| is )(\d+)", r"--emit-every '\1 events'", text)
     text = re.sub(r"\bemit_updates(?:=| is )True\b", "--emit-updates", text)
-    text = re.sub(rf"\b({_VALUED})(?= names column )", lambda found: _option(found[1]), text)
-    return re.sub(
-        r"\b(emit_every|emit_updates|on_late|on_ahead|on_invalid|allowed_lateness|max_ahead)\b",
-        lambda found: _option(found[1]),
-        text,
-    )
+    text = re.sub(rf"\b({arguments})(?= names column )", lambda found: _option(found[1]), text)
+    long = "|".join(name for name in options if "_" in name)  # one word may mean something else
+    return re.sub(rf"\b({long})\b", lambda found: _option(found[1]), text) if long else text
 
 
 def _option(argument: str) -> str:

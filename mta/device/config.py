@@ -37,6 +37,7 @@ from mta.declarations import SettingsFile
 from mta.frames.base import Frame
 from mta.monoids.product import Product, result_name
 from mta.times import TIME_UNITS, TimeUnit
+from mta.windows.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,11 @@ class Config:
     """The time between results, or "event" for one after each event, or "bound" for bounds only."""
     snapshot_every: float = 10
     snapshot_events: int = 10_000
+
+    @property
+    def settings(self) -> Settings:
+        """Return the settings of the windows."""
+        return Settings(nulls="skip", on_late="drop", allowed_lateness=self.allowed_lateness)
 
 
 def read_config(path: Path) -> Config:

@@ -50,9 +50,7 @@ class DeviceWindows:
         self.counts: Counter[str] = Counter()
         self._ids: dict[Key, dict[tuple[int, bytes], None]] = {}
         self._crossed: set[tuple[Key, str]] = set()
-        settings: Any = {
-            "nulls": "skip", "on_late": "drop", "allowed_lateness": config.allowed_lateness,
-        }  # fmt: skip
+        settings = config.settings.keywords(KeyedWindows)
         store = f"file://{config.folder.absolute()}/pages?write_buffer=1MiB&cache=1MiB"
         if not self._state.exists():
             self.windows = KeyedWindows(
@@ -97,7 +95,7 @@ class DeviceWindows:
 
     def save(self) -> None:
         """Save the state; when it returns, it survives a loss of power."""
-        lateness = (self._config.allowed_lateness or 0) * 1e6
+        lateness = self._config.settings.lateness or 0
         for key, ids in self._ids.items():
             oldest = max((time for time, _ in ids), default=0) - lateness
             self._ids[key] = {each: None for each in ids if each[0] >= oldest}

@@ -128,7 +128,7 @@ class Bucket:
         self.expired: int | None = None
         #: Whether pages of erased keys were deleted since the store was compacted.
         self._compacts = False
-        #: The lateness and ``retain_for`` before a restore with larger ones; None otherwise.
+        #: The lateness and the span of questions before a restore with larger ones, or None.
         self.spans_until_now: tuple[int, int] | None = None
 
     @property
@@ -312,7 +312,7 @@ class Bucket:
 
         settings = self.kind.settings
         order, unmatched, own = resolve(
-            batch.codes[line], batch.times[line], takes, settings.on_duplicate, existing,
+            batch.codes[line], batch.times[line], takes, settings.appends, existing,
             batch.unordered,
         )  # fmt: skip
         if order is not None:
@@ -476,8 +476,8 @@ class Bucket:
         if self.spans_until_now is None:
             return
         newest = [int(table.newest().max()) for table in self.tree.everything()]
-        retention, (late, retain_for) = self.kind.retention, self.spans_until_now
-        for span, length in ((retention.late, late), (retention.asked, max(late, retain_for))):
+        retention, (late, asked) = self.kind.retention, self.spans_until_now
+        for span, length in ((retention.late, late), (retention.asked, max(late, asked))):
             if newest and length < span.length:
                 span.note(length, max(newest))
         self.spans_until_now = None
@@ -491,9 +491,7 @@ class Bucket:
         floor, last = int(floors[key]), int(newest[key])
         allowed = f"by more than {lateness / 1e6} s " if lateness else ""
         old, shown = f"{allowed}older than their key's last one", ""
-        remedy = "set a larger allowed_lateness"
-        if lateness is None:
-            remedy = "sort the events by time, set allowed_lateness"
+        remedy = self.kind.settings.late_remedy
         if last != NO_TIME and floor == last - (lateness or 0):
             shown = f", last {clock(last)}"
         elif floor == self.expired:

@@ -55,7 +55,7 @@ from mta.keyed.snapshot import KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import extend, table_of
 from mta.keyed.table import ALL, STANDALONE, Lanes, Table, join
 from mta.keyed.work import events_of
-from mta.logs.base import Leaf, OnDuplicate
+from mta.logs.base import Leaf
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import MARKS, Product, column_names, mark_of, with_missing
 from mta.windows.opaque import restore_opaque
@@ -166,8 +166,8 @@ class Source:
     store: PageStore
     like: AbstractMonoid
     """Provides the schemas of some of the columns."""
-    on_duplicate: OnDuplicate
-    """What to do with an event at the time of an existing event of its key."""
+    replaces: bool
+    """Whether an event is compared with existing events of its key and time."""
     #: The time of the newest event that ``tables`` has read.
     newest: int | None = None
     snapshots: list[bytes] = field(default_factory=list)
@@ -184,7 +184,7 @@ class Source:
         #: The windows that depend on counts and times only.
         self.frames = {name: frame for name, frame in found.items() if frame is not None}
         self._retention = Retention(
-            self.frames, snapshot.lateness, self.on_duplicate, snapshot.retain_for
+            self.frames, snapshot.lateness, self.replaces, snapshot.retained
         )
         self._retention.read(snapshot.earlier, snapshot.earlier_asked)
         self.losses = Losses(self._retention, snapshot.starts)
@@ -427,7 +427,7 @@ def _described(snapshot: KeyedSnapshot) -> list[tuple[str, str]]:
         ("monoid", snapshot.monoid[0]),
         *((f"window {name}".rstrip(), text) for name, text, _ in sorted(snapshot.frames)),
         ("allowed lateness", lateness),
-        ("retained for questions", f"{snapshot.retain_for / 1e6} s"),
+        ("retained for questions", f"{snapshot.retained / 1e6} s"),
         ("timed", str(snapshot.timed)),
     ]
 

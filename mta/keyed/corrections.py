@@ -4,7 +4,7 @@ The rows of a batch are processed by key and time, and rows of one time in order
 
     known     a  1x 5y            the stored events of a key
     batch     a  5z 5- 9u         5- retracts the newest event at 5
-    result    a  1x 5y 9u         with on_duplicate="append"
+    result    a  1x 5y 9u         if events are added
               a  1x 9u            with "replace" and "combine"
 
 Retractions, replacements and combinations of stored events are computed over whole columns
@@ -31,8 +31,8 @@ from mta.columns.texts import listed_text
 from mta.frames.base import Frame
 from mta.kernels.native import bounds_of, first_later, spread
 from mta.keyed.table import ALL, Table, folds
-from mta.logs.base import OnDuplicate
 from mta.monoids.base import AbstractMonoid, empties
+from mta.windows.settings import Settings
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ def resolve(
     codes: np.ndarray,
     times: np.ndarray,
     retracts: np.ndarray,
-    on_duplicate: OnDuplicate,
+    appends: bool,
     existing: Callable[[np.ndarray, np.ndarray], np.ndarray],
     put_off: bool,
 ) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
@@ -76,16 +76,15 @@ def resolve(
     some = np.add.reduceat(retracts.astype(np.int64), starts) > 0
     first, lengths = starts[some], sizes[some]
     before = existing(codes[first], times[first])
-    beside = on_duplicate == "append"
-    missing, own = _simulate(first, lengths, before, retracts, beside)
+    missing, own = _simulate(first, lengths, before, retracts, appends)
     if not (put_off and missing.any()):
         return None, missing, own
     order = np.lexsort((missing, np.repeat(np.arange(len(starts)), sizes)))
-    return order, *_simulate(first, lengths, before, retracts[order], beside)
+    return order, *_simulate(first, lengths, before, retracts[order], appends)
 
 
 def _simulate(
-    first: np.ndarray, lengths: np.ndarray, before: np.ndarray, retracts: np.ndarray, beside: bool
+    first: np.ndarray, lengths: np.ndarray, before: np.ndarray, retracts: np.ndarray, appends: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Simulate runs of rows of one key and time, row by row and all runs together."""
     missing, own = np.zeros(len(retracts), bool), np.zeros(len(retracts), bool)
@@ -99,7 +98,7 @@ def _simulate(
         own[rows[takes]], missing[rows[takes]] = of_own, nothing
         fresh[out] -= of_own
         previous[out] -= ~(of_own | nothing)
-        if beside:
+        if appends:
             fresh[into] += 1
         else:
             previous[into] -= (fresh[into] == 0) & (previous[into] > 0)
@@ -161,7 +160,7 @@ def correct(
     newest: np.ndarray,
     of: np.ndarray,
     moments: np.ndarray,
-    on_duplicate: OnDuplicate,
+    settings: Settings,
     monoid: AbstractMonoid,
 ) -> Corrected:
     """Apply replacements and retractions to the union of stored and new events.
@@ -186,11 +185,11 @@ def correct(
         end -= before[end] - before[begin]
         stays[spread(end - sizes, sizes)] = False
     values = union.rows
-    if on_duplicate != "append":
+    if not settings.appends:
         alive = np.flatnonzero(stays)
         again = (union.times[alive[1:]] == union.times[alive[:-1]]) & is_new[alive[1:]]
         again &= codes[alive[1:]] == codes[alive[:-1]]
-        if on_duplicate == "combine" and again.any():
+        if settings.combines and again.any():
             values = _joined(schema.take(values, alive), alive, again, union, monoid)
         stays[alive[:-1][again]] = False
     bounds = bounds_of(stays)

@@ -3,7 +3,7 @@
     clock    the time of the newest event that the key ever accepted, even if retracted
     cutoff   the time before which the key accepts no event: its clock minus the lateness
     horizon  the time from which on windows can be queried: its clock minus the lateness, or minus
-             ``retain_for`` if that is longer
+             the span for questions if that is longer
     needed   the oldest event in the window at the clock or in the window at the horizon
 
 If a frame ends before the newest event, later events are retained for later frames. Everything
@@ -31,7 +31,6 @@ from mta.frames.windows import CountWindow
 from mta.kernels.native import first_later
 from mta.keyed.attributes import Attributes
 from mta.keyed.table import Lanes, Table, is_vectorized
-from mta.logs.base import OnDuplicate
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.ranges import Positions
 from mta.monoids.base import AbstractMonoid
@@ -91,22 +90,22 @@ class Retention:
         self,
         frames: Mapping[str, Frame],
         lateness: int | None,
-        on_duplicate: OnDuplicate = "append",
-        retain_for: int = 0,
+        replaces: bool = False,
+        retained: int = 0,
         whole: bool = False,
     ) -> None:
-        self.frames, self.lateness, self.retain_for = frames, lateness, retain_for
+        self.frames, self.lateness, self.retained = frames, lateness, retained
         #: Whether an event is compared with existing events of its key and time.
-        self._replaces = on_duplicate != "append"
+        self._replaces = replaces
         #: Whether events in other tables may connect sessions, or (``whole``) leave other tops.
         self._merges = whole or (lateness is not None and any(p.merges for p in frames.values()))
         #: Returns the lanes of a table.
         self.lanes: Callable[[Table], Lanes] = lambda table: table.lanes
         #: How late events may be, and how far back windows can be queried.
-        self.late, self.asked = Span(lateness or 0), Span(max(lateness or 0, retain_for))
+        self.late, self.asked = Span(lateness or 0), Span(max(lateness or 0, retained))
         #: Whether windows at the horizon are retained completely. Otherwise a window by count may
         #: miss its oldest event there, which a late event would replace.
-        self.answers = retain_for > 0 or not any(map(_counts, frames.values()))
+        self.answers = retained > 0 or not any(map(_counts, frames.values()))
 
     def read(self, late: Iterable[tuple[int, int]], asked: Iterable[tuple[int, int]]) -> None:
         """Replace the noted shorter spans by those of a snapshot."""
@@ -207,7 +206,7 @@ class Kind:
             self.attributes = Attributes(self.monoid, self.reader, self.frames)
             self.vectorized = self.attributes.readable
         self.retention = Retention(
-            self.frames, settings.lateness, settings.on_duplicate, settings.retained,
+            self.frames, settings.lateness, self.corrects, settings.retained,
             whole=bool(self.attributes),
         )  # fmt: skip
         self.retention.lanes = self.lanes
@@ -233,7 +232,7 @@ class Kind:
     @property
     def corrects(self) -> bool:
         """Return whether an event replaces or combines with an existing event of its time."""
-        return self.settings.on_duplicate != "append"
+        return not self.settings.appends
 
     @property
     def single(self) -> Frame | None:

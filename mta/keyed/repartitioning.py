@@ -169,6 +169,6 @@ def _alike(snapshot: KeyedSnapshot) -> tuple[object, ...]:
         frames,
         snapshot.timed,
         snapshot.lateness,
-        snapshot.retain_for,
+        snapshot.retained,
         snapshot.columns,
     )

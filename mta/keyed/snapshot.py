@@ -12,7 +12,7 @@ frames = array of [name, text, 16-byte fingerprint]; a single frame has the name
 timed    = whether pages contain times
 spans    = [late, asked]
 late     = [lateness in microseconds, or nil if events must come in order; earlier ...]
-asked    = [retain_for in microseconds, earlier ...]
+asked    = [span for questions in microseconds, earlier ...]
 earlier  = [a smaller value in microseconds, the last moment at which it applied]
 number   = number of the newest run so far
 counts   = [keys, keys with a standalone window, accepted events, late events, invalid events,
@@ -107,7 +107,7 @@ class KeyedSnapshot:
     frames: list[tuple[str, str, bytes]]
     timed: bool
     lateness: int | None
-    retain_for: int
+    retained: int
     earlier: Sequence[tuple[int, int]]
     earlier_asked: Sequence[tuple[int, int]]
     number: int
@@ -134,7 +134,7 @@ class KeyedSnapshot:
             assert self.kind is not None
             layout = TableLayout(self.window, self.kind, self.memtable.schema, self.timed)
             memtable = leaves.encode_table(layout, _MEMTABLE, self.memtable)
-        spans = [[self.lateness, *self.earlier], [self.retain_for, *self.earlier_asked]]
+        spans = [[self.lateness, *self.earlier], [self.retained, *self.earlier_asked]]
         groups = [
             [snapshots, leaves.dump_entries(entries)] for snapshots, entries in self.pending.groups
         ]
@@ -206,7 +206,7 @@ def _validated(values: list[Any]) -> UnreadSnapshot:
     match values:
         case [
             str(window), str() | None as kind, [str(name), bytes(fingerprint)],
-            list(frames), bool(timed), [[lateness, *earlier], [retain_for, *earlier_asked]],
+            list(frames), bool(timed), [[lateness, *earlier], [retained, *earlier_asked]],
             number, counts, expired, list(runs), (bytes() | None) as memtable, list(groups),
             [list(columns), changes, list(starts), *types], recipe,
         ]:  # fmt: skip
@@ -222,7 +222,7 @@ def _validated(values: list[Any]) -> UnreadSnapshot:
     of_groups = entries("pending deletions", groups, is_number, list)
     snapshot = KeyedSnapshot(
         window, kind, (name, fingerprint), entries("frames", frames, str, str, bytes), timed,
-        lateness, retain_for, entries("lateness", earlier, is_number, is_time),
+        lateness, retained, entries("lateness", earlier, is_number, is_time),
         entries("retention", earlier_asked, is_number, is_time), number, Counts(*of_counts),
         expired, of_runs, None,
         PendingDeletions([], [(count, leaves.load_entries(each)) for count, each in of_groups]),
@@ -251,7 +251,7 @@ def _require_possible(snapshot: KeyedSnapshot) -> None:
         "list of windows": len({*names}) == len(names) > 0 and ("" not in names or names == [""]),
         "fingerprint": all(len(mark) == FINGERPRINT_BYTES for mark in marks),
         "lateness": is_number(lateness) or (lateness is None and not snapshot.earlier),
-        "retention for questions": is_number(snapshot.retain_for),
+        "retention for questions": is_number(snapshot.retained),
         "number": is_number(snapshot.number) and is_number(snapshot.changes, _MOST_CHANGES),
         "number of standalone windows": snapshot.counts.standalone <= snapshot.counts.keys,
         "time of expiry": is_time_or_nil(expired) and (expired is None or snapshot.timed),

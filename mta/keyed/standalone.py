@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
-from datetime import timedelta
 from functools import cached_property, partial
 from itertools import islice
 from typing import Any
@@ -110,30 +109,27 @@ def open_window(
     ``generation`` differs between the windows of a key, because their pages may have the content
     and the place of pages of an earlier window, which are deleted later.
     """
-    settings, sizes = kind.settings, (kind.settings.leaf_arity, kind.settings.arity)
-    frames, lateness = list(kind.frames.values()), settings.lateness
+    settings, frames, lateness = kind.settings, list(kind.frames.values()), kind.settings.lateness
     if kind.timed and all(frame.positional and not frame.needs_times for frame in frames):
         lateness = lateness or 0  # then only trees by time store times
-    if kind.vectorized and sizes == (None, None):
-        leaf_arity, arity = small_groups(kind.monoid, *frames, by_time=lateness is not None)
-        sizes = grown(leaf_arity, events), arity
+    if kind.vectorized and not settings.is_sized:
+        leaf, inner = small_groups(kind.monoid, *frames, by_time=lateness is not None)
+        settings = settings.sized(grown(leaf, events), inner)
     change = f"{kind.changes}-" if kind.changes else ""
     given: dict[str, Any] = {
         "store": kind.store if paged else None,
         "name": f"{kind.name}:{change}{xxhash.xxh3_128_hexdigest(packed, generation)}",
-        "leaf_arity": sizes[0], "arity": sizes[1], "on_late": settings.on_late,
-        "nulls": "accept", "retain": settings.retain,
-    }  # fmt: skip
-    if lateness is not None:
-        given["allowed_lateness"] = timedelta(microseconds=lateness)
-        given["on_duplicate"] = settings.on_duplicate
-        if settings.answers_earlier:
-            given["retain_for"] = settings.retain_for
+    }
+    settings = replace(  # the bucket has checked new events
+        settings.spanning(lateness, settings.retained if settings.answers_earlier else None),
+        nulls="accept", min_samples=None, max_ahead=None, on_ahead="raise",
+    )  # fmt: skip
     window: AnyWindow
     if kind.single is None:
+        given |= settings.keywords(SharedWindows)
         window = SharedWindows(kind.monoid, kind.frames, **given)
     else:
-        window = Window(kind.monoid, kind.single, **given)
+        window = Window(kind.monoid, kind.single, **given, **settings.keywords(Window))
     window.engine.has_recipe = False
     return window
 
@@ -492,7 +488,7 @@ class _KeyBatch:
         """Add events and the retractions from ``first`` to ``last`` in turn; collect results."""
         taken, times, done, end = self._work.taken, self.times, self.start, self.stop
         assert taken is not None and times is not None
-        own, appends = Counter[int](), self.kind.settings.on_duplicate == "append"
+        own, appends = Counter[int](), self.kind.settings.appends
         revises = self.want in ("changed", "newest")
         for at in range(first, last + 1):
             slot = int(taken.slots[at]) if at < last else end

@@ -50,7 +50,6 @@ from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, Unr
 from mta.keyed.standalone import AnyWindow, extend, open_window
 from mta.keyed.table import EXPIRED, Table
 from mta.logs.base import OnDuplicate
-from mta.logs.finger_tree.log import require_joins
 from mta.monoids.base import AbstractMonoid, any_of
 from mta.monoids.following import following, following_columns, types_of
 from mta.monoids.product import (
@@ -246,7 +245,7 @@ class KeyedWindows(Publishable):
         opened = require_store(store)
         if settings.retain > MAX_RETAIN:
             raise ValueError(f"retain is at most {MAX_RETAIN} for keyed windows")
-        require_joins(monoid, settings.on_duplicate)
+        settings.require_joins(monoid)
         require_distinct(monoid, frames)
         timed |= settings.lateness is not None or settings.max_ahead is not None
         if settings.keep is not None:
@@ -267,6 +266,11 @@ class KeyedWindows(Publishable):
     def engine(self) -> Self:
         """Return the object that serves one call at a time."""
         return self
+
+    @property
+    def settings(self) -> Settings:
+        """Return the settings that the constructor was given."""
+        return self._kind.settings
 
     @property
     def _kind(self) -> Kind:
@@ -667,9 +671,9 @@ class KeyedWindows(Publishable):
     def _snapshot(self) -> KeyedSnapshot:
         bucket, kind, tree = self.bucket, self._kind, self.bucket.tree
         retention, lateness = kind.retention, kind.settings.lateness
-        late, retain_for = retention.late.length, retention.retain_for
+        late, retained = retention.late.length, retention.retained
         if bucket.spans_until_now is not None:  # then no event has arrived since
-            late, retain_for = map(min, (late, retain_for), bucket.spans_until_now)
+            late, retained = map(min, (late, retained), bucket.spans_until_now)
         return KeyedSnapshot(
             window=self.name,
             kind=bucket.key_kind,
@@ -677,7 +681,7 @@ class KeyedWindows(Publishable):
             frames=[(name, p.describe(), p.fingerprint) for name, p in kind.frames.items()],
             timed=kind.timed,
             lateness=None if lateness is None else late,
-            retain_for=retain_for,
+            retained=retained,
             earlier=retention.late.earlier,
             earlier_asked=retention.asked.earlier,
             number=tree.number,
@@ -784,7 +788,7 @@ class KeyedWindows(Publishable):
         """Note which shorter spans applied to the events of a snapshot."""
         retention = self._kind.retention
         retention.read(found.earlier, found.earlier_asked)
-        before = (found.lateness or 0, found.retain_for)
+        before = (found.lateness or 0, found.retained)
         if before[0] < retention.late.length or max(before) < retention.asked.length:
             self.bucket.spans_until_now = before
 
@@ -834,7 +838,7 @@ class KeyedWindows(Publishable):
         kind = bucket.kind
         require_observed(kind.reader, kind.frames, found.columns)
         bucket.tree.layout.kind = found.kind
-        source = Source(unread, store, kind.reader, kind.settings.on_duplicate)
+        source = Source(unread, store, kind.reader, kind.corrects)
         if store is self.store and found.window == self.name:
             bucket.tree.number = found.number
         carry(source, bucket)

@@ -181,8 +181,8 @@ class Work:
         self._vectorized, self._corrected = places, None
         if self.corrects:
             of, times, floors = self._taken_of(places)
-            on_duplicate, monoid = self.kind.settings.on_duplicate, self.kind.monoid
-            self._corrected = correct(self._union, newest, of, times, on_duplicate, monoid)
+            settings, monoid = self.kind.settings, self.kind.monoid
+            self._corrected = correct(self._union, newest, of, times, settings, monoid)
             self._union, newest = self._corrected.lanes, self._corrected.newest
             if len(of) and self._union.times is not None:
                 bounds, first = self._union.bounds, self._corrected.first

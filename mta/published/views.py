@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -70,11 +69,8 @@ class KeyedView:
                 f"the snapshot has {found.monoid[0]} over {[t for _, t, _ in found.frames]}, "
                 "unlike the published description: publish it again"
             )
-        settings = replace(
-            changed(KeyedWindows, found.recipe, _NO_CLOCK),
-            allowed_lateness=_duration(found.lateness),
-            retain_for=_duration(found.retain_for or None),
-        )
+        settings = changed(KeyedWindows, found.recipe, _NO_CLOCK)
+        settings = settings.spanning(found.lateness, found.retained or None)
         self.kind = Kind(
             with_marks(operation.monoid, found), operation.frames, settings, found.timed,
             found.window, operation.store, found.changes,
@@ -185,10 +181,6 @@ def _restored(operation: Operation, snapshot: bytes) -> AnyWindow:
             snapshot, store, aggregations=aggregations, window=frames, clock=None
         )
     return Window.restore(snapshot, store, aggregations=aggregations, window=frames[""], clock=None)
-
-
-def _duration(micros: int | None) -> timedelta | None:
-    return None if micros is None else timedelta(microseconds=micros)
 
 
 def _require_same(operation: Operation, found: Mapping[str, bytes]) -> None:

@@ -99,7 +99,7 @@ class _SliceEngine(Engine):
         """``frames`` are the frames over events and over slices."""
         of_events, of_slices = frames
         # Slices are closed in order, so no event may be late, even if the structure allows it.
-        in_order = replace(settings, allowed_lateness=None, aggregator=None)
+        in_order = settings.in_order()
         self._reads = monoid, of_events, monoid.name, in_order
         # Nulls are handled when the events are lifted.
         lifted = replace(settings, nulls="raise", min_samples=None)

@@ -321,7 +321,7 @@ class TriggeredWindow(ResultsWhenDue[Out]):
         require_kind(window, Window, "a trigger is for a Window")
         require_kind(trigger, Trigger, "a trigger is one of mta's, as EveryPeriod('1 minute')")
         self.window, self.monoid = window, window.monoid
-        if window.engine.intake.allowed_lateness and not isinstance(trigger, OnDemand):
+        if window.engine.intake.lateness and not isinstance(trigger, OnDemand):
             raise ValueError(
                 f"late events would change results that {trigger!r} has returned; choose "
                 "allowed_lateness=0, or OnDemand()"

@@ -162,7 +162,7 @@ class Intake:
     """Reads events for one window, and counts the events that it drops.
 
     The setting ``on_late`` says what happens to a late event. An event is late if it is older than
-    the previous event; with ``allowed_lateness``, if it is older by more than that than the newest
+    the previous event; if a lateness is allowed, if it is older by more than that than the newest
     event before its batch. The setting ``nulls`` says what happens to a null or NaN.
     """
 
@@ -178,7 +178,7 @@ class Intake:
         #: Adds times to rows if a frame observes an aggregate of times.
         self._stamped = monoid.stamped if isinstance(monoid, Observed) else lambda rows, _: rows
         self._on_late, self._nulls = settings.on_late, settings.nulls
-        self.allowed_lateness = lateness = settings.lateness
+        self.lateness = lateness = settings.lateness
         #: The frame, trigger or option that requires a time for every event, if any.
         self.needed_by: object = frame if frame.needs_times else None
         if self.needed_by is None and settings.answers_earlier:
@@ -235,7 +235,7 @@ class Intake:
         if settings.max_ahead is not None and times_ahead(np.array([micros]), settings) is not None:
             self.ahead_count += 1
             return None
-        if last is not None and micros < last - (self.allowed_lateness or 0):
+        if last is not None and micros < last - (self.lateness or 0):
             if self._on_late == "raise":
                 raise LateEvent(
                     f"the event at {clock(micros)} is {self._too_old} the last one, at "
@@ -252,16 +252,12 @@ class Intake:
 
     @property
     def _too_old(self) -> str:
-        allowed = (
-            f"by more than {(self.allowed_lateness or 0) / 1e6} s " if self.allowed_lateness else ""
-        )
+        allowed = f"by more than {self.lateness / 1e6} s " if self.lateness else ""
         return f"{allowed}older than"
 
     @property
     def _remedy(self) -> str:
-        if self.allowed_lateness is None:
-            return 'sort the events by time, set allowed_lateness, or choose on_late="drop"'
-        return 'set a larger allowed_lateness, or choose on_late="drop"'
+        return f'{self._settings.late_remedy}, or choose on_late="drop"'
 
     def advance(self, micros: int | None) -> None:
         """Record the time of an accepted event."""
@@ -305,7 +301,7 @@ class Intake:
             micros = None if micros is None else micros[keep]
         if micros is None:
             return rows, None, count
-        if self.allowed_lateness is not None and not in_order:
+        if self.lateness is not None and not in_order:
             self.order = np.argsort(micros, kind="stable")
             rows, micros = self.monoid.inputs.take(rows, self.order), micros[self.order]
         return self._stamped(rows, micros), micros, count
@@ -329,7 +325,7 @@ class Intake:
         self, micros: np.ndarray, in_order: bool, invalid: np.ndarray | None
     ) -> np.ndarray | None:
         """Return which valid events are too late (see the class); None if there are none."""
-        last, lateness = self.last_time, self.allowed_lateness
+        last, lateness = self.last_time, self.lateness
         if last is None and lateness is not None:
             return None
         floor = np.iinfo("i8").min if last is None else last - (lateness or 0)
@@ -346,7 +342,7 @@ class Intake:
             return None
         if self._on_late == "raise":
             where, older = int(np.argmax(mask)), "older than one before them"
-            if self.allowed_lateness is not None and last is not None:
+            if self.lateness is not None and last is not None:
                 older = f"{self._too_old} the last one before it, at {clock(last)}"
             raise LateEvent(
                 f"{int(mask.sum())} events of the batch are {older}, the first at index {where}, "

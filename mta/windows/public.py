@@ -20,6 +20,7 @@ from mta.times import to_count, to_time
 from mta.windows.display import html_table
 from mta.windows.engine import Engine
 from mta.windows.intake import alone, busy, close_for_good
+from mta.windows.settings import Settings
 from mta.windows.single import SECOND, UNIT, SingleEvents
 
 T = TypeVar("T")
@@ -68,6 +69,11 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
     def _use(self, engine: Any) -> None:
         self.engine, self.name, self.store = engine, engine.name, engine.store
         self.monoid, self._single = engine.main, engine.single
+
+    @property
+    def settings(self) -> Settings:
+        """Return the settings that the constructor was given."""
+        return self.engine.settings
 
     def insert(self, value: Any, time: Any = None) -> None:
         """Add an event, and evict events outside each frame. Amortized O(1) combines per window.

@@ -1,16 +1,17 @@
 """The settings of all kinds of windows, checked once.
 
-The constructors take them as keywords. All other code uses one ``Settings`` object.
+The constructors take them as keywords. All other code uses one ``Settings`` object: Spark's options
+contain one, and the options of the command line are made of its fields.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
-from functools import cached_property
+from functools import cache, cached_property
 from inspect import Parameter, signature
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, Self, TypedDict, get_args
 
 from mta.descriptions import Recipe
 from mta.errors import CorruptSnapshot, SnapshotMismatch
@@ -21,6 +22,7 @@ from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.evaluators.steady_mta import SteadyMTA
 from mta.frames.base import Frame
 from mta.logs.base import EventLog, OnDuplicate
+from mta.logs.finger_tree.log import require_joins
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import skipping
 from mta.pages import MAX_ARITY, NAME_BYTES, OBJECT_BYTES
@@ -99,6 +101,11 @@ class Changes(TypedDict, total=False):
     cache_bytes: int
 
 
+def option(default: Any, about: str, metavar: str | None = None) -> Any:
+    """Return a field of a dataclass that is also an option of the command line."""
+    return field(default=default, metadata={"help": about, "metavar": metavar})
+
+
 @dataclass(frozen=True)
 class Settings:
     """The settings of windows, which their constructors take as keywords and describe.
@@ -113,14 +120,29 @@ class Settings:
     arity: int | None = None
     leaf_arity: int | None = None
     aggregator: type[EventLog] | None = None
-    allowed_lateness: Lateness | None = None
+    allowed_lateness: Lateness | None = option(
+        None, "how much older than the newest row of its key a row may be, such as '10 minutes'",
+        "TIME",
+    )  # fmt: skip
     on_duplicate: OnDuplicate = "append"
     retain_for: Lateness | Frame | None = None
-    on_late: OnLate = "raise"
-    nulls: Nulls = "raise"
-    min_samples: int | None = None
-    max_ahead: Lateness | None = None
-    on_ahead: OnAhead = "raise"
+    on_late: OnLate = option(
+        "raise",
+        "whether a row that is older than the last row of its key stops the run, is dropped, or "
+        "is marked late",
+    )
+    nulls: Nulls = option(
+        "raise",
+        "whether a row without a value is skipped by aggregations, stops the run, is dropped, or "
+        "makes results NaN",
+    )
+    min_samples: int | None = option(None, "results with fewer values are null", "N")
+    max_ahead: Lateness | None = option(
+        None, "how far ahead of this machine's clock a row may be, such as '5 minutes'", "TIME"
+    )
+    on_ahead: OnAhead = option(
+        "raise", "whether a row further ahead stops the run, is dropped, or is marked as ahead"
+    )
     clock: Clock | None = None
     retain: int = 2
     on_missing: OnMissing = "raise"
@@ -131,8 +153,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
-            if (value := getattr(self, name)) not in choices:
-                raise ValueError(f"{name} is one of {choices}, not {value!r}")
+            require_choice(name, getattr(self, name), choices)
         for name, bounds in _COUNTS.items():
             if (value := getattr(self, name)) is not None or name in _ALWAYS:
                 object.__setattr__(self, name, to_count(value, *bounds))
@@ -143,8 +164,7 @@ class Settings:
         for name in ("allowed_lateness", "retain_for", "max_ahead"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, Frame):
-                length = timedelta(microseconds=to_duration(value, name, least=0))
-                object.__setattr__(self, name, length)
+                object.__setattr__(self, name, _length(name, value))
         self._require_consistent()
 
     def _require_consistent(self) -> None:
@@ -155,7 +175,10 @@ class Settings:
                 "choose nulls='skip'"
             )
         if self.on_ahead != "raise" and self.max_ahead is None:
-            raise ValueError("on_ahead= needs max_ahead=, how far ahead of the clock events may be")
+            raise ValueError(
+                f"on_ahead is {self.on_ahead!r}, but max_ahead is not given: say how far ahead of "
+                "the clock events may be, such as max_ahead='5 minutes', or leave on_ahead out"
+            )
         if self.keep is not None and not self.keep.positional:
             raise ValueError(
                 f"retain_for= takes a duration, or a frame by count or time, not {self.keep!r}"
@@ -176,8 +199,24 @@ class Settings:
     @property
     def needs_times(self) -> bool:
         """Return whether these settings need a log that keeps events in order of time."""
-        lateness, on_duplicate = self.allowed_lateness, self.on_duplicate
-        return lateness is not None or self.answers_earlier or on_duplicate != "append"
+        return self.allowed_lateness is not None or self.answers_earlier or not self.appends
+
+    @property
+    def appends(self) -> bool:
+        """Return whether an event at the time of an existing event is added to it."""
+        return self.on_duplicate == "append"
+
+    @property
+    def combines(self) -> bool:
+        """Return whether an event is combined with an existing event of its time."""
+        return self.on_duplicate == "combine"
+
+    @property
+    def late_remedy(self) -> str:
+        """Return what to do about a late event, for errors."""
+        if self.lateness is None:
+            return "sort the events by time, set allowed_lateness"
+        return "set a larger allowed_lateness"
 
     @property
     def answers_earlier(self) -> bool:
@@ -209,6 +248,23 @@ class Settings:
         """Return the log that keeps the events: the given aggregator, or one of two defaults."""
         return self.aggregator or (by_time if self.needs_times else in_order)
 
+    def in_order(self) -> Self:
+        """Return these settings for events that arrive in order of time."""
+        return replace(
+            self, aggregator=None, allowed_lateness=None, on_duplicate="append", retain_for=None
+        )
+
+    def spanning(self, lateness: int | None, retained: int | None) -> Self:
+        """Return these settings with another lateness and retention, in microseconds."""
+        late, kept = (
+            None if span is None else timedelta(microseconds=span) for span in (lateness, retained)
+        )
+        return replace(self, allowed_lateness=late, retain_for=kept)
+
+    def keywords(self, kind: type) -> dict[str, Any]:
+        """Return the settings that the constructor of a class takes, all of them."""
+        return {name: getattr(self, name) for name in _taken_by(kind)}
+
     def given(self) -> dict[str, Any]:
         """Return the settings that are not the default; an aggregator of this package by name."""
         own = ((each, getattr(self, each.name)) for each in fields(self))
@@ -218,11 +274,28 @@ class Settings:
             found["aggregator"] = kind.__name__
         return found
 
+    def require_joins(self, monoid: AbstractMonoid) -> None:
+        """Raise UnsuitableMonoid if events must be combined and the monoid cannot combine them."""
+        require_joins(monoid, self.on_duplicate)
+
     def aggregating(self, monoid: AbstractMonoid) -> AbstractMonoid:
         """Return a monoid that treats nulls as these settings require."""
         if self.nulls != "skip" and self.min_samples is None:
             return monoid
         return skipping(monoid, self.nulls == "skip", self.min_samples)
+
+    def sizes(self, leaf: int, inner: int) -> tuple[int, int]:
+        """Return the sizes of leaf and inner groups: as given, otherwise these."""
+        return self.leaf_arity or self.arity or leaf, self.arity or inner
+
+    def sized(self, leaf: int, inner: int) -> Self:
+        """Return these settings with other sizes of leaf and inner groups."""
+        return replace(self, leaf_arity=leaf, arity=inner)
+
+    @property
+    def is_sized(self) -> bool:
+        """Return whether sizes of groups are given, for all windows."""
+        return self.sizes(0, 0) != (0, 0)
 
     def group_sizes(
         self, log: type[EventLog], monoid: AbstractMonoid, timed: bool
@@ -252,9 +325,35 @@ class Settings:
         return leaf_arity, arity
 
 
+def require_choice(name: str, value: Any, choices: Collection[Any]) -> None:
+    """Raise ValueError unless a setting has one of its values."""
+    if value not in choices:
+        known = " or ".join(map(repr, choices))
+        raise ValueError(f"{name} is {value!r}: it must be {known}")
+
+
+def _length(name: str, value: Any) -> timedelta:
+    """Return a setting that is a duration. Raises TypeError and ValueError, which name it."""
+    try:
+        return timedelta(microseconds=to_duration(value, "a duration", least=0))
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"{name} is {value!r}: {error}; give a duration, such as '10 minutes', a timedelta or "
+            "a number of seconds, or leave it out"
+        ) from error
+
+
 def _micros(duration: Any) -> int | None:
     """Return a duration of ``Settings`` in microseconds."""
     return None if duration is None else to_duration(duration, least=0)
+
+
+@cache
+def _taken_by(kind: type) -> set[str]:
+    """Return the names of the settings that the constructor of a class takes."""
+    parameters = signature(kind.__init__).parameters.values()  # type: ignore[misc]
+    keywords = {each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY}
+    return keywords & {each.name for each in fields(Settings)}
 
 
 def changed(kind: type, recipe: Recipe, changes: Mapping[str, Any]) -> Settings:
@@ -263,9 +362,7 @@ def changed(kind: type, recipe: Recipe, changes: Mapping[str, Any]) -> Settings:
     Raises TypeError for a keyword that the constructor does not take, SnapshotMismatch for an
     object of the user that was not given again, CorruptSnapshot, and the errors of ``Settings``.
     """
-    parameters = signature(kind.__init__).parameters.values()  # type: ignore[misc]
-    settings = {each.name for each in fields(Settings)}
-    known = {each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY} & settings
+    known = _taken_by(kind)
     for name in changes.keys() - known:
         raise TypeError(
             f"restore() takes no setting {name!r}; there are {', '.join(sorted(known))}"
@@ -287,4 +384,4 @@ def restored_settings(kind: type, state: Snapshot, changes: Mapping[str, Any]) -
         if given not in (None, held):
             raise SnapshotMismatch(f"the snapshot has {name} {held}, not {given}; leave it out")
     found = changed(kind, state.made(), changes)
-    return replace(found, arity=state.arity, leaf_arity=state.leaf_arity)
+    return found.sized(state.leaf_arity, state.arity)

@@ -524,7 +524,7 @@ class SingleEvents:
 
         Not with allowed lateness, because late events must not read what a caller evicts.
         """
-        if self.intake.allowed_lateness:
+        if self.intake.lateness:
             return False
         return self._evict() or (self._renew() and self._evict())
 
@@ -566,7 +566,7 @@ class SingleEvents:
 
     def _may_be_late(self, micros: float) -> bool:
         """Return whether an event older than the newest one can be added without the log."""
-        newest, lateness = self.intake.newest, self.intake.allowed_lateness or 0
+        newest, lateness = self.intake.newest, self.intake.lateness or 0
         return newest is not None and max(self._late_from, newest - lateness) <= micros
 
     def _stays(self, new: Partial, asked: Searched) -> bool:
@@ -633,7 +633,7 @@ class SingleEvents:
             and all(w.found.size for w in ahead.windows.values())
             and ahead.windows
         ):
-            lateness = float(self.intake.allowed_lateness or 0)
+            lateness = float(self.intake.lateness or 0)
             last = self._last if self.timed else -EXACT
             lanes.load(ahead.windows, Acceptance(room, last, bound, ahead.late_from, lateness))
             self._windows, self.is_native = dict.fromkeys(ahead.windows, _NATIVE), True

@@ -6,12 +6,14 @@ import json
 import tomllib
 from argparse import BooleanOptionalAction, _ActionsContainer
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, make_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 from mta.cli.console import at_least_one
+from mta.windows.settings import Settings
 from spark_integration.errors import CorruptState, InvalidRequest
+from spark_integration.options import ASIDE, DECISIVE, OnLate, Options
 from stores.address import without_credentials
 from stores.local_disk import replace_file
 
@@ -28,22 +30,44 @@ FIXED = (
     "ties", "store",
     "emit", "write",
 )  # fmt: skip
-#: The options of which only one value changes the columns of the results or of Spark's state.
-DECISIVE = {
-    "on_late": "side", "on_ahead": "side", "idle": "keep", "allowed_lateness": None,
-    "emit_updates": False,
-}  # fmt: skip
+#: The values of options by default, if others than those of ``sliding_aggregate``: in files, a NaN
+#: is a missing value.
+DEFAULTS = {"nulls": "skip", "nan": "skip"}
 
 
 def _option(default: Any, about: str, metavar: str | None = None, *, shown: bool = True) -> Any:
     return field(default=default, repr=shown, metadata={"help": about, "metavar": metavar})
 
 
+def _window_options() -> list[tuple[str, Any, Any]]:
+    """Return the name, type and field of each option of windows that is one of the command line.
+
+    Durations are text here.
+    """
+    found = list[tuple[str, Any, Any]]()
+    for kind in (Settings, Options):
+        hints = get_type_hints(kind)
+        for each in (each for each in fields(kind) if "help" in each.metadata):
+            hint = OnLate if each.name in ASIDE else hints[each.name]
+            is_plain = get_origin(hint) is Literal or hint in (bool, int | None)
+            default = DEFAULTS.get(each.name, each.default)
+            made = field(default=default, metadata=each.metadata)
+            found.append((each.name, hint if is_plain else str | None, made))
+    return found
+
+
+#: The options of windows, as ``Settings`` and ``Options`` describe them.
+_WindowOptions: Any = make_dataclass("_WindowOptions", _window_options(), frozen=True)
+#: Their names.
+OF_WINDOWS = tuple(each.name for each in fields(_WindowOptions))
+
+
 @dataclass(frozen=True)
-class Job:
+class Job(_WindowOptions):  # type: ignore[misc] (it is made of fields)
     """One run: input, columns, aggregations, window, and where the results and pages go.
 
-    The fields are the long options of ``mta run`` and the keys of its ``--config`` file.
+    The fields are the long options of ``mta run`` and the keys of its ``--config`` file. Those of
+    the windows are the options of ``sliding_aggregate``.
     """
 
     input: tuple[str, ...] = ()
@@ -62,7 +86,7 @@ class Job:
     key: str | None = _option(
         None, "one window for each value of this column; default: one window for all rows", "COL"
     )
-    key_from_file_name: bool = _option(False, "one window for each file; default: no")
+    key_from_file_name: bool = _option(False, "one window for each file")
     time: str | None = _option(None, "the time column; default: timestamp, ts, time, ...", "COL")
     time_format: str | None = _option(
         None,
@@ -107,51 +131,6 @@ class Job:
         "URL",
         shown=False,
     )
-    publish: str | None = _option(
-        None, "a name for 'mta serve' and mta.open_published; default: not published", "NAME"
-    )
-    on_late: Literal["raise", "drop", "side"] = _option(
-        "raise",
-        "whether a row that is older than the last row of its key stops the run, is dropped, or "
-        "is marked late",
-    )
-    allowed_lateness: str | None = _option(
-        None,
-        "how much older than the newest row of its key a row may be, such as '10 minutes'; "
-        "default: none",
-        "TIME",
-    )
-    emit_updates: bool = _option(
-        False, "emit a row again, marked, when a late row changes its results; default: no"
-    )
-    max_ahead: str | None = _option(
-        None,
-        "how far ahead of this machine's clock a row may be, such as '5 minutes'; default: any",
-        "TIME",
-    )
-    on_ahead: Literal["raise", "drop", "side"] = _option(
-        "raise", "whether a row further ahead stops the run, is dropped, or is marked as ahead"
-    )
-    on_invalid: Literal["raise", "drop"] = _option(
-        "raise",
-        "whether rows without a readable key or time, or with an invalid value, stop the run or "
-        "are dropped",
-    )
-    nulls: Literal["skip", "raise", "drop_row", "accept"] = _option(
-        "skip",
-        "whether a row without a value is skipped by aggregations, stops the run, is dropped, or "
-        "makes results NaN",
-    )
-    nan: Literal["skip", "raise", "propagate"] = _option(
-        "skip",
-        "whether a NaN counts as missing, is invalid (see --on-invalid), or makes results NaN",
-    )
-    min_samples: int | None = _option(
-        None, "results with fewer values are null; default: none", "N"
-    )
-    idle: Literal["keep", "expire", "emit"] = _option(
-        "keep", "whether keys with an empty time window are kept, expire, or expire with a last row"
-    )
     watermark: str = _option(
         "10 minutes", "for --idle: the maximum delay between the rows of different keys", "TIME"
     )
@@ -161,9 +140,6 @@ class Job:
         None,
         "'100 events': each 100th row of a key; '1 minute': one per minute; default: every row",
         "WHEN",
-    )
-    emit: Literal["all", "last"] = _option(
-        "all", "whether to emit a row for each event, or the last row of each key and batch"
     )
     write: Literal["parquet", "csv"] = _option("parquet", "the format of the results")
     plot: bool = _option(True, "whether to draw plot.png at the end; default: yes")
@@ -249,20 +225,22 @@ class Job:
 
 
 _HINTS = get_type_hints(Job)
+_OWN = [name for name in Job.__annotations__ if name != "input"]
+#: The options in the order of the help, with those of windows together.
+_NAMES = [*_OWN[: _OWN.index("output")], *OF_WINDOWS, *_OWN[_OWN.index("output") :]]
 
 
 def add_options(parser: _ActionsContainer, names: Collection[str] | None = None) -> None:
     """Add all or some options of a job, without defaults, as the config file may have them."""
-    group: Any = parser
-    for each in fields(Job)[1:]:
-        if names is not None and each.name not in names:
-            continue
+    group, own = parser, {each.name: each for each in fields(Job)}
+    for each in (own[name] for name in _NAMES if names is None or name in names):
         if names is None and each.name in GROUPS:
             group = parser.add_argument_group(GROUPS[each.name])
         how: dict[str, Any] = {**each.metadata, "choices": _choices(each.name)}
-        if isinstance(each.default, str):
-            how["help"] += f"; default: {each.default}"
-        if each.type == "bool":
+        if "default" not in how["help"]:
+            shown = {None: "none", False: "no"}.get(each.default, each.default)
+            how["help"] += f"; default: {shown}"
+        if _HINTS[each.name] is bool:
             del how["metavar"], how["choices"]
             how["action"] = BooleanOptionalAction if each.default else "store_true"
         elif get_origin(_HINTS[each.name]) is tuple:

@@ -11,19 +11,16 @@ from pyspark.sql import DataFrame, SparkSession
 from mta.queries.compiler import Bound, Query
 from mta.queries.tables import parse
 from spark_integration.cli.expressions import parse_every
-from spark_integration.cli.job import Job
+from spark_integration.cli.job import OF_WINDOWS, Job
 from spark_integration.cli.progress import unlogged
 from spark_integration.cli.sources import Source, check_times, numeric_columns, time_unit
 from spark_integration.errors import InvalidRequest
 from spark_integration.queries import sql
 
+#: Options of windows that a query does not have.
+_NOT_OF_SQL = ("nulls", "min_samples")
 #: Options that a query replaces.
 _REPLACED = ("key", "key_from_file_name", "time", "value", "carry", "agg", "min_samples")
-#: The options that ``sql`` gets as they are.
-_UNCHANGED = (
-    "publish", "emit", "on_late", "allowed_lateness", "max_ahead", "on_ahead", "emit_updates",
-    "on_invalid", "nan", "idle",
-)  # fmt: skip
 
 
 def with_input(job: Job) -> Job:
@@ -75,7 +72,8 @@ def results_of(spark: SparkSession, job: Job, source: Source, rows: DataFrame) -
     """Return the results of the query over the input, in the order of the files' columns."""
     read = {job.key, job.time, *job.value, *job.carry}
     shown = rows.select(*(f"`{name}`" for name in source.columns if name in read))
-    options: dict[str, Any] = {name: getattr(job, name) for name in _UNCHANGED}
+    options: dict[str, Any] = {name: getattr(job, name) for name in OF_WINDOWS}
+    options = {name: value for name, value in options.items() if name not in _NOT_OF_SQL}
     options[_table(job)] = shown
     if not rows.isStreaming:
         options |= {"publish": None}

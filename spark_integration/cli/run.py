@@ -30,7 +30,7 @@ from spark_integration.cli.expressions import (
     parse_every,
     parse_window,
 )
-from spark_integration.cli.job import Job, read_job
+from spark_integration.cli.job import OF_WINDOWS, Job, read_job
 from spark_integration.cli.progress import (
     Progress,
     Reason,
@@ -46,11 +46,6 @@ from stores.local_disk import open_no_link
 
 CLAIM = ".running"
 PLOT = "plot.png"
-#: The options that ``sliding_aggregate`` gets as they are.
-UNCHANGED = (
-    "publish", "emit", "on_late", "allowed_lateness", "max_ahead", "on_ahead", "emit_updates",
-    "on_invalid", "nulls", "nan", "min_samples", "idle",
-)  # fmt: skip
 #: How results are written as CSV, and read again: by RFC 4180, with every blank and microsecond.
 CSV = {
     "header": "true",
@@ -114,7 +109,7 @@ def _opened(job: Job) -> tuple[Job, sources.Source, list[Aggregation]]:
     source = sources.open_source(job)
     job = sources.resolve_columns(job, source)
     aggregations = [parse_aggregation(text, job.value) for text in job.agg]
-    Options(**_arguments(job, aggregations))  # raises an error for options that conflict
+    Options.of(**_arguments(job, aggregations))  # raises an error for options that conflict
     return job, source, aggregations
 
 
@@ -170,7 +165,7 @@ def _arguments(job: Job, aggregations: Sequence[Aggregation]) -> dict[str, Any]:
         "store": job.store_url,
         "emit_every": None if job.emit_every is None else parse_every(job.emit_every),
         "carry": [*job.carry, *(name for name in job.value if name in unread)],
-        **{name: getattr(job, name) for name in UNCHANGED},
+        **{name: getattr(job, name) for name in OF_WINDOWS},
     }
 
 

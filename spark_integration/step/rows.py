@@ -63,7 +63,7 @@ def complete(rows: pa.Table, plan: Plan) -> Timed:
     """
     options = plan.options
     roles = {options.on: "time"} | dict.fromkeys(options.keys, "key")
-    if options.nulls in ("raise", "drop_row"):
+    if options.settings.nulls in ("raise", "drop_row"):
         roles = {name: "value" for name in plan.values if name in plan.valued} | roles
     for name, role in roles.items():
         column = rows.column(name)
@@ -93,7 +93,7 @@ def _kept(
     rows: pa.Table, good: pa.Array | pa.ChunkedArray, fault: str, what: str, role: str, plan: Plan
 ) -> pa.Table:
     options = plan.options
-    choice = options.nulls if role == "value" else options.on_invalid
+    choice = options.settings.nulls if role == "value" else options.on_invalid
     if choice == "raise":
         remedy = "on_invalid='drop' to drop and count them"
         if role == "value":

@@ -75,7 +75,9 @@ class RunningWindows(Windows):
 
     def __init__(self, plan: Plan, store: PageStore, before: bytes | None) -> None:
         of_state: Any = Newest(plan.monoid)
-        options = replace(plan.options, window=CountWindow(1), nulls="accept")
+        options = plan.options.changed(
+            window=CountWindow(1), nulls="accept", min_samples=None
+        )
         super().__init__(replace(plan, monoid=of_state, options=options), store, before)
         self.whole = plan
 
@@ -101,8 +103,9 @@ class RunningWindows(Windows):
 
     def _batch(self, group: Sorted) -> Batch:
         plan, options = self.whole, self.whole.options
+        nulls = options.settings.nulls
         values = {
-            name: to_values(group.rows.column(name), name, options.nulls, options.nan)
+            name: to_values(group.rows.column(name), name, nulls, options.nan)
             for name in plan.values
         }
         rows, count = plan.monoid.rows(values, group.rows.num_rows)

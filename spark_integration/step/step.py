@@ -140,8 +140,8 @@ def counts_of(plan: Plan, read: int, before_cutover: int, done: Advance, incompl
     asked = 0 if done.questions is None else len(done.questions)
     taken = len(done.line) + len(done.retracted) + asked
     invalid = read - before_cutover - ahead - taken - late - missing
-    dropped = before_cutover + invalid + missing + (0 if options.on_late == "side" else late)
-    dropped += 0 if options.on_ahead == "side" else ahead
+    dropped = before_cutover + invalid + missing
+    dropped += sum(n for n, mark in ((late, LATE), (ahead, AHEAD)) if mark not in options.marks)
     return Counts(read, dropped, late, invalid, missing, incomplete, ahead)
 
 
@@ -260,7 +260,7 @@ def _with_emptied(
     moments: list[int] = []
     before: list[int] = []
     assert lifetime is not None
-    if options.lateness is None and options.emit != "last" and done.last is not None:
+    if options.settings.lateness is None and options.emit != "last" and done.last is not None:
         # If events may be late, no such moment is final.
         times = group.times[done.line]
         previous = np.empty_like(times)

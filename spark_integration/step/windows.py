@@ -20,7 +20,7 @@ emitted, as they would be with the key's next event, and events up to the bounda
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +33,6 @@ from mta.keyed.table import Table, is_vectorized
 from mta.keyed.windows import KeyedWindows
 from mta.keyed.work import Boundaries, Found, Want
 from mta.triggers.rules import EveryCount
-from spark_integration.options import OnBadRow, OnLate
 from spark_integration.plan import Plan
 from spark_integration.step.columns import DAY, Ints, to_values
 from spark_integration.step.rows import Sorted
@@ -115,8 +114,9 @@ class Windows:
         """
         plan, options = self.plan, self.plan.options
         codes = np.repeat(np.arange(len(group.keys)), np.diff(group.bounds))
+        nulls = options.settings.nulls
         columns = {
-            name: to_values(group.rows.column(name), name, options.nulls, options.nan)
+            name: to_values(group.rows.column(name), name, nulls, options.nan)
             for name in plan.values
         }
         count, marks = group.rows.num_rows, None
@@ -173,26 +173,20 @@ class Windows:
 
 def _settings(plan: Plan, now: int | None) -> dict[str, Any]:
     """Return the settings of a plan, all of them: the previous query may have had others."""
-    options, by_time = plan.options, plan.by_time
-    has_clock = options.ahead_by is not None and now is not None
-    leaf_arity, arity = plan.sizes if options.sized or not vectorizes(plan) else (None, None)
-    is_accepted = options.nulls == "accept" or options.nan == "propagate"
-    retained = options.retained_for if by_time else None
-    return {
-        "leaf_arity": leaf_arity,
-        "arity": arity,
-        "nulls": "accept" if is_accepted else "drop_row",
-        "on_late": _raise_or_drop(options.on_late),
-        "on_missing": options.on_missing,
-        "allowed_lateness": (options.lateness or 0) / 1e6 if by_time else None,
-        "on_duplicate": options.on_duplicate if by_time else "append",
-        "retain_for": None if retained is None else timedelta(microseconds=retained),
-        "max_ahead": timedelta(microseconds=options.ahead_by or 0) if has_clock else None,
-        "on_ahead": _raise_or_drop(options.on_ahead) if has_clock else "raise",
-        "clock": (lambda: (now or 0) / 1e6) if has_clock else None,
-        "promote_at": PROMOTE_AT,
-        "retain": options.retain,
-    }
+    options, settings = plan.options, plan.options.settings
+    is_accepted = settings.nulls == "accept" or options.nan == "propagate"
+    found = replace(
+        settings if plan.by_time else settings.in_order(),
+        nulls="accept" if is_accepted else "drop_row",
+        min_samples=None,  # the plan's monoid applies it
+        promote_at=PROMOTE_AT,
+        clock=None if now is None else lambda: now / 1e6,
+    )
+    if settings.is_sized or not vectorizes(plan):
+        found = found.sized(*plan.sizes)
+    if now is None:
+        found = replace(found, max_ahead=None, on_ahead="raise")
+    return found.keywords(KeyedWindows)
 
 
 def _rowwise(plan: Plan) -> Frame | dict[str, Frame]:
@@ -205,7 +199,7 @@ def _rowwise(plan: Plan) -> Frame | dict[str, Frame]:
 
 def require_valid(plan: Plan, invalid: int, count: int) -> None:
     """Raise InvalidValue if rows are invalid and the plan does not drop them."""
-    if invalid and plan.options.nulls != "drop_row":
+    if invalid and plan.options.settings.nulls != "drop_row":
         raise InvalidValue(
             f"bad value: {invalid} of {count} rows of a bucket contain a NaN, or a value "
             "that an aggregation does not accept; filter them out, or set nulls='drop_row' to "
@@ -216,11 +210,6 @@ def require_valid(plan: Plan, invalid: int, count: int) -> None:
 def vectorizes(plan: Plan) -> bool:
     """Return whether windows are vectorized."""
     return is_vectorized(plan.monoid, list(plan.options.windows.values()))
-
-
-def _raise_or_drop(choice: OnLate) -> OnBadRow:
-    """Return what windows do with rows that are set aside in the results: they drop them."""
-    return "raise" if choice == "raise" else "drop"
 
 
 def _wanted(plan: Plan) -> Want:

@@ -150,7 +150,7 @@ def test_what_does_not_go_with_questions_is_named(changes: dict[str, Any], messa
         "asks": "asks",
     }  # fmt: skip
     with pytest.raises(InvalidRequest, match=message):
-        Options(**{**settings, **changes})
+        Options.of(**{**settings, **changes})
 
 
 def stream(spark: SparkSession, folder: Path) -> DataFrame:

@@ -162,7 +162,7 @@ def test_no_object_of_a_query_shows_its_password(
     stream: DataFrame, redis_with_password: RedisServer
 ) -> None:
     url = redis_with_password.url.replace("//", f"//:{PASSWORD_IN_URL}@")
-    options = Options(**asked(url))
+    options = Options.of(**asked(url))
     shown = [options, make_request(stream, options).plan, History("h", url), run.Job(store=url)]
     for secret in (PASSWORD, PASSWORD_IN_URL):
         assert not any(secret in repr(each) for each in shown)

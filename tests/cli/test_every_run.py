@@ -141,7 +141,7 @@ def test_what_goes_together(every, lateness):
     job = Job.from_options({"input": ["a.csv"], **options})
     assert (job.emit_every, job.emit, job.idle) == (every, "last", "expire")
     aggregations = [parse_aggregation(text, job.value) for text in job.agg]
-    assert Options(**_arguments(job, aggregations)).emit == "last"
+    assert Options.of(**_arguments(job, aggregations)).emit == "last"
 
 
 def test_mistakes_are_reported_before_spark_starts(tmp_path, capsys):

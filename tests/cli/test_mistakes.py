@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from mta.cli import main
+from mta.cli.commands import command_line
 from mta.cli.console import Exit, as_options
 from spark_integration.cli import checkpoints, run
 from spark_integration.cli.demo import _rolling
@@ -135,7 +136,7 @@ def test_the_reason_why_a_file_cannot_be_read_is_reported():
     ],
 )  # fmt: skip
 def test_errors_name_options_as_they_are_typed(reported, shown):
-    assert as_options(reported) == shown
+    assert as_options(reported, command_line().options("run")) == shown
 
 
 @pytest.mark.parametrize("arguments", [

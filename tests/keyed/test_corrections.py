@@ -425,9 +425,9 @@ def test_what_is_refused() -> None:
         windows.extend(["a"], [1.0], [20], retracts=[1])
     with pytest.raises(UnsupportedOperation, match="set allowed_lateness"):
         KeyedWindows(Sum(), TimeWindow(3), None).retract("a", 10)
-    with pytest.raises(ValueError, match="on_duplicate is one of"):
+    with pytest.raises(ValueError, match="on_duplicate is "):
         KeyedWindows(Sum(), TimeWindow(3), None, on_duplicate="join")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="on_missing is one of"):
+    with pytest.raises(ValueError, match="on_missing is "):
         KeyedWindows(Sum(), TimeWindow(3), None, on_missing="no")  # type: ignore[arg-type]
     with pytest.raises(UnsuitableMonoid):
         KeyedWindows(Mean(), TimeWindow(3), None, allowed_lateness=1, on_duplicate="combine")

@@ -163,14 +163,14 @@ def test_what_does_not_go_together() -> None:
         "window": CountWindow(3), "store": "file:///tmp/none",
     }  # fmt: skip
     with pytest.raises(InvalidRequest, match="set allowed_lateness"):
-        Options(**given, on_duplicate="replace")
+        Options.of(**given, on_duplicate="replace")
     given["allowed_lateness"] = 0
     with pytest.raises(InvalidRequest, match="leave emit_every out"):
-        Options(**given, retractions="undo", emit_every=10)
+        Options.of(**given, retractions="undo", emit_every=10)
     with pytest.raises(InvalidRequest, match="a separate column of booleans"):
-        Options(**given, retractions="ts")
+        Options.of(**given, retractions="ts")
     with pytest.raises(InvalidRequest, match="on_duplicate is 'add'"):
-        Options(**given, on_duplicate="add")
+        Options.of(**given, on_duplicate="add")
 
 
 def test_in_spark(spark: SparkSession, tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_a_window_without_events_has_neither_extreme_nor_sum(
 def test_rows_given_again_are_as_they_were_sent(spark: SparkSession) -> None:
     """Also where an aggregation beside it reads the column as doubles."""
     sent = rows(spark, [0, 10, 20, 30])
-    options = Options(
+    options = Options.of(
         by="device", on="ts", window=CountWindow(2), store="file:///nowhere",
         aggregations={"top": ("big", Max()), "mean": ("big", Mean()), "last": ("price", Last()),
                       "total": ("long", Sum()), "days": ("day", "collect_list")},

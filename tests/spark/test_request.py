@@ -174,12 +174,12 @@ def test_a_folder_of_one_machine_on_a_cluster_is_warned_of(
 def test_given_sizes_of_pages_are_those_of_all_windows(df: DataFrame) -> None:
     def plan(**sizes: int) -> Plan:
         given = {"by": "device", "on": "ts", "aggregations": {"peak": ("watts", Max())}}
-        options = Options(**given, window=CountWindow(10), store="file:///pages", **sizes)
+        options = Options.of(**given, window=CountWindow(10), store="file:///pages", **sizes)
         return make_request(df, options).plan
 
-    assert not plan().options.sized
+    assert not plan().options.settings.is_sized
     for sizes in ({"arity": 8}, {"leaf_arity": 8}):
-        assert plan(**sizes).options.sized and plan(**sizes).sizes[0] == 8
+        assert plan(**sizes).options.settings.is_sized and plan(**sizes).sizes[0] == 8
 
 
 def test_the_input_is_not_read_before_the_query_runs(df: DataFrame) -> None:

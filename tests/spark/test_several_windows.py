@@ -74,7 +74,8 @@ def names_of(window: str) -> list[str]:
 
 def run(plan: Plan, store: PageStore, parts: Sequence[Sequence[Event]]) -> None:
     """Feed all parts, and compare each window with an oracle of its own."""
-    lateness = None if plan.options.lateness is None else plan.options.lateness / SECOND
+    lateness = plan.options.settings.lateness
+    lateness = None if lateness is None else lateness / SECOND
     oracles = {name: Oracle(WINDOWS[name][1], lateness) for name in plan.options.windows}
     state, late = None, 0
     for seed, part in enumerate(parts):

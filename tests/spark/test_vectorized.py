@@ -103,7 +103,7 @@ class Clock:
     def __init__(self, rng: random.Random, plan: Plan) -> None:
         self._rng, self._plan, self.now = rng, plan, 1000
         self._keys = rng.choice([1, 4, 20])
-        self._late = 0.4 if plan.options.lateness is not None else 0.03
+        self._late = 0.4 if plan.options.settings.lateness is not None else 0.03
 
     def rows(self, count: int) -> pa.Table:
         rng, columns = self._rng, [[], [], []]

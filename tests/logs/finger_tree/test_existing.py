@@ -335,7 +335,7 @@ def test_what_is_not_there() -> None:
         SharedWindows(Max(), {"a": TimeWindow(2)}).retract(0)
     with pytest.raises(ValueError, match="takes events in order"):
         Window(Max(), CountWindow(2), aggregator=AmortizedMTA, on_duplicate="replace")
-    with pytest.raises(ValueError, match="on_duplicate is one of"):
+    with pytest.raises(ValueError, match="on_duplicate is "):
         Window(Max(), CountWindow(2), aggregator=FiBA, on_duplicate="join")  # type: ignore[arg-type]
 
 

@@ -33,7 +33,7 @@ def begin(spark: SparkSession, job: dict[str, Any]) -> StreamingQuery:
     folder = Path(job["folder"])
     reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", job["files"])
     source = reader.parquet(str(folder / "input"))
-    options = Options(
+    options = Options.of(
         by="device",
         on="ts",
         aggregations={

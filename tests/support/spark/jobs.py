@@ -80,7 +80,7 @@ class Job:
 
     def run_step(self, step: Step, **changes: Any) -> StreamingQuery:
         """Run to the end of the input with another step than the usual one."""
-        request = make_request(self.source(), Options(**self.settings(**changes)))
+        request = make_request(self.source(), Options.of(**self.settings(**changes)))
         return self.run_frame(run_request(self.source(), request, step))
 
     def remove_commit(self, batch: int) -> None:

@@ -33,7 +33,7 @@ def make_plan(**changes: Any) -> Plan:
     }
     settings |= changes
     settings |= {"aggregations": settings["monoid"].aggregations}
-    options = Options(**{name: settings[name] for name in settings if name not in _OF_PLANS})
+    options = Options.of(**{name: settings[name] for name in settings if name not in _OF_PLANS})
     own = {name: settings[name] for name in settings if name in _OF_PLANS}
     return Plan(options=options, **own)
 
@@ -41,4 +41,4 @@ def make_plan(**changes: Any) -> Plan:
 def changed(plan: Plan, **changes: Any) -> Plan:
     """A plan with some of its options or own fields changed."""
     own = {name: changes.pop(name) for name in _OF_PLANS & changes.keys()}
-    return replace(plan, options=replace(plan.options, **changes), **own)
+    return replace(plan, options=plan.options.changed(**changes), **own)

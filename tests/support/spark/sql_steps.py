@@ -32,7 +32,7 @@ def plan_of(windows: Pass, table: pa.Table, place: int, unit: str | None) -> Pla
     """The plan of a pass over rows like those of a table."""
     fields = {field.name: field.dataType for field in from_arrow_schema(table.schema).fields}
     keys = windows.by or (ALL,)
-    options = Options(
+    options = Options.of(
         by=keys, on=windows.on, aggregations=windows.aggregations, window=windows.window,
         carry=[n for n in table.column_names if n not in keys], store="memory://",
         time_unit=unit, name=f"pass{place}",
