@@ -60,7 +60,7 @@ def run_demo(spark: SparkSession, arguments: list[str]) -> int:
     parser.add_argument("--keys", type=int, default=100)
     parser.add_argument("--output", type=Path, default=Path("/data/demo-output"))
     given = parser.parse_args(arguments)
-    events, aggregations = given.output / "events", ("peak=max(watts)", "mean=mean(watts)")
+    events, aggregations = given.output / "events", ("peak=watts:max", "mean=watts:mean")
     job = Job(
         input=(str(events),),
         key="device",

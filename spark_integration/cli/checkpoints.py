@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,10 +37,9 @@ from mta.audit.walk import Audit
 from mta.cli import snapshots
 from mta.cli.console import note as note_facts
 from mta.cli.console import plural, say
-from mta.errors import CorruptPage, MissingPage
+from mta.errors import CorruptPage, MissingPage, SnapshotMismatch
 from mta.keyed.key_types import text_of
 from mta.keyed.standalone import AnyWindow
-from mta.monoids.product import skipping
 from mta.times import to_duration
 from mta.windows.opaque import Opaque, restore_opaque
 from spark_integration import migration
@@ -53,11 +52,9 @@ from spark_integration.checkpoint import (
     read_pages,
     saved_snapshots,
 )
-from spark_integration.cli.expressions import parse_aggregation, parse_window
 from spark_integration.cli.job import read_job, read_note
 from spark_integration.cli.progress import spark_errors
 from spark_integration.errors import CorruptState, InvalidRequest
-from spark_integration.request import make_product
 from spark_integration.runners.state_pages import is_state_url
 from spark_integration.session import local_session
 from stores import PageStore, open_store
@@ -112,39 +109,30 @@ def check(folder: Path, store: str | None) -> int:
     """
     checkpoint, address = locate(folder, store)
     session = local_session()
-    saved, keys, found = list[tuple[str, bytes]](), 0, Audit()
+    keys, found = 0, Audit()
     note_facts(damaged=[])
     with open_pages(session, checkpoint, address) as pages:
         for snapshot in saved_snapshots(session, checkpoint, address):
             keyed = OpaqueKeys(snapshot, pages)
             tables, standalone = keyed.audit_tables()
             snapshots.add_up(found, tables, keyed.name)
-            saved += [(text_of(key), window_snapshot) for key, window_snapshot in standalone]
+            restored = restorer(snapshot, pages)
+            windows = ((text_of(key), restored(window)) for key, window in standalone)
+            snapshots.verify(found, windows)
             keys += keyed.snapshot.counts.keys
-        if saved:
-            snapshots.verify(found, windows_of(folder, saved, pages))
     return snapshots.sum_up(found, plural(keys, "key"), address)
 
 
-def windows_of(
-    folder: Path, saved: list[tuple[str, bytes]], store: PageStore
-) -> Iterator[tuple[str, AnyWindow | Opaque]]:
-    """Yield every key's window, with the operation in the job's note, or without one as opaque.
+def restorer(snapshot: bytes, store: PageStore) -> Callable[[bytes], AnyWindow | Opaque]:
+    """Return what restores the standalone windows of a bucket, with its aggregations.
 
-    Raises CorruptSnapshot, and SnapshotMismatch if the note is not of this run.
+    Windows with functions of the user are opaque: only their pages can be verified.
     """
-    job = read_job(folder)
-    if job is None or job.get("sql"):
-        yield from ((key, restore_opaque(window_snapshot, store)) for key, window_snapshot in saved)
-        return
-    parsed = [parse_aggregation(text, job["value"]) for text in job["agg"]]
-    product = make_product({agg.name: agg.pair(job["time"]) for agg in parsed})
-    monoid = skipping(product, min_samples=job.get("min_samples"))
-    late: dict[str, Any] = {} if job.get("allowed_lateness") is None else {"allowed_lateness": 0}
-    # Spark's step stores the time of each event, whatever the window.
-    keyed = KeyedWindows(monoid, parse_window(job["window"]), store, timed=True, **late)
-    for key, window_snapshot in saved:
-        yield key, keyed.bucket.standalone.pattern.restore_like(window_snapshot)
+    try:
+        keyed = KeyedWindows.restore(snapshot, store, clock=None, max_ahead=None, on_ahead="raise")
+    except SnapshotMismatch:
+        return lambda window: restore_opaque(window, store)
+    return keyed.bucket.standalone.pattern.restore_like
 
 
 class Sighting(NamedTuple):

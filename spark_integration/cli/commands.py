@@ -23,7 +23,7 @@ from stores.errors import StoreAccessDenied
 
 RUN_EXAMPLES = """examples:
   mta run readings.csv --key device --time ts --value watts --window "24 hours"
-  mta run logs/ --key-from-file-name --agg "peak=max(value)" --window "1000 events"
+  mta run logs/ --key-from-file-name --agg "peak=value:max" --window "1000 events"
   mta run incoming/ --follow --key device --value watts --store redis://localhost:6379/0
   mta run --sql "SELECT *, max(watts) OVER (PARTITION BY device ORDER BY ts ROWS 9 PRECEDING)
       FROM 'readings/*.csv'"

@@ -1,24 +1,26 @@
-"""The simple flags of the command line: ``peak=max(watts)``, ``24 hours``, ``1000 events``.
+"""The simple flags of the command line: ``peak=watts:max``, ``24 hours``, ``1000 events``.
 
-Everything else is SQL (``--sql``).
+They name the same pairs of columns and aggregation, and frames, that Python's functions take.
+Expressions are SQL (``--sql``).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mta
 from mta.columns.schemas import Times
 from mta.frames.shorthand import frame_of
-from mta.monoids.base import AbstractMonoid
-from mta.monoids.catalogue import factory_of, named
+from mta.monoids.catalogue import named
+from mta.monoids.product import pairs_of
 from spark_integration.errors import InvalidRequest
 from spark_integration.request import inputs_of
 
-_AGGREGATION = re.compile(r"\s*(?:(\w+)\s*=\s*)?(\w+)\s*(?:\(\s*(.*?)\s*\))?\s*", re.DOTALL)
+#: A name, columns and an aggregation, which may have arguments.
+_AGGREGATION = re.compile(r"\s*(?:(\w+)\s*=)?(?:(.*):)?\s*(\w+\s*(?:\(.*\))?)\s*", re.DOTALL)
 _COUNT = re.compile(r"\s*(\d[\d_]*)\s*(?:\^\s*(\d+))?\s*(?:events?|rows?)?\s*")
 _SESSION = re.compile(r"\s*session\s+(.+?)\s*")
 #: What may follow a period: an offset, a zone.
@@ -32,15 +34,16 @@ _SQL = "for anything else, write the query with --sql"
 
 @dataclass(frozen=True)
 class Aggregation:
-    """One result column: ``name`` is ``function`` over the window's values of ``column``."""
+    """One result column: an aggregation of columns of values, as ``pairs_of`` reads it."""
 
     name: str
+    columns: tuple[str, ...]
+    """The value columns that are read; a count of rows reads none."""
     function: str
-    column: str
-    """Empty if no column is read, as for ``count(*)``."""
+    """The aggregation, with arguments if it takes any."""
 
     def __str__(self) -> str:
-        return f"{self.name}={self.function}({self.column or '*'})"
+        return f"{self.name}={':'.join([*self.columns, self.function])}"
 
     @property
     def like_the_value(self) -> bool:
@@ -48,56 +51,39 @@ class Aggregation:
         return self.function in _LIKE_THE_VALUE
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """Return the value columns that are read; a count of rows reads none."""
-        return (self.column,) if self.column else ()
-
-    @property
     def counts(self) -> bool:
         """Return whether this counts rows or values, which need not be numbers."""
-        return isinstance(self.monoid(), mta.Count)
-
-    @property
-    def counts_values(self) -> bool:
-        """Return whether this counts the values of a column, which may have any type."""
-        return bool(self.column) and self.counts
+        return isinstance(named(self.function), mta.Count)
 
     def pair(self, time: str) -> tuple[Any, ...]:
         """Return the columns and the aggregation, as for ``sliding_aggregate``.
 
         Some aggregations read the time column before the values; it has timestamps by then.
         """
-        times = (time,) if any(isinstance(each, Times) for each in inputs_of(self.monoid())) else ()
+        times = [time] * any(isinstance(each, Times) for each in inputs_of(named(self.function)))
         return (*times, *self.columns), self.function
-
-    def monoid(self) -> AbstractMonoid:
-        return named(self.function)
 
 
 def parse_aggregation(text: str, values: Sequence[str]) -> Aggregation:
-    """Parse ``[name=]function[(column)]``.
+    """Parse ``[name=][column:]aggregation``, with several columns if the aggregation reads several.
 
-    The column defaults to the first of ``values``; ``count``, like ``count(*)``, reads no column.
-    Raises InvalidRequest.
+    The column defaults to the first of ``values``; ``count`` reads no column. The name defaults to
+    that of ``pairs_of``. Raises InvalidRequest.
     """
     match = _AGGREGATION.fullmatch(text)
     if match is None:
-        raise InvalidRequest(f"--agg {text!r} is not of the form name=function(column); {_SQL}")
-    name, function, column = match.groups()
+        raise InvalidRequest(f"--agg {text!r}: write name=column:aggregation; {_SQL}")
+    name, given, function = match[1], match[2], match[3].rstrip()
+    columns = tuple(map(str.strip, given.split(":"))) if given else ()
     try:
-        factory_of(function)
-        monoid = named(function)
+        if not columns and not isinstance(named(function), mta.Count):
+            columns = tuple(values[:1])
+        found = Aggregation(name or "", columns, function)
+        ((alias, _),) = pairs_of({name: found.pair("")} if name else found.pair("")).items()
     except ValueError as error:
-        raise InvalidRequest(f"--agg {text!r}: {error}; {_SQL}") from error
-    if isinstance(monoid, mta.Count) and column in (None, "", "*"):
-        return Aggregation(name or function, function, "")
-    if not column and not values:
-        raise InvalidRequest(f"--agg {text!r} names no column: write {function}(column)")
-    if sum(not isinstance(each, Times) for each in inputs_of(monoid)) > 1:
-        raise InvalidRequest(f"--agg {text!r}: {function} reads several columns; {_SQL}")
-    column = column or values[0]
-    name = name or re.sub(r"[^0-9A-Za-z]+", "_", f"{function}_{column}").strip("_")
-    return Aggregation(name, function, column)
+        hint = "write column:aggregation, such as watts:max"
+        raise InvalidRequest(f"--agg {text!r}: {error}; {hint}; {_SQL}") from error
+    return replace(found, name=alias)
 
 
 def parse_window(text: str) -> Any:

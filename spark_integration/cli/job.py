@@ -107,9 +107,9 @@ class Job(_WindowOptions):  # type: ignore[misc] (it is made of fields)
 
     agg: tuple[str, ...] = _option(
         (),
-        "max, mean, sum, count, std, median, ... (see docs/catalogue.md); default: max and mean "
-        "of each value",
-        "NAME=FUNCTION(COL)",
+        "max, mean, sum, count, std, quantile(0.9), ... (see docs/catalogue.md); default: max and "
+        "mean of each value",
+        "NAME=COL:AGG",
     )
     window: str = _option("24 hours", "'24 hours', '1000 events' or 'session 1 hour'", "SIZE")
     sql: str | None = _option(
@@ -265,7 +265,11 @@ def read_config(path: Path) -> dict[str, Any]:
             f"{', '.join(_HINTS)}"
         )
     if isinstance(options.get("agg"), dict):
-        options["agg"] = [f"{name}={value}" for name, value in options["agg"].items()]
+        given = options["agg"].items()
+        options["agg"] = [
+            f"{name}={':'.join(map(str, pair)) if isinstance(pair, list) else pair}"
+            for name, pair in given
+        ]
     return options
 
 

@@ -64,14 +64,14 @@ def _panels(aggregations: Sequence[Aggregation]) -> list[list[Aggregation]]:
     by_column: dict[str, list[Aggregation]] = {}
     for aggregation in aggregations:
         if aggregation.like_the_value:
-            by_column.setdefault(aggregation.column, []).append(aggregation)
+            by_column.setdefault(aggregation.columns[-1], []).append(aggregation)
     others = [[aggregation] for aggregation in aggregations if not aggregation.like_the_value]
     return [*by_column.values(), *others][:PANELS]
 
 
 def _columns(panel: Sequence[Aggregation]) -> list[str]:
     names = [aggregation.name for aggregation in panel]
-    return [panel[0].column, *names] if panel[0].like_the_value else names
+    return [panel[0].columns[-1], *names] if panel[0].like_the_value else names
 
 
 def _extremes(
@@ -132,7 +132,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, panel: Sequence[Aggregation], title: 
     axes.grid(alpha=0.25, linewidth=0.6)
     if rows[[f"max {name}" for name in _columns(panel)]].max(axis=None) >= 1e4:
         axes.yaxis.set_major_formatter(EngFormatter(sep=""))
-    column = panel[0].column
+    column = panel[0].columns[-1] if panel[0].like_the_value else ""
     colours = COLOURS if panel[0].like_the_value else COLOURS[2:]
     # Rows of boundaries (--emit-every '1 minute') have results but no values.
     if panel[0].like_the_value and rows[f"max {column}"].notna().any():

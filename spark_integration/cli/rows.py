@@ -59,13 +59,13 @@ class Selection:
     carried: tuple[str, ...]
     """The other columns that counts and filters read, and those that go to the results."""
     types: dict[str, pa.DataType]
-    """The types of the key, the time and the carried columns; values are doubles."""
+    """The types of the key, the time, carried columns and decimals; other values are doubles."""
 
     @property
     def schema(self) -> pa.Schema:
         """Return the rows' columns: c0 (key), c1 (time), then values, carried columns, ORIGIN."""
         types = [self.types.get(self.key or "", pa.string()), self.types[self.time]]
-        types += [pa.float64() for _ in self.values]
+        types += [self.types.get(name, pa.float64()) for name in self.values]
         types += [self.types[name] for name in self.carried]
         return pa.schema([(f"c{at}", kind) for at, kind in enumerate(types)] + list(ORIGIN))
 
@@ -114,7 +114,7 @@ class Selection:
         columns.append(_as(self.types[self.time], found[self.time], path, self.time, families))
         faults.add_nulls(columns[1], missing_reason(self.time))
         for name in self.values:
-            numbers, wrong = to_numbers(found[name], path, name, self.nan, self.layout.decimal)
+            numbers, wrong = self._numbers(found[name], path, name)
             columns.append(numbers)
             if name in self.needed:
                 faults.add(wrong, _no_number(name))
@@ -124,6 +124,12 @@ class Selection:
         columns += [pa.repeat(str(path), rows), pa.array(chunk.rows, pa.int64())]
         columns += faults.columns(rows)
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _numbers(self, cells: Any, path: Path, name: str) -> tuple[pa.Array, dict[int, str]]:
+        """Return a column of values, and the cells that are not numbers."""
+        if name in self.types:
+            return _as(self.types[name], cells, path, name), {}
+        return to_numbers(cells, path, name, self.nan, self.layout.decimal)
 
 
 class _Faults(dict[int, tuple[str, str]]):
@@ -290,6 +296,8 @@ def _as(
     there = cells.type
     try:
         of_day = pa.types.is_time(there) and kind == pa.string() and not families
+        if pa.types.is_decimal(kind) and pa.types.is_floating(there):
+            raise pa.ArrowInvalid("doubles are not exact")
         if not of_day and _family(there) not in ("null", *(families or [_family(kind)])):
             raise pa.ArrowInvalid("another kind of values")
         # Spark has no nanoseconds, so times are truncated to microseconds.

@@ -143,7 +143,7 @@ def resolve_columns(job: Job, source: Source) -> Job:
         raise InvalidRequest(f"choose a column with --time; {there_are}{_times_in(source)}")
     asked = [parse_aggregation(text, job.value or ("",)) for text in job.agg]
     # An aggregation that names no column reads "", which stands for the guessed one.
-    read = [name for each in asked if not each.counts for name in [each.column]]
+    read = [name for each in asked if not each.counts for name in each.columns]
     value = tuple(filter(None, dict.fromkeys([*job.value, *read])))
     if not value and ("" in read or not asked):
         numeric = numeric_columns(source, time, job.key)
@@ -151,9 +151,9 @@ def resolve_columns(job: Job, source: Source) -> Job:
         if guessed is None:
             raise InvalidRequest(f"choose a column with --value; {there_are}{_numbers_in(source)}")
         value = (guessed,)
-    texts = job.agg or [f"{function}({name})" for name in value for function in ("max", "mean")]
+    texts = job.agg or [f"{name}:{function}" for name in value for function in ("max", "mean")]
     aggregations = [parse_aggregation(text, value) for text in texts]
-    counted = [name for each in aggregations if each.counts_values for name in each.columns]
+    counted = [name for each in aggregations if each.counts for name in each.columns]
     for option, names in (
         ("key", filter(None, [job.key])), ("time", [time]), ("value", value), ("carry", job.carry),
         ("agg", counted),
@@ -172,7 +172,7 @@ def resolve_columns(job: Job, source: Source) -> Job:
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise InvalidRequest(
             f"the result would have several columns {', '.join(repeated)}: "
-            "give the aggregations different names, as in peak=max(watts)"
+            "give the aggregations different names, as in peak=watts:max"
         )
     resolved = job.replace(time=time, value=value, agg=tuple(map(str, aggregations)))
     return resolved.replace(time_unit=time_unit(resolved, source))

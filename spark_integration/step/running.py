@@ -75,9 +75,7 @@ class RunningWindows(Windows):
 
     def __init__(self, plan: Plan, store: PageStore, before: bytes | None) -> None:
         of_state: Any = Newest(plan.monoid)
-        options = plan.options.changed(
-            window=CountWindow(1), nulls="accept", min_samples=None
-        )
+        options = plan.options.changed(window=CountWindow(1), nulls="accept", min_samples=None)
         super().__init__(replace(plan, monoid=of_state, options=options), store, before)
         self.whole = plan
 

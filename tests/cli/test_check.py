@@ -20,7 +20,7 @@ from spark_integration.session import local_session
 from stores import open_store
 
 ROWS = 11_000
-AGGREGATIONS = ("--agg", "peak=max(watts)", "--agg", "mean=mean(watts)")
+AGGREGATIONS = ("--agg", "peak=watts:max", "--agg", "mean=watts:mean")
 
 
 def mta(*arguments):

@@ -41,11 +41,11 @@ def test_periods_then_counts(tmp_path, capsys):
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     write(source / "1.csv", 0, MINUTES)
-    command = ("run", source, "--key", "device", "--agg", "peak=max(watts)", "--window",
+    command = ("run", source, "--key", "device", "--agg", "peak=watts:max", "--window",
                "2 hours", "--output", out)  # fmt: skip
     assert mta(*command, "--emit-every", "1 hour") == 0
     printed = capsys.readouterr().out
-    assert "window    2 hours: peak=max(watts), every 1 hour" in printed
+    assert "window    2 hours: peak=watts:max, every 1 hour" in printed
     assert (out / "plot.png").stat().st_size > 10_000
     hours = [(FIRST + pd.Timedelta(hours=at), 60.0 * at - 1) for at in range(1, 5)]
     found = results_of(out)
@@ -137,7 +137,7 @@ def test_what_does_not_go_together(tmp_path, capsys, options, message):
 def test_what_goes_together(every, lateness):
     options = {"emit": "last", "idle": "expire", "window": "1 hour"}
     options["allowed_lateness"] = lateness
-    options |= {"emit_every": every, "agg": ["max(watts)"], "time": "ts", "value": ["watts"]}
+    options |= {"emit_every": every, "agg": ["watts:max"], "time": "ts", "value": ["watts"]}
     job = Job.from_options({"input": ["a.csv"], **options})
     assert (job.emit_every, job.emit, job.idle) == (every, "last", "expire")
     aggregations = [parse_aggregation(text, job.value) for text in job.agg]

@@ -1,6 +1,9 @@
+from typing import Any
+
 import pytest
 
 from mta import CountWindow, SessionWindow, TimeWindow
+from mta.monoids.product import pairs_of
 from spark_integration.cli.expressions import Aggregation, parse_aggregation, parse_window
 from spark_integration.errors import InvalidRequest
 
@@ -8,62 +11,65 @@ from spark_integration.errors import InvalidRequest
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("peak=max(watts)", ("peak", "max", "watts")),
-        (" peak = max ( watts ) ", ("peak", "max", "watts")),
-        ("max(watts)", ("max_watts", "max", "watts")),
-        ("mean", ("mean_volts", "mean", "volts")),
-        ("n=count", ("n", "count", "")),
-        ("count(*)", ("count", "count", "")),
-        ("count()", ("count", "count", "")),
-        ("count(watts)", ("count_watts", "count", "watts")),
-        ("max(net in/out)", ("max_net_in_out", "max", "net in/out")),
-        ("max(net, in)", ("max_net_in", "max", "net, in")),
+        ("peak=watts:max", ("peak", ("watts",), "max")),
+        (" peak = watts : max ", ("peak", ("watts",), "max")),
+        ("watts:max", ("watts_max", ("watts",), "max")),
+        ("mean", ("volts_mean", ("volts",), "mean")),
+        ("n=count", ("n", (), "count")),
+        ("count", ("count", (), "count")),
+        ("watts:count", ("watts_count", ("watts",), "count")),
+        ("p=watts:quantile(quantiles=0.9)", ("p", ("watts",), "quantile(quantiles=0.9)")),
+        ("net in/out:max", ("net_in_out_max", ("net in/out",), "max")),
+        ("a:b:corr", ("a_b_corr", ("a", "b"), "corr")),
+        ("watts:string_agg(':')", ("watts_string_agg", ("watts",), "string_agg(':')")),
     ],
 )
-def test_aggregation(text, expected):
-    assert parse_aggregation(text, ["volts", "watts"]) == Aggregation(*expected)
+def test_aggregation(text: str, expected: tuple[Any, ...]) -> None:
+    found = parse_aggregation(text, ["volts", "watts"])
+    assert found == Aggregation(*expected)
+    assert parse_aggregation(str(found), []) == found
 
 
-@pytest.mark.parametrize("text", ["max", "count", "count(watts)", "n=time_weighted_mean(watts)"])
-def test_an_aggregation_reads_back_what_it_prints(text):
-    aggregation = parse_aggregation(text, ["watts"])
-    assert parse_aggregation(str(aggregation), []) == aggregation
+@pytest.mark.parametrize("text", ["max", "quantile(0.9)", "std", "count", "median", "mode"])
+def test_results_are_named_as_by_python_functions(text: str) -> None:
+    pair = text if text == "count" else ("watts", text)
+    assert [parse_aggregation(text, ["watts"]).name] == list(pairs_of(pair))
 
 
-def test_an_aggregation_that_reads_times_is_given_the_column_of_the_time():
+def test_an_aggregation_that_reads_times_is_given_the_column_of_the_time() -> None:
     pairs = {
         text: parse_aggregation(text, ["v"]).pair("ts")
-        for text in ("max", "count", "count(v)", "integral(v)")
+        for text in ("max", "count", "v:count", "v:integral")
     }
     assert pairs == {
         "max": (("v",), "max"),
         "count": ((), "count"),
-        "count(v)": (("v",), "count"),
-        "integral(v)": (("ts", "v"), "integral"),
+        "v:count": (("v",), "count"),
+        "v:integral": (("ts", "v"), "integral"),
     }
-
-
-@pytest.mark.parametrize("text", ["", "peak=", "max(a)b", "a=b=max(c)", "max(watts"])
-def test_malformed_aggregation(text):
-    with pytest.raises(InvalidRequest, match=r"not of the form .* write the query with --sql"):
-        parse_aggregation(text, ["watts"])
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("medain(watts)", "no aggregation 'medain'; did you mean 'median'"),
-        ("corr(watts)", r"corr reads several columns; .* --sql"),
-        ("nth_value(watts)", r"missing 1 required positional argument.* --sql"),
+        ("", "write name=column:aggregation"),
+        ("peak=", "write name=column:aggregation"),
+        ("a=b=c:max(", "write name=column:aggregation"),
+        ("max(watts)", "such as watts:max"),
+        ("watts:medain", "no aggregation 'medain'; did you mean 'median'"),
+        ("watts:corr", "Correlation reads 2"),
+        ("watts:volts:max", "max.*column"),
+        ("watts:nth_value", r"missing 1 required positional argument.* --sql"),
+        ("watts:__import__('os')", "no aggregation '__import__'"),
     ],
 )
-def test_a_mistake_is_named(text, message):
+def test_a_mistake_is_named(text: str, message: str) -> None:
     with pytest.raises(InvalidRequest, match=message):
         parse_aggregation(text, ["watts"])
 
 
-def test_aggregation_without_any_column():
-    with pytest.raises(InvalidRequest, match=r"write max\(column\)"):
+def test_aggregation_without_any_column() -> None:
+    with pytest.raises(InvalidRequest, match=r"write column:aggregation, such as watts:max"):
         parse_aggregation("max", [])
 
 

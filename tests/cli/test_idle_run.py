@@ -33,7 +33,7 @@ def test_idle_keys_and_late_rows(tmp_path, capsys):
     # "a" is heard of every minute for 50 hours; "b" once an hour, and to the end.
     long = [(minute / 60, "a", minute % 7) for minute in range(50 * 60)]
     write(source / "1.csv", *long, *((hour, "b", hour) for hour in range(HOURS)))
-    command = ("run", source, "--key", "device", "--agg", "peak=max(watts)", "--agg", "n=count",
+    command = ("run", source, "--key", "device", "--agg", "peak=watts:max", "--agg", "n=count",
                "--window", "48 hours", "--idle", "emit", "--on-late", "side",
                "--output", out)  # fmt: skip
     assert mta(*command, "--watermark", "soon", "--no-plot") == 2

@@ -7,6 +7,8 @@ import json
 import os
 import tracemalloc
 from datetime import date, time
+from decimal import Decimal
+from itertools import pairwise
 
 import pandas as pd
 import pyarrow as pa
@@ -172,7 +174,7 @@ READ = {
     ),
     "an aggregation of a column with parentheses": (
         {"a.csv": f"k,ts,kW (net)\na,{AT},1\n"},
-        {"agg": ("peak=max(kW (net))",), "value": ()},
+        {"agg": ("peak=kW (net):max",), "value": ()},
         ONE,
     ),
     "a value with parentheses": (
@@ -428,7 +430,7 @@ def test_dropped_rows_are_counted_by_reason_with_the_first_example(tmp_path, cap
     (source / "1.csv").write_text(HEAD + "\n".join(lines) + "\n")
     (source / "2.csv").write_text(table(("a", "oops")))
     out = tmp_path / "out"
-    command = ("run", source, "--key", "k", "--agg", "g=geomean(v)", "--output", out, "--no-plot")
+    command = ("run", source, "--key", "k", "--agg", "g=v:geomean", "--output", out, "--no-plot")
     assert mta(*command, "--on-invalid", "drop", "--nulls", "drop_row") == 0
     printed = capsys.readouterr().out
     first = source / "1.csv"
@@ -507,3 +509,30 @@ def test_a_large_parquet_file_is_read_in_parts(spark, tmp_path, monkeypatch):
     ]
     assert [row for chunks in pieces for chunk in chunks for row in chunk.rows] == [*range(1, 11)]
     assert rows_of(spark, tmp_path, {}) == [("a", float(value)) for value in range(10)]
+
+
+def test_decimals_stay_exact(tmp_path, capsys):
+    """Of any number of digits; sums of doubles would be rounded."""
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    prices = [Decimal("0.10"), Decimal("90071992547409.93"), Decimal("0.01"), None]
+    large = [Decimal(10) ** 27 + each for each in (1, 2, 3, 4)]
+    pq.write_table(pa.table({
+        "ts": pa.array([f"2024-01-01 00:00:0{at}" for at in range(4)]),
+        "price": pa.array(prices, pa.decimal128(18, 2)),
+        "large": pa.array(large, pa.decimal128(30, 0)),
+    }), source / "1.parquet")  # fmt: skip
+    command = ("run", source, "--time", "ts", "--agg", "sum=price:sum", "--agg", "top=large:max",
+               "--agg", "total=large:sum", "--window", "2 events", "--output", out, "--no-plot",
+               "--write", "parquet")  # fmt: skip
+    assert mta(*command) == 0, capsys.readouterr()
+    rows = pq.read_table(out / "results").sort_by("ts").to_pydict()
+    windows = [prices[max(0, at - 1) : at + 1] for at in range(4)]
+    assert rows["sum"] == [sum(filter(None, each)) for each in windows]
+    assert rows["price"] == prices and rows["top"] == large
+    assert rows["total"] == [large[0], *(a + b for a, b in pairwise(large))]
+    assert mta("check", out) == 0
+    doubles = {"price": [0.5], "large": [1.0], "ts": ["2024-01-01 00:00:09"]}
+    pq.write_table(pa.table(doubles), source / "2.parquet")
+    assert mta(*command) == 2
+    assert "contains double, but decimal128(18, 2) in the first file" in capsys.readouterr().err

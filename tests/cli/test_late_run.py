@@ -44,7 +44,7 @@ def test_late_rows_with_corrections(tmp_path, capsys):
     source.mkdir()
     # 3,000 minutes, of which one is missing and comes later.
     write(source / "1.csv", *((at, "a", at % 7) for at in range(3000) if at != 2990))
-    command = ("run", source, "--key", "device", "--agg", "peak=max(watts)", "--window", "48 hours",
+    command = ("run", source, "--key", "device", "--agg", "peak=watts:max", "--window", "48 hours",
                "--on-late", "drop", "--allowed-lateness", "20 minutes", "--emit-updates",
                "--output", out)  # fmt: skip
     assert mta(*command) == 0

@@ -150,7 +150,7 @@ def test_numbers_of_things_are_at_least_one(arguments, capsys):
 
 def test_the_demo_checks_every_window_that_it_can_run():
     rows = pd.DataFrame({"ts": pd.date_range("2025-01-01", periods=4, freq="h"), "watts": range(4)})
-    total = parse_aggregation("sum(watts)", ())
+    total = parse_aggregation("watts:sum", ())
     for window, expected in [("2^1 events", [0, 1, 3, 5]), ("2events", [0, 1, 3, 5]),
                              ("3 hours", [0, 1, 3, 6])]:  # fmt: skip
         assert _rolling(rows, total, Job(time="ts", window=window)).tolist() == expected
@@ -161,7 +161,7 @@ def test_one_event_is_drawn_without_a_warning():
     for name in ("watts", "peak"):
         rows[f"min {name}"] = rows[f"max {name}"] = 1.0
     with warnings.catch_warnings(action="error"):
-        _figure(rows, ["a"], _panels([parse_aggregation("peak=max(watts)", ())]), "")
+        _figure(rows, ["a"], _panels([parse_aggregation("peak=watts:max", ())]), "")
 
 
 @pytest.mark.parametrize("store", [None, "redis://:wrong@host/0"])

@@ -21,7 +21,7 @@ def extremes(keys=("a",), gap_at=None):
 
 
 def test_results_of_another_scale_have_a_panel_of_their_own():
-    texts = ("peak=max(watts)", "total=sum(watts)", "mean(watts)")
+    texts = ("peak=watts:max", "total=watts:sum", "watts:mean")
     panels = _panels([parse_aggregation(text, ()) for text in texts])
     assert [[aggregation.function for aggregation in panel] for panel in panels] == [
         ["max", "mean"],
@@ -43,13 +43,13 @@ def test_a_line_of_one_event():
 
 def test_a_figure_has_a_titled_panel_for_each_key(tmp_path):
     panels = _panels(
-        [parse_aggregation(text, ()) for text in ("peak=max(watts)", "total=sum(watts)")]
+        [parse_aggregation(text, ()) for text in ("peak=watts:max", "total=watts:sum")]
     )
     figure = _figure(extremes(("a", "b")), ["a", "b"], panels, "watts in a window of 1 day")
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert titles == ["a", "", "b", ""]
     labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    assert labels == ["watts", "peak = max(watts)"]
+    assert labels == ["watts", "peak = watts:max"]
     figure.savefig(tmp_path / "plot.png")
     assert (tmp_path / "plot.png").stat().st_size > 5000
 
@@ -60,7 +60,7 @@ def test_each_key_has_a_time_axis_of_its_own():
     later = rows["key"] == "b"
     rows.loc[later, "time"] += pd.Timedelta(days=1500)
     panels = _panels(
-        [parse_aggregation(text, ()) for text in ("peak=max(watts)", "total=sum(watts)")]
+        [parse_aggregation(text, ()) for text in ("peak=watts:max", "total=watts:sum")]
     )
     figure = _figure(rows, ["a", "b"], panels, "")
     spans = [np.diff(axes.get_xlim())[0] for axes in figure.axes]
@@ -70,9 +70,9 @@ def test_each_key_has_a_time_axis_of_its_own():
 
 
 def test_values_stand_out_from_white_and_lie_below_the_results():
-    figure = _figure(extremes(), ["a"], _panels([parse_aggregation("peak=max(watts)", ())]), "")
+    figure = _figure(extremes(), ["a"], _panels([parse_aggregation("peak=watts:max", ())]), "")
     values, peak = figure.axes[0].lines
-    assert (values.get_label(), peak.get_label()) == ("watts", "peak = max(watts)")
+    assert (values.get_label(), peak.get_label()) == ("watts", "peak = watts:max")
     channels = np.array(to_rgb(values.get_color()))
     linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
     assert 1.05 / (linear @ [0.2126, 0.7152, 0.0722] + 0.05) > 3  # contrast, as for any graphics
@@ -81,9 +81,9 @@ def test_values_stand_out_from_white_and_lie_below_the_results():
 def test_results_without_values_are_drawn_alone(tmp_path):
     rows = extremes()
     rows[["min watts", "max watts"]] = np.nan
-    figure = _figure(rows, ["a"], _panels([parse_aggregation("peak=max(watts)", ())]), "")
+    figure = _figure(rows, ["a"], _panels([parse_aggregation("peak=watts:max", ())]), "")
     labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    assert labels == ["peak = max(watts)"]
+    assert labels == ["peak = watts:max"]
     figure.savefig(tmp_path / "plot.png")
 
 

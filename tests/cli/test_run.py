@@ -47,8 +47,8 @@ def test_run_continue_inspect(tmp_path, capsys):
     source.mkdir()
     first = [events("2025-01-01", 100, device) for device in ("a", "b")]
     write(source / "1.csv", *first, mtime=1_000)
-    command = ("run", source, "--key", "device", "--agg", "peak=max(watts)",
-               "--agg", "mean=mean(watts)", "--output", out, "--no-plot")  # fmt: skip
+    command = ("run", source, "--key", "device", "--agg", "peak=watts:max",
+               "--agg", "mean=watts:mean", "--output", out, "--no-plot")  # fmt: skip
     assert mta(*command, "--plot") == 0
     printed = capsys.readouterr().out
     assert re.search(r"done +200 rows in 1 batch", printed)
@@ -147,7 +147,7 @@ def test_results_as_csv_are_read_back_as_they_were(tmp_path):
     for turn in range(2):
         out = tmp_path / f"out{turn}"
         command = ["run", again, "--key", "device", "--value", "watts", "--carry", "note",
-                   "--agg", "peak=max(watts)", "--write", "csv", "--output", out]  # fmt: skip
+                   "--agg", "peak=watts:max", "--write", "csv", "--output", out]  # fmt: skip
         assert mta(*command, *(["--no-plot"] if turn else [])) == 0
         parts = sorted((out / "results").glob("*.csv"))
         options = {"dtype": {"device": str, "note": str}, "keep_default_na": False}

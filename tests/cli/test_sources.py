@@ -40,15 +40,15 @@ def csv(tmp_path):
 def test_columns_are_guessed_by_name_and_type(csv):
     job = resolve_columns(job_for(csv, key="device"), open_source(job_for(csv)))
     assert (job.time, job.value) == ("ts", ("watts",))
-    assert job.agg == ("max_watts=max(watts)", "mean_watts=mean(watts)")
+    assert job.agg == ("watts_max=watts:max", "watts_mean=watts:mean")
 
 
 @pytest.mark.parametrize(
     ("agg", "value", "resolved"),
     [
-        (("s=sum",), ("watts",), ("s=sum(watts)",)),
-        (("s=sum", "n=count"), ("watts",), ("s=sum(watts)", "n=count(*)")),
-        (("n=count",), (), ("n=count(*)",)),
+        (("s=sum",), ("watts",), ("s=watts:sum",)),
+        (("s=sum", "n=count"), ("watts",), ("s=watts:sum", "n=count")),
+        (("n=count",), (), ("n=count",)),
         (("n=count(note)",), (), ("n=count(note)",)),
     ],
 )
@@ -75,11 +75,11 @@ def test_the_demo_finds_a_time_of_any_name(tmp_path):
     [
         ({"key": "meter"}, "--key 'meter': the columns are 'ts', 'device', 'watts', 'note'"),
         ({"time": "when"}, "--time 'when': the columns are"),
-        ({"agg": ("max(volts)",)}, "--value 'volts': the columns are"),
+        ({"agg": ("volts:max",)}, "--value 'volts': the columns are"),
         ({"carry": ("place",)}, "--carry 'place': the columns are"),
         ({"value": ("note",)}, "--value 'note' contains 'x', not numbers"),
-        ({"agg": ("watts=max(watts)",)}, "several columns watts"),
-        ({"agg": ("max(watts)", "max(watts)")}, "several columns max_watts"),
+        ({"agg": ("watts=watts:max",)}, "several columns watts"),
+        ({"agg": ("watts:max", "watts:max")}, "several columns watts_max"),
     ],
 )
 def test_bad_columns(csv, options, message):
@@ -176,9 +176,7 @@ def test_what_a_spreadsheet_exports_is_read_or_explained(tmp_path, capsys, spark
 def test_a_decimal_comma_allows_no_point(tmp_path, spark):
     path = tmp_path / "a.csv"
     path.write_text("ts;watts\n2024-01-15;20,97\n2024-01-16;1.000,5\n")
-    job = job_for(
-        path, delimiter=";", decimal=",", time="ts", value=("watts",), agg=("max(watts)",)
-    )
+    job = job_for(path, delimiter=";", decimal=",", time="ts", value=("watts",), agg=("watts:max",))
     with pytest.raises(Exception, match=r"line 3: watts is not a number: '1\.000,5'"):
         read_input(spark, job, open_source(job)).collect()
 
@@ -206,7 +204,7 @@ def test_a_number_too_large_for_a_double_is_invalid(tmp_path, spark, fmt, text):
     csv, rows = f"ts,watts\n{AT},1\n{AT},{text}\n", (1, text)
     json = "".join(f'{{"ts": "{AT}", "watts": {value}}}\n' for value in rows)
     path.write_text(csv if fmt == "csv" else json)
-    job = job_for(path, time="ts", value=("watts",), agg=("max(watts)",))
+    job = job_for(path, time="ts", value=("watts",), agg=("watts:max",))
     with pytest.raises(Exception, match=f"watts is not a number: '{text}'"):
         read_input(spark, job, open_source(job)).collect()
 

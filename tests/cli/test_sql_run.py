@@ -142,7 +142,7 @@ def test_rows_without_any_value_are_counted(tmp_path: Path) -> None:
 def test_a_nan_is_null_or_a_value(tmp_path: Path, nan: str, wanted: list[float]) -> None:
     lines = "ts,card,amount\n2025-01-01,a,1\n2025-01-02,a,nan\n2025-01-03,a,3\n"
     (tmp_path / "in.csv").write_text(lines)
-    options = ("--nan", nan, "--agg", "s=sum(amount)")
+    options = ("--nan", nan, "--agg", "s=amount:sum")
     assert run(tmp_path / "in.csv", tmp_path / "out", *options) == 0
     assert results(tmp_path / "out")["s"].dropna().tolist() == wanted
 
@@ -154,7 +154,7 @@ def test_a_missing_value_is_skipped_dropped_with_its_row_or_makes_results_nan(
     wanted = {"skip": [1.0, 1.0, 4.0], "drop_row": [1.0, 4.0], "accept": [1.0, np.nan, np.nan]}
     lines = "ts,card,amount\n2025-01-01,a,1\n2025-01-02,a,\n2025-01-03,a,3\n"
     (tmp_path / "in.csv").write_text(lines)
-    options = ("--nulls", nulls, "--nan", "propagate", "--agg", "s=sum(amount)", "--window", "9d")
+    options = ("--nulls", nulls, "--nan", "propagate", "--agg", "s=amount:sum", "--window", "9d")
     assert run(tmp_path / "in.csv", tmp_path / "out", *options) == 0
     found = results(tmp_path / "out")["s"].to_numpy()
     np.testing.assert_array_equal(found, wanted[nulls])

@@ -29,8 +29,8 @@ def out(tmp_path_factory):
     half = ROWS // 2
     for number, rows in enumerate((slice(0, half), slice(half, ROWS))):
         pd.concat(frame[rows] for frame in frames).to_csv(source / f"{number}.csv", index=False)
-        assert mta("run", source, "--key", "device", "--agg", "peak=max(watts)", "--agg",
-                   "mean=mean(watts)", "--window", "9 days", "--output", out, "--no-plot",
+        assert mta("run", source, "--key", "device", "--agg", "peak=watts:max", "--agg",
+                   "mean=watts:mean", "--window", "9 days", "--output", out, "--no-plot",
                    "--store", "spark://state") == 0  # fmt: skip
     expected = frames[0].set_index("ts")["watts"].rolling("9D")
     results = pd.read_parquet(out / "results").sort_values(["device", "ts"])

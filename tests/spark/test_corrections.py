@@ -153,7 +153,7 @@ def test_what_finds_nothing_may_stop_the_query() -> None:
         step(state, table_of([("a", 11, None, True)], plan), plan, store)
     done = step(state, table_of([("a", 10, None, True)], plan), plan, store)
     assert done.rows.column("sum").to_pylist() == [None]
-    with pytest.raises(StateMismatch, match="on_duplicate"):
+    with pytest.raises(StateMismatch, match="existing events"):
         step(state, table_of([], plan), plan_of("replace"), store)
 
 
@@ -163,7 +163,8 @@ def test_what_does_not_go_together() -> None:
         "window": CountWindow(3), "store": "file:///tmp/none",
     }  # fmt: skip
     with pytest.raises(InvalidRequest, match="set allowed_lateness"):
-        Options.of(**given, on_duplicate="replace")
+        Options.of(**given, retractions="undo")
+    assert Options.of(**given, on_duplicate="replace").settings.lateness == 0
     given["allowed_lateness"] = 0
     with pytest.raises(InvalidRequest, match="leave emit_every out"):
         Options.of(**given, retractions="undo", emit_every=10)
