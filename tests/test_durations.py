@@ -96,17 +96,17 @@ OF_NUMBERS: dict[str, Entry] = {
     "SessionWindow": lambda size: SessionWindow(size).gap,
     "EveryPeriod": lambda size: EveryPeriod(size).period,
     "Window(lateness)": lambda size: (
-        Window(
-            Max(), CountWindow(1), aggregator=FiBA, allowed_lateness=size
-        ).engine.settings.lateness
+        Window(Max(), CountWindow(1), aggregator=FiBA, allowed_lateness=size).settings.lateness
     ),
     "SharedWindows(lateness)": lambda size: (
-        SharedWindows(Max(), {"a": CountWindow(1)}, allowed_lateness=size).engine.settings.lateness
+        SharedWindows(Max(), {"a": CountWindow(1)}, allowed_lateness=size).settings.lateness
     ),
     "KeyedWindows(lateness)": lambda size: (
-        KeyedWindows(Max(), CountWindow(1), allowed_lateness=size)._kind.settings.lateness
+        KeyedWindows(Max(), CountWindow(1), allowed_lateness=size).settings.lateness
     ),
-    "sliding_aggregate(allowed_lateness)": lambda size: options(allowed_lateness=size).lateness,
+    "sliding_aggregate(allowed_lateness)": lambda size: (
+        options(allowed_lateness=size).settings.lateness
+    ),
     "SBA.timed": lambda size: SBA.timed(Max(), size, size).range,
     "PBA.timed": lambda size: PBA.timed(Max(), size, size).range,
     "SlicedWindow(slide)": sliced,

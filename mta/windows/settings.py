@@ -335,12 +335,11 @@ def require_choice(name: str, value: Any, choices: Collection[Any]) -> None:
 def _length(name: str, value: Any) -> timedelta:
     """Return a setting that is a duration. Raises TypeError and ValueError, which name it."""
     try:
-        return timedelta(microseconds=to_duration(value, "a duration", least=0))
-    except (TypeError, ValueError) as error:
-        raise type(error)(
-            f"{name} is {value!r}: {error}; give a duration, such as '10 minutes', a timedelta or "
-            "a number of seconds, or leave it out"
-        ) from error
+        return timedelta(microseconds=to_duration(value, name, least=0))
+    except ValueError as error:
+        if not isinstance(value, str):
+            raise
+        raise ValueError(f"{name} is {value!r}: {error}") from error
 
 
 def _micros(duration: Any) -> int | None:

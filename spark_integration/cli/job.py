@@ -262,7 +262,7 @@ def read_config(path: Path) -> dict[str, Any]:
     if unknown := sorted(options.keys() - _HINTS.keys()):
         raise InvalidRequest(
             f"--config {path}: unknown options {', '.join(unknown)}; it can have "
-            f"{', '.join(_HINTS)}"
+            f"{', '.join(['input', *_NAMES])}"
         )
     if isinstance(options.get("agg"), dict):
         given = options["agg"].items()
