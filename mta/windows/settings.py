@@ -67,8 +67,8 @@ _CHOICES = {
 }
 #: The names of these settings in errors, and their smallest and largest allowed values.
 _COUNTS = {
-    "arity": ("an arity", 2, MAX_ARITY),
-    "leaf_arity": ("an arity", 2, MAX_ARITY),
+    "arity": ("arity", 2, MAX_ARITY),
+    "leaf_arity": ("leaf_arity", 2, MAX_ARITY),
     "retain": ("retain", 0, None),
     "min_samples": ("min_samples", 0, 1 << 31),
     "promote_at": ("promote_at", 1, 1 << 24),

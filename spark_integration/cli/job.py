@@ -63,7 +63,7 @@ OF_WINDOWS = tuple(each.name for each in fields(_WindowOptions))
 
 
 @dataclass(frozen=True)
-class Job(_WindowOptions):  # type: ignore[misc] (it is made of fields)
+class Job(_WindowOptions):  # type: ignore[misc]
     """One run: input, columns, aggregations, window, and where the results and pages go.
 
     The fields are the long options of ``mta run`` and the keys of its ``--config`` file. Those of
@@ -238,7 +238,8 @@ def add_options(parser: _ActionsContainer, names: Collection[str] | None = None)
             group = parser.add_argument_group(GROUPS[each.name])
         how: dict[str, Any] = {**each.metadata, "choices": _choices(each.name)}
         if "default" not in how["help"]:
-            shown = {None: "none", False: "no"}.get(each.default, each.default)
+            nothing: dict[Any, str] = {None: "none", False: "no", (): "none"}
+            shown = nothing.get(each.default, each.default)
             how["help"] += f"; default: {shown}"
         if _HINTS[each.name] is bool:
             del how["metavar"], how["choices"]

@@ -103,8 +103,8 @@ def select_columns(job: Job, source: Source) -> Selection:
     types = {name: pa.string() for name in (job.key, time, *carried) if name is not None}
     in_files = {} if schema is None else dict(zip(schema.names, schema.types, strict=True))
     # Spark's decimals have up to 38 digits; longer ones are read as doubles, like other numbers.
-    decimals = {name for name in job.value if pa.types.is_decimal128(in_files.get(name))}
-    types |= dict.fromkeys(decimals, pa.string())
+    decimals = [name for name in in_files if pa.types.is_decimal128(in_files[name])]
+    types |= dict.fromkeys(set(decimals).intersection(job.value), pa.string())
     for name in types.keys() & in_files.keys():
         kind, is_time = in_files[name], name == time
         types[name] = type_of_time(kind, f"--time {name!r}") if is_time else type_in_results(kind)

@@ -49,7 +49,7 @@ def test_columns_are_guessed_by_name_and_type(csv):
         (("s=sum",), ("watts",), ("s=watts:sum",)),
         (("s=sum", "n=count"), ("watts",), ("s=watts:sum", "n=count")),
         (("n=count",), (), ("n=count",)),
-        (("n=count(note)",), (), ("n=count(note)",)),
+        (("n=note:count",), (), ("n=note:count",)),
     ],
 )
 def test_only_an_aggregation_that_names_no_column_has_it_guessed(csv, agg, value, resolved):

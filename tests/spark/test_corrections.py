@@ -215,7 +215,7 @@ def test_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     batch = {(r.device, round(r.ts.timestamp()), r["sum"]) for r in asked(frame).collect()}
     for (device, time), value in once.results().items():
         assert (device, time, value) in batch
-    with pytest.raises(InvalidRequest, match="can combine two values into one"):
+    with pytest.raises(InvalidRequest, match="cannot combine two values into one"):
         sliding_aggregate(
             frame, by="device", on="ts", aggregations={"mean": ("watts", Mean())},
             window=TimeWindow(20), store=f"file://{tmp_path}/pages", allowed_lateness=0,
