@@ -39,23 +39,23 @@ def missing_pages(path: str, database: Any) -> int:
 
     Reads two pages, and the list of free pages if the file is shorter than its last page.
     """
-    size: int = database.info()["last_pgno"] + 1
     page_bytes: int = database.stat()["psize"]
-    if os.stat(path).st_size >= size * page_bytes:
-        return 0
-    missing = size - os.stat(path).st_size // page_bytes
-    with database.begin() as transaction, open(path, "rb", buffering=0) as file:
-        found = _File(file.fileno(), page_bytes)
-        try:
-            size, root = found.meta(transaction.id())
+    while True:
+        size: int = database.info()["last_pgno"] + 1
+        if os.stat(path).st_size >= size * page_bytes:
+            return 0
+        with database.begin() as transaction, open(path, "rb", buffering=0) as file:
+            found = _File(file.fileno(), page_bytes)
             missing = size - os.fstat(file.fileno()).st_size // page_bytes
-            free = {page for page in found.free_pages(root) if page >= size - missing}
-            return max(0, missing - len(free))
-        except (error, EOFError):
-            return missing
-        except LookupError:
-            pass
-    return missing_pages(path, database)  # other processes have committed meanwhile
+            try:
+                size, root = found.meta(transaction.id())
+                missing = size - os.fstat(file.fileno()).st_size // page_bytes
+                free = {page for page in found.free_pages(root) if page >= size - missing}
+                return max(0, missing - len(free))
+            except LookupError:
+                continue  # other processes have committed twice meanwhile: look again
+            except (error, EOFError):
+                return missing  # so is the list of free pages, or a part: none counts as free
 
 
 class _File(NamedTuple):

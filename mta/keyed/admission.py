@@ -11,6 +11,10 @@ that is over a limit; equal events that follow at once are refused with it. A ba
 ``ROUNDS`` rounds. The events of keys that need more are deferred: the caller judges them in the
 next batch. So a client that sends many different events over its limit delays others only so much.
 
+An event is refused in the same way if a result would not fit its type: a float that would be
+infinite, or a sum of integers of more than 64 bits. For such a sum, the evaluation of the whole
+batch fails, and bisection finds the first row with which it does.
+
 The moment at which a refused event would fit is the first at which enough earlier events have left.
 For a vectorized key, it is exact. For a standalone key, it is found by bisection, to 1/4096 of
 the longest frame, and it assumes that results decrease while events leave.
@@ -18,14 +22,16 @@ the longest frame, and it assumes that results decrease while events leave.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.errors import UnsupportedOperation
+from mta.errors import ResultOutOfRange, UnsupportedOperation
 from mta.frames.base import lifetime_of
 from mta.keyed.bucket import Batch
 from mta.keyed.kind import Kind
@@ -36,6 +42,7 @@ from mta.keyed.work import Found, Work, results_at, unanswered
 #: How often a batch is evaluated.
 ROUNDS = 8
 _HALVINGS = 12
+_INFINITE = "a result would be beyond the largest float, 1.8e308"
 
 
 @dataclass(slots=True)
@@ -50,6 +57,8 @@ class Admission:
     """Which rows were not judged: judge them in the next batch."""
     refused: dict[int, str] = field(default_factory=dict)
     """The rows over a limit, each with the name of the limit."""
+    out_of_range: dict[int, str] = field(default_factory=dict)
+    """The rows with a result that does not fit its type, each with the reason."""
     columns: dict[str, Any] = field(default_factory=dict)
     """The results of accepted rows, and of refused rows as if they had been added, by column."""
 
@@ -85,11 +94,12 @@ class Limits:
         alive, rounds, gone = np.arange(count), 0, list[int]()
         while len(alive) and (not rounds or gone):
             rounds += 1
-            gone = self._round(batch, alive, made, rooms, add, rounds == ROUNDS)
+            with np.errstate(over="ignore", invalid="ignore"):  # the result is refused
+                gone = self._round(batch, alive, made, rooms, add, rounds == ROUNDS)
             alive = alive[~np.isin(alive, gone)]
         if not add:
             made.late |= ~made.accepted & ~made.deferred
-            made.late[[*made.refused]] = False
+            made.late[[*made.refused, *made.out_of_range]] = False
         made.columns = windows.as_columns(rooms)
         return made
 
@@ -108,7 +118,10 @@ class Limits:
             over = self._over(found.outputs)
             refused = self._refused(batch, rows, found.of, over)
             for first, (limit, equal, rest) in refused.items():
-                made.refused |= dict.fromkeys(equal.tolist(), limit)
+                if limit is None:
+                    made.out_of_range |= dict.fromkeys(equal.tolist(), _INFINITE)
+                else:
+                    made.refused |= dict.fromkeys(equal.tolist(), limit)
                 gone.extend(equal.tolist())
                 for room in rooms:
                     results = outputs.take(room, np.full(len(equal), first))
@@ -120,19 +133,42 @@ class Limits:
                 made.accepted[rows] = True
             return add and not gone
 
-        done = bucket.advance_if(batch.take(bucket.kind.reader.inputs, alive), "each", accept)
+        try:
+            done = bucket.advance_if(self._taken(batch, alive), "each", accept)
+        except ResultOutOfRange as error:
+            first = self._first_out_of_range(batch, alive)
+            made.out_of_range[int(alive[first])] = str(error)
+            rest = alive[first + 1 :] if is_last else alive[:0]
+            made.deferred[rest] = True
+            return [int(alive[first]), *rest.tolist()]
         if done is not None and done.late is not None:
             made.late[alive[done.late]] = True
         return gone
 
+    def _taken(self, batch: Batch, rows: np.ndarray) -> Batch:
+        return batch.take(self._windows.bucket.kind.reader.inputs, rows)
+
+    def _first_out_of_range(self, batch: Batch, alive: np.ndarray) -> int:
+        """Return the place of the first row with which the results do not fit their types."""
+
+        def fails(last: int) -> bool:
+            try:
+                some = self._taken(batch, alive[: last + 1])
+                self._windows.bucket.advance_if(some, "each", lambda *_: False)
+            except ResultOutOfRange:
+                return True
+            return False
+
+        return bisect_left(range(len(alive) - 1), True, key=fails)
+
     def _refused(
-        self, batch: Batch, rows: np.ndarray, of: np.ndarray, over: Mapping[str, np.ndarray]
-    ) -> dict[int, tuple[str, np.ndarray, np.ndarray]]:
+        self, batch: Batch, rows: np.ndarray, of: np.ndarray, over: Mapping[str | None, np.ndarray]
+    ) -> dict[int, tuple[str | None, np.ndarray, np.ndarray]]:
         """Return the first row over a limit of each key that has one.
 
         Each has the limit, this row and equal ones that follow at once, and the rows after them.
         """
-        found = dict[int, tuple[str, np.ndarray, np.ndarray]]()
+        found = dict[int, tuple[str | None, np.ndarray, np.ndarray]]()
         any_over = np.logical_or.reduce([np.zeros(len(rows), bool), *over.values()])
         for lane in np.unique(of[any_over]).tolist():
             start, stop = np.searchsorted(of, [lane, lane + 1]).tolist()
@@ -153,13 +189,17 @@ class Limits:
         pair = [schema.take(batch.rows, np.array([row])) for row in (one, other)]
         return bool(batch.times[one] == batch.times[other]) and str(pair[0]) == str(pair[1])
 
-    def _over(self, outputs: list[Rows]) -> dict[str, np.ndarray]:
-        """Return which results are over each limit."""
-        columns = self._windows.as_columns(outputs) if self._at_most else {}
-        return {
+    def _over(self, outputs: list[Rows]) -> dict[str | None, np.ndarray]:
+        """Return which results are over each limit, and for None which are infinite."""
+        columns = self._windows.as_columns(outputs)
+        found: dict[str | None, np.ndarray] = {
             name: np.ma.filled(np.ma.asarray(columns[column], dtype=float), np.nan) > most
             for name, (column, most) in self._at_most.items()
         }
+        floats = [each for each in columns.values() if getattr(each, "dtype", None) == np.float64]
+        if floats:
+            found[None] = np.isinf(floats).any(axis=0)
+        return found
 
     # --- when an event would fit ------------------------------------------------------------------
 
@@ -183,8 +223,8 @@ class Limits:
                 found[int(line[place])] = fit
             return False
 
-        schema = self._windows.bucket.kind.reader.inputs
-        self._windows.bucket.advance_if(batch.take(schema, np.array(rows)), "each", look)
+        with suppress(ResultOutOfRange):  # while negative values leave
+            self._windows.bucket.advance_if(self._taken(batch, np.array(rows)), "each", look)
         return found
 
     def _fits(self, work: Work) -> dict[int, int]:

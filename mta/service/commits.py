@@ -14,7 +14,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
+
+import msgpack
 
 from mta.errors import WindowStoreError
 from mta.serve.answers import Problem, problem_of
@@ -28,6 +31,8 @@ logger = logging.getLogger(__name__)
 Task = Literal["add", "check", "erase"]
 #: How many events may wait for a shard; further ones are refused.
 MOST_WAITING = 32_768
+#: How many checks of one key a commit judges; the others wait for the next commits.
+_CHECKS = 8
 #: How many events the log may have before a new state is written early.
 _MOST_FRESH = 50_000
 
@@ -39,6 +44,29 @@ class Job:
         self.rows, self.task = rows, task
         self.outcomes: list[Outcome | None] = [None] * len(rows)
         self.done: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+
+    @property
+    def places(self) -> list[int]:
+        """Return which rows to judge: also the accepted ones of a check, which no window has."""
+        return [
+            at for at, found in enumerate(self.outcomes)
+            if found is None or (self.task == "check" and found.status == 200)
+        ]  # fmt: skip
+
+
+def _without_common_keys(jobs: Sequence[Job]) -> list[list[Job]]:
+    """Divide checks so that none sees the events of another one."""
+    groups: list[tuple[set[bytes], list[Job]]] = []
+    for job in jobs:
+        keys = {msgpack.packb(key) for key in job.rows.keys}
+        for seen, group in groups:
+            if seen.isdisjoint(keys):
+                seen |= keys
+                group.append(job)
+                break
+        else:
+            groups.append((keys, [job]))
+    return [group for _, group in groups]
 
 
 def settle(jobs: Sequence[Job], error: Exception | None = None) -> None:
@@ -165,28 +193,32 @@ class Committer:
 
     def _commit(self, jobs: list[Job]) -> None:
         """Judge the events of some jobs: add first, then check, then erase."""
-        work: dict[Task, Callable[[Rows], Sequence[Outcome | None]]] = {
-            "add": self.shard.commit, "check": self.shard.check, "erase": self._erase,
-        }  # fmt: skip
-        for task, judge in work.items():
-            some = [job for job in jobs if job.task == task]
-            places = [
-                (job, at) for job in some for at in range(len(job.rows)) if job.outcomes[at] is None
-            ]
-            if not places:
-                continue
-            rows = Rows()
-            for job in some:
-                open_ = [at for at, found in enumerate(job.outcomes) if found is None]
-                rows.extend(job.rows if len(open_) == len(job.rows) else job.rows.take(open_))
-            for (job, at), outcome in zip(places, judge(rows), strict=True):
-                job.outcomes[at] = outcome
+        of: dict[Task, list[Job]] = {"add": [], "check": [], "erase": []}
+        for job in jobs:
+            of[job.task].append(job)
+        self._judge(of["add"], self.shard.commit)
+        for apart in _without_common_keys(of["check"])[:_CHECKS]:
+            self._judge(apart, partial(self.shard.commit, add=False))
+        self._judge(of["erase"], self._erase)
         self._settle(jobs)
+
+    @staticmethod
+    def _judge(jobs: list[Job], judge: Callable[[Rows], Sequence[Outcome | None]]) -> None:
+        """Judge the events that have no outcome yet, after those that a check has accepted."""
+        if not jobs:
+            return
+        rows, places = Rows(), [job.places for job in jobs]
+        for job, some in zip(jobs, places, strict=True):
+            rows.extend(job.rows if len(some) == len(job.rows) else job.rows.take(some))
+        outcomes = iter(judge(rows))
+        for job, some in zip(jobs, places, strict=True):
+            for at, outcome in zip(some, outcomes, strict=False):
+                job.outcomes[at] = outcome or job.outcomes[at]
 
     def _settle(self, jobs: list[Job]) -> None:
         """Answer the jobs that are complete; the others come first in the next commit."""
+        settle([job for job in jobs if None not in job.outcomes])
         left = [job for job in jobs if None in job.outcomes]
-        settle([job for job in jobs if job not in left])
         with self._wake:
             self._jobs.extendleft(reversed(left))
             self._waiting += sum(len(job.rows) for job in left)

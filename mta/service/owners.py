@@ -246,11 +246,12 @@ class Owners:
             try:
                 async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
                     return await self._try(shard, rows, task)
-            except Moved:
-                pass  # nothing was sent: the new owner is tried below, after a pause
-            except (Interrupted, NotOwner):
-                if not may_repeat:
+            except (Moved, Interrupted, NotOwner) as error:
+                # Moved: no event was judged. Otherwise, some may be added; then ids are needed.
+                if not (may_repeat or isinstance(error, Moved)):
                     raise _unknown() from None
+                again = type(error).__name__
+                logger.info("%d rows for shard %d are sent again: %s", len(rows), shard, again)
             except TimeoutError:
                 raise (self._absent(shard) if may_repeat else _unknown()) from None
             if self._known(shard) is not None or time.monotonic() + _AGAIN > deadline:

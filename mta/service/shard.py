@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta.errors import CorruptSnapshot, ResultOutOfRange, StoreUnavailable
+from mta.errors import CorruptSnapshot, StoreUnavailable
 from mta.frames.base import lifetime_of
 from mta.keyed.admission import Admission, Limits
 from mta.keyed.bucket import Batch
@@ -116,10 +116,11 @@ class Shard:
 
     # --- events -----------------------------------------------------------------------------------
 
-    def commit(self, rows: Rows) -> list[Outcome | None]:
+    def commit(self, rows: Rows, *, add: bool = True) -> list[Outcome | None]:
         """Add events; return the outcome of each, None for those that the next commit judges.
 
-        When this returns, every accepted event is durable.
+        When this returns, every accepted event is durable. With ``add=False``, the outcomes are the
+        same, and nothing is added.
         """
         digests, outcomes = rows.digests, list[Outcome | None]([None] * len(rows))
         known = self._retries.answers([each for each in digests if each != NO_ID])
@@ -130,16 +131,9 @@ class Shard:
             elif digest != NO_ID and first.setdefault(digest, at) != at:
                 again[at] = first[digest]
         fresh = [at for at in range(len(rows)) if outcomes[at] is None and at not in again]
-        self._judge(rows, fresh, outcomes, add=True)
+        self._judge(rows, fresh, outcomes, add)
         for at, before in again.items():
             outcomes[at] = outcomes[before]
-        self._confirm()
-        return outcomes
-
-    def check(self, rows: Rows) -> list[Outcome | None]:
-        """Return the outcome of each event as if they were added."""
-        outcomes = list[Outcome | None]([None] * len(rows))
-        self._judge(rows, list(range(len(rows))), outcomes, add=False)
         self._confirm()
         return outcomes
 
@@ -173,16 +167,7 @@ class Shard:
         moments = [times[at] for at in places]
         values = [*zip(*part.values, strict=True)]
         batch = self._batch(part.keys, moments, values)
-        try:
-            found = self._limits.admit(batch, add=add)
-        except ResultOutOfRange as error:  # of some event: look for it, and add the others
-            if len(places) == 1:
-                outcomes[places[0]] = _problem("ResultOutOfRange", f"{error}.")
-            else:
-                middle = len(places) // 2
-                self._judge(rows, places[:middle], outcomes, add)
-                self._judge(rows, places[middle:], outcomes, add)
-            return
+        found = self._limits.admit(batch, add=add)
         self._set(found, batch, places, moments, outcomes)
         chosen = np.flatnonzero(found.accepted).tolist()
         if not add or not chosen:
@@ -212,6 +197,9 @@ class Shard:
                 continue
             if found.late[row]:
                 outcomes[at] = _problem("LateEvent", _LATE)
+                continue
+            if row in found.out_of_range:
+                outcomes[at] = _problem("ResultOutOfRange", f"{found.out_of_range[row]}.")
                 continue
             values = dict(zip(names, results[row], strict=True))
             answer: dict[str, Any] = {"time": _iso(times[row]), "values": values}

@@ -45,10 +45,11 @@ def declare(tmp_path: Path) -> Declare:
 
     def declared(
         store: str = "memory://", settings: str = "", shards: int = 1, name: str = "",
-        limits: str | None = None,
+        limits: str | None = None, values: str = "int",
     ) -> Declaration:  # fmt: skip
         text = DECLARED if limits is None else DECLARED.partition("[limits]")[0] + limits
         text = text.replace("NAME", name or f"s{uuid4().hex[:8]}").replace("STORE", store)
+        text = text.replace('amount = "int"', f'amount = "{values}"')
         text = text.replace("SETTINGS", settings).replace("SHARDS", str(shards))
         path = tmp_path / f"{uuid4().hex[:6]}.toml"
         path.write_text(text)

@@ -123,7 +123,7 @@ def test_owners_follow_each_other(
                     with pytest.raises(NotOwner):
                         before.commit(row)
                 with pytest.raises(NotOwner):
-                    before.shard.check(before.read({"user": "a", "amount": 1}))
+                    before.shard.commit(before.read({"user": "a", "amount": 1}), add=False)
                 with pytest.raises(NotOwner):
                     before.shard.compact()
     for key, events in ledger.events.items():
@@ -307,7 +307,7 @@ def test_what_is_checked_is_not_added(declare: Declare) -> None:
     owner = Owner(declared, store, "first")
     for _ in range(3):
         rows = owner.read(*[{"user": "a", "amount": 60}] * 2)
-        found = owner.shard.check(rows)
+        found = owner.shard.commit(rows, add=False)
         assert [each.status for each in found if each is not None] == [200, 409]
     assert len(owner.shard.windows) == 0
 

@@ -1,0 +1,115 @@
+"""Commits of many requests together: each is answered as if it had come alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import isfinite
+from random import Random
+from typing import Any
+
+import pytest
+
+from mta.service.commits import Committer, Job, Task
+from mta.service.declaration import Declaration
+from mta.service.rows import RowReader
+from mta.service.shard import Outcome
+from stores import MemoryStore
+from tests.service.conftest import Declare
+from tests.support.services import Ledger, Owner, body, create
+
+Send = Callable[..., asyncio.Future[list[Outcome]]]
+
+
+@contextmanager
+def sender(declared: Declaration) -> Iterator[Send]:
+    """Yields what sends rows to a committer, in a running event loop."""
+    store, reader = MemoryStore(), RowReader(declared)
+    create(declared, store)
+    shard = Owner(declared, store, "first").shard
+    committer = Committer(shard, declared, lambda _: None, lambda *_: None)
+
+    def send(task: Task, *rows: dict[str, Any]) -> asyncio.Future[list[Outcome]]:
+        job = Job(reader.of_mappings(rows), task)
+        committer.add(job)
+        return job.done
+
+    try:
+        yield send
+    finally:
+        committer.stop()
+        committer.join()
+
+
+def spent(found: list[Outcome]) -> list[Any]:
+    return [(each.status, body(each).get("values", {}).get("spent_day")) for each in found]
+
+
+def test_checks_do_not_see_each_other(declare: Declare) -> None:
+    async def run() -> None:
+        with sender(declare(settings='delay = "100 ms"')) as send:
+            await send("add", {"user": "a", "amount": 1})
+            checks = [send("check", {"user": key, "amount": 60}) for key in "aaabaaaaaaaaaba"]
+            added = send("add", {"user": "a", "amount": 2}, {"user": "b", "amount": 3})
+            assert spent(await added) == [(200, 3), (200, 3)]
+            for found in await asyncio.gather(*checks):
+                assert spent(found) in ([(200, 61)], [(200, 63)])  # before the events, or after
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_batch_is_checked_as_it_would_be_added(declare: Declare, seed: int) -> None:
+    random, ledger = Random(seed), Ledger()
+    amounts = [random.choice([1, -1, 30, 200 + at]) for at in range(60)]  # in many commits
+    rows = [{"user": random.choice("abc"), "amount": amount} for amount in amounts]
+    expected = []
+    for row in rows:
+        accepted, results = ledger.judge(row["user"], 0, int(str(row["amount"])))
+        expected.append((200 if accepted else 409, results["spent_day"]))
+
+    async def run() -> None:
+        with sender(declare(settings='delay = "1 ms"')) as send:
+            for task in ("check", "check", "add"):
+                assert spent(await send(task, *rows)) == expected
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", ["int", "float"])
+def test_results_beyond_their_types_are_refused_alone(declare: Declare, kind: str) -> None:
+    large: Any = 2**62 if kind == "int" else 1.5e308
+    declared = declare(limits="", values=kind)
+    amounts = [large, 1, large, 2, -large, large, large, -3, large] * 3
+    rows = [{"user": key, "amount": amount} for amount in amounts for key in "ab"]
+    expected, sums = [], {"a": 0, "b": 0}
+    for row in rows:
+        total = sums[row["user"]] + row["amount"]
+        fits = abs(total) < 2**63 if kind == "int" else isfinite(total)
+        sums[row["user"]] = total if fits else sums[row["user"]]
+        expected.append((200, total) if fits else (422, None))
+    assert len({*expected}) > 2
+
+    async def run() -> None:
+        with sender(declared) as send:
+            for task in ("check", "check", "add"):
+                found = await send(task, *rows)
+                assert spent(found) == expected
+                refused = [body(each) for each in found if each.status != 200]
+                assert {each["name"] for each in refused} == {"ResultOutOfRange"}
+                assert all("beyond" in each["detail"] for each in refused)
+
+    asyncio.run(run())
+
+
+def test_a_retry_is_checked_as_it_is_answered(declare: Declare) -> None:
+    async def run() -> None:
+        with sender(declare()) as send:
+            row = {"user": "a", "amount": 7, "id": "x"}
+            added = await send("add", row)
+            first, other, again = await send("check", row, {"user": "a", "amount": 1}, row)
+            assert [first] == [again] == added
+            assert spent([other]) == [(200, 8)]
+
+    asyncio.run(run())
