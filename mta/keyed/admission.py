@@ -96,7 +96,8 @@ class Limits:
             rounds += 1
             with np.errstate(over="ignore", invalid="ignore"):  # the result is refused
                 gone = self._round(batch, alive, made, rooms, add, rounds == ROUNDS)
-            alive = alive[~np.isin(alive, gone)]
+            if gone:
+                alive = alive[~np.isin(alive, gone)]
         if not add:
             made.late |= ~made.accepted & ~made.deferred
             made.late[[*made.refused, *made.out_of_range]] = False
@@ -169,7 +170,9 @@ class Limits:
         Each has the limit, this row and equal ones that follow at once, and the rows after them.
         """
         found = dict[int, tuple[str | None, np.ndarray, np.ndarray]]()
-        any_over = np.logical_or.reduce([np.zeros(len(rows), bool), *over.values()])
+        if not any(mask.any() for mask in over.values()):
+            return found
+        any_over = np.logical_or.reduce([*over.values()])
         for lane in np.unique(of[any_over]).tolist():
             start, stop = np.searchsorted(of, [lane, lane + 1]).tolist()
             at = start + int(np.argmax(any_over[start:stop]))
@@ -193,8 +196,7 @@ class Limits:
         """Return which results are over each limit, and for None which are infinite."""
         columns = self._windows.as_columns(outputs)
         found: dict[str | None, np.ndarray] = {
-            name: np.ma.filled(np.ma.asarray(columns[column], dtype=float), np.nan) > most
-            for name, (column, most) in self._at_most.items()
+            name: _floats(columns[column]) > most for name, (column, most) in self._at_most.items()
         }
         floats = [each for each in columns.values() if getattr(each, "dtype", None) == np.float64]
         if floats:
@@ -278,3 +280,10 @@ class Limits:
     def _any_over(self, outputs: list[Rows]) -> np.ndarray:
         over: np.ndarray = np.logical_or.reduce([*self._over(outputs).values()])
         return over
+
+
+def _floats(column: Any) -> np.ndarray:
+    """Return a column of results as floats, with NaN for null."""
+    if type(column) is np.ndarray and column.dtype.kind in "fiu":
+        return column
+    return np.ma.filled(np.ma.asarray(column, dtype=float), np.nan)

@@ -656,7 +656,7 @@ def _in_order(times: np.ndarray, sizes: np.ndarray, floors: np.ndarray) -> bool:
 
 def _touched(bounds: np.ndarray, taken: Retractions | None, asked: Asked | None) -> np.ndarray:
     """Return the places of keys with events or retractions; renumber ``taken`` and ``asked``."""
-    is_touched = np.diff(bounds) > 0
+    is_touched = bounds[1:] > bounds[:-1]
     if taken is not None:
         is_touched[taken.of] = True
     touched = np.flatnonzero(is_touched)

@@ -103,7 +103,7 @@ class Table:
     @property
     def counts(self) -> np.ndarray:
         """Return the number of events of each key in this table."""
-        return np.diff(self.bounds)
+        return self.bounds[1:] - self.bounds[:-1]
 
     @property
     def events(self) -> int:
@@ -113,7 +113,7 @@ class Table:
     @cached_property
     def weights(self) -> np.ndarray:
         """Return the approximate size of each key in bytes."""
-        weights = np.diff(self.keys.bounds) + 24
+        weights = self.keys.bounds[1:] - self.keys.bounds[:-1] + 24
         if self.times is not None:
             weights += 8 * self.counts
         rows = _row_weights(self.schema, self.rows)
@@ -244,7 +244,10 @@ def _packed_bytes(value: Any) -> int:
 
 def take_or(column: np.ndarray, places: np.ndarray, default: int = 0) -> np.ndarray:
     """Return the items of a column at some places, and a default for each place -1."""
-    found: np.ndarray = np.append(column, column.dtype.type(default))[places]
+    if not len(column):
+        return np.full(len(places), default, column.dtype)
+    found: np.ndarray = column[places]
+    found[places < 0] = default
     return found
 
 

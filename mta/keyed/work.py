@@ -192,7 +192,7 @@ class Work:
         if len(places) < len(new):
             found.of = places[found.of]
         self.parts.append(found)
-        counts: np.ndarray = np.diff(self._union.bounds)
+        counts = self._union.counts
         if int(counts.max()) > self.kind.settings.promote_at:
             self._starts = self.kind.retention.needed(self.kind.lanes(self._union))
             counts = self._union.bounds[1:] - self._starts
@@ -391,9 +391,8 @@ def union_of(held: Table, at: np.ndarray, new: Table, late: bool) -> tuple[Table
     bounds = bounds_of(sizes)
     newest = spread(bounds[:-1] + counts, new.counts)
     # The ranges of each key: its stored events, and the new ones.
-    which = np.tile([0, 1], len(at))
-    starts = np.stack((held.bounds[at], new.bounds[:-1]), axis=1).reshape(-1)
-    lengths = np.stack((counts, new.counts), axis=1).reshape(-1)
+    which = _in_pairs(np.zeros_like(at), np.ones_like(at))
+    starts, lengths = _in_pairs(held.bounds[at], new.bounds[:-1]), _in_pairs(counts, new.counts)
     rows, times = schema.ranges([held.rows, new.rows], which, starts, lengths), None
     if held.times is not None and new.times is not None:
         times = rows_of([held.times, new.times], which, starts, lengths)
@@ -404,3 +403,10 @@ def union_of(held: Table, at: np.ndarray, new: Table, late: bool) -> tuple[Table
             is_new[newest] = True
             rows, times, newest = schema.take(rows, order), times[order], is_new[order].nonzero()[0]
     return Table.of(schema, new.keys, bounds, times, rows), newest
+
+
+def _in_pairs(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return the numbers of two columns in turn."""
+    found = np.empty(2 * len(one), np.int64)
+    found[::2], found[1::2] = one, other
+    return found

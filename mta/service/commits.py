@@ -1,9 +1,10 @@
 """One thread for each shard that this process owns: it commits together whatever waits.
 
 Requests that arrive during a commit wait for the next one, which begins at the earliest the
-declared ``delay`` after the one before: so events share the cost of a commit, and a store gets only
-so many writes. An event that finds nothing running is committed at once. The delay of an event is
-bounded by ``delay``, the commit that is running, and the next one.
+declared ``delay`` after the one before began, and after twice the processor time of that one: so
+events share the cost of a commit, a store gets only so many writes, and half of a processor is left
+to requests. An event that finds nothing running is committed at once. The delay of an event is
+bounded by ``delay``, twice the commit that is running, and the next one.
 """
 
 from __future__ import annotations
@@ -101,8 +102,8 @@ class Committer:
         self._jobs: deque[Job] = deque()
         self._waiting, self._stops, self._doubts, self.is_open = 0, False, False, True
         self._wake = threading.Condition()
-        #: When the last commit began, and when the last state was written.
-        self._last, self._compacted = 0.0, time.monotonic()
+        #: When the last commit began, its processor time, and when the last state was written.
+        self._began, self._worked, self._compacted = 0.0, 0.0, time.monotonic()
         #: Whether readers get the state; an earlier owner may have ended before they did.
         self._is_published = False
         self._thread = threading.Thread(target=self._run, name=f"shard-{shard.number}")
@@ -180,8 +181,9 @@ class Committer:
                 self._wake.wait(0.2)
             if not self._jobs:
                 return []
-        time.sleep(max(0.0, self._last + self._declared.delay / 1e6 - time.monotonic()))
-        self._last = time.monotonic()
+        begin = self._began + max(self._declared.delay / 1e6, 2 * self._worked)
+        time.sleep(max(0.0, begin - time.monotonic()))
+        self._began, self._worked = time.monotonic(), time.thread_time()
         with self._wake:
             jobs, count = [self._jobs.popleft()], 0
             count = len(jobs[0].rows)
@@ -201,6 +203,7 @@ class Committer:
             self._judge(apart, partial(self.shard.commit, add=False))
         self._judge(of["erase"], self._erase)
         self._settle(jobs)
+        self._worked = time.thread_time() - self._worked
 
     @staticmethod
     def _judge(jobs: list[Job], judge: Callable[[Rows], Sequence[Outcome | None]]) -> None:

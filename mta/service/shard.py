@@ -16,7 +16,7 @@ process with a later clock has added that event.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -88,8 +88,8 @@ class Shard:
         self._lifetime = lifetime_of(declared.frames.values())
         #: How many events were added since the last state.
         self.fresh = 0
-        for record in self.log.replay():
-            self._replay(*record)
+        for rows in _joined(self.log.replay()):
+            self._replay(*rows)
         self._limits = Limits(self.windows, declared.limits)
 
     def _replay(
@@ -308,6 +308,24 @@ def require_same(head: Head, declared: Declaration) -> None:
             f"{declared.name} was created with other keys, values, frames, aggregations or "
             "shards: choose another name, or declare what it was created with"
         )
+
+
+def _joined(records: Iterator[list[Any]]) -> Iterator[list[Any]]:
+    """Yield the rows of records of the log, joined to about ``MOST_ROWS`` each."""
+    joined: list[Any] = []
+    for record in records:
+        if not joined:
+            joined = record
+            continue
+        for name in (0, 1, 3, 4):
+            joined[name] += record[name]
+        for column, more in zip(joined[2], record[2], strict=True):
+            column += more
+        if len(joined[0]) >= MOST_ROWS:
+            yield joined
+            joined = []
+    if joined:
+        yield joined
 
 
 def _listed(column: Any) -> list[Any]:
