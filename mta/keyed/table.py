@@ -159,6 +159,8 @@ class Table:
     def among(self, keys: Keys) -> Table:
         places = self.keys.find(keys)
         places = np.sort(places[places >= 0])
+        if not len(places):
+            return self.cut(0, 0)
         return self if len(places) == len(self) else self.take(places)
 
     def without(self, keys: Keys) -> Table:

@@ -191,7 +191,7 @@ class Shard:
         """Set the outcomes of judged events."""
         names = [*found.columns]
         results = [*zip(*map(_listed, found.columns.values()), strict=True)]
-        fits = self._fits(found, batch)
+        fits, shown = self._fits(found, batch), {each: _iso(each) for each in set(times)}
         for row, at in enumerate(places):
             if found.deferred[row]:
                 continue
@@ -202,7 +202,7 @@ class Shard:
                 outcomes[at] = _problem("ResultOutOfRange", f"{found.out_of_range[row]}.")
                 continue
             values = dict(zip(names, results[row], strict=True))
-            answer: dict[str, Any] = {"time": _iso(times[row]), "values": values}
+            answer: dict[str, Any] = {"time": shown[times[row]], "values": values}
             limit = found.refused.get(row)
             if limit is None:
                 outcomes[at] = Outcome(200, to_json(answer))

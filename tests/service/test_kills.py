@@ -194,7 +194,7 @@ def kill(store: Store, folder: Path, kills: int, seed: int) -> None:
                 continue
             process.send_signal(signal.SIGKILL if what == "kill" else signal.SIGTERM)
             logs.append(serving[which].stop()[1])
-            serving[which] = Serving(path)
+            serving[which] = restarted(path)
             clients.ports[which] = serving[which].port
     finally:
         clients.stop()
@@ -210,6 +210,17 @@ def kill(store: Store, folder: Path, kills: int, seed: int) -> None:
         "%d kills: %d accepted, %d refused, %d retries, %d repeated",
         killed, accepted, clients.refused, clients.retries, clients.repeated,
     )  # fmt: skip
+
+
+def restarted(path: Path) -> Serving:
+    """A process that is started until it runs, as by a supervisor: the store may be too slow."""
+    deadline = time.monotonic() + LONG
+    while True:
+        try:
+            return Serving(path)
+        except RuntimeError as error:
+            if "does not answer" not in str(error) or time.monotonic() > deadline:
+                raise
 
 
 def test_a_dead_owner_is_replaced(tmp_path: Path) -> None:
