@@ -200,7 +200,7 @@ class Limits:
         }
         floats = [each for each in columns.values() if getattr(each, "dtype", None) == np.float64]
         if floats:
-            found[None] = np.isinf(floats).any(axis=0)
+            found[None] = np.asarray(np.isinf(floats).any(axis=0))
         return found
 
     # --- when an event would fit ------------------------------------------------------------------

@@ -103,7 +103,8 @@ class Table:
     @property
     def counts(self) -> np.ndarray:
         """Return the number of events of each key in this table."""
-        return self.bounds[1:] - self.bounds[:-1]
+        counts: np.ndarray = self.bounds[1:] - self.bounds[:-1]
+        return counts
 
     @property
     def events(self) -> int:
@@ -113,7 +114,7 @@ class Table:
     @cached_property
     def weights(self) -> np.ndarray:
         """Return the approximate size of each key in bytes."""
-        weights = self.keys.bounds[1:] - self.keys.bounds[:-1] + 24
+        weights: np.ndarray = self.keys.bounds[1:] - self.keys.bounds[:-1] + 24
         if self.times is not None:
             weights += 8 * self.counts
         rows = _row_weights(self.schema, self.rows)

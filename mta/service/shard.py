@@ -88,8 +88,8 @@ class Shard:
         self._lifetime = lifetime_of(declared.frames.values())
         #: How many events were added since the last state.
         self.fresh = 0
-        for rows in _joined(self.log.replay()):
-            self._replay(*rows)
+        for part in _joined(self.log.replay()):
+            self._replay(*part)
         self._limits = Limits(self.windows, declared.limits)
 
     def _replay(
