@@ -200,8 +200,8 @@ class Committer:
         for job in jobs:
             of[job.task].append(job)
         self._judge(of["add"], self.shard.commit)
-        for apart in _without_common_keys(of["check"])[:_CHECKS]:
-            self._judge(apart, partial(self.shard.commit, add=False))
+        for group in _without_common_keys(of["check"])[:_CHECKS]:
+            self._judge(group, partial(self.shard.commit, add=False))
         self._judge(of["erase"], self._erase)
         self._settle(jobs)
         self._worked = time.thread_time() - self._worked
