@@ -1,6 +1,6 @@
 """Clients of ``mta serve --config``: they add and check events, and make retries safe.
 
->>> from mta import Client
+>>> from mta.client import Client
 >>> with Client("http://localhost:8080") as client:  # doctest: +SKIP
 ...     client.add({"user": "a", "amount": 3.5}).values["spent_day"]
 3.5
@@ -25,6 +25,8 @@ from uuid import uuid4
 
 from mta.errors import WindowStoreError
 from stores.errors import MissingDependency, StoreUnavailable, pip_install
+
+__all__ = ["Answer", "AsyncClient", "Client", "RequestRefused"]
 
 T = TypeVar("T")
 Row = Mapping[str, Any]
@@ -89,7 +91,9 @@ class _Requests:
         try:
             import httpx
         except ModuleNotFoundError:
-            raise MissingDependency(f"mta.Client needs httpx: {pip_install('client')}") from None
+            raise MissingDependency(
+                f"mta.client.Client needs httpx: {pip_install('client')}"
+            ) from None
         self._failure, self._retry_for = httpx.TransportError, retry_for
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
         sender = getattr(httpx, self._sender)

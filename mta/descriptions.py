@@ -12,7 +12,7 @@ read them.
 ``mta.recipes`` has the format of recipes of objects and of values. The frames are those of the
 snapshot, in its order. A setting that is an object of the user, such as a clock, has the value nil.
 
->>> from mta.monoids import Max, Product
+>>> from mta.aggregations import Max, Product
 >>> written = described(Product({"peak": ("watts", Max("int64"))}))
 >>> described_again(written).name
 'Product(peak=Max[int64](watts))'
@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from mta import frames, monoids
+from mta import aggregations, frames
 from mta.errors import CorruptSnapshot, SnapshotMismatch
 from mta.frames.base import Both, Frame
 from mta.frames.calendar import CalendarWindow
@@ -39,7 +39,7 @@ _Made = TypeVar("_Made", AbstractMonoid, Frame)
 #: What a recipe may call: the classes of this package that take plain data.
 CLASSES: dict[str, Callable[..., Any]] = {
     name: kind
-    for module in (monoids, frames)
+    for module in (aggregations, frames)
     for name, kind in vars(module).items()
     if name in module.__all__ and isinstance(kind, type) and issubclass(kind, Recorded)
 } | {

@@ -51,7 +51,7 @@ def inspect_query(
     results. If a key has multiple windows, ``events`` is the number of retained events. The
     DataFrame's ``attrs`` contain the ``bytes`` of all states, and ``incomplete``: the results that
     are incomplete since the query was changed, with the time when each is complete again
-    (``mta.Incomplete``).
+    (``mta.results.Incomplete``).
 
     Reads every table of keys; the query may be running. Raises InvalidRequest, SnapshotMismatch if
     the aggregations or frames are not those of the query, MissingPage, and the store's errors.

@@ -20,18 +20,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
-from mta import (
-    ArgMax,
-    ArgMin,
+from mta import ArgMax, ArgMin, Collect, Mean, Product, Sum
+from mta.aggregations import (
     CheckedSum,
-    Collect,
     CollectDistinct,
     DecimalMean,
     LongSum,
-    Mean,
     MostFrequent,
-    Product,
-    Sum,
     SumDistinct,
 )
 from mta.columns.schemas import (

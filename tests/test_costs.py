@@ -9,18 +9,8 @@ from typing import Any
 
 import pytest
 
-from mta import (
-    Count,
-    CountWindow,
-    Decimals,
-    KeyedWindows,
-    Last,
-    Max,
-    Mean,
-    Sum,
-    TimeWindow,
-    Window,
-)
+from mta import Count, CountWindow, KeyedWindows, Last, Max, Mean, Sum, TimeWindow, Window
+from mta.aggregations import Decimals
 from mta.errors import InvalidTime, WindowStoreError
 from mta.times import to_duration, to_time, to_times
 

@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 
 from mta import (
     CountWindow,
-    DeltaWindow,
     EveryCount,
     EveryPeriod,
-    FiBA,
     KeyedWindows,
     Max,
     SessionWindow,
@@ -29,6 +27,8 @@ from mta import (
     Window,
     rolling,
 )
+from mta.algorithms import FiBA
+from mta.frames import DeltaWindow
 from mta.in_order.boundary import PBA, SBA
 from mta.times import to_duration
 from spark_integration.cli.checkpoints import _seconds

@@ -17,8 +17,6 @@ from hypothesis import strategies as st
 
 from mta import (
     EveryCount,
-    FiBA,
-    Frame,
     KeyedWindows,
     SessionWindow,
     SharedWindows,
@@ -29,7 +27,9 @@ from mta import (
     Window,
     rolling,
 )
+from mta.algorithms import FiBA
 from mta.errors import InvalidTime
+from mta.frames import Frame
 from mta.times import TIME_UNITS, likely_unit, to_time, to_times
 
 TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

@@ -18,7 +18,8 @@ from time import process_time
 import numpy as np
 
 from benchmarks.report.beside import Figure, beside
-from mta import ADWIN, Count, CountWindow, Product, Sum, Window
+from mta import Count, CountWindow, Product, Sum, Window
+from mta.frames import ADWIN
 
 EVENTS, WINDOW, BUCKETS = 2**18, 2**15, 10
 #: The events between changes of the mean, the size of a change, and the settings of ADWIN.

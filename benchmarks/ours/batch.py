@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.report.beside import Figure, alternate, beside
-from mta import AbstractMonoid, CountWindow, Max, Mean, SampleStdDev, Sum, Window
+from mta import CountWindow, Max, Mean, SampleStdDev, Sum, Window
+from mta.aggregations import AbstractMonoid
 
 #: A batch longer than its window writes only the last window; short batches write all events.
 EVENTS, WINDOW, BATCH = 4_000_000, 2**20, 2**16

@@ -20,7 +20,6 @@ from mta import (
     CalendarWindow,
     Count,
     CountWindow,
-    DeltaWindow,
     KeyedWindows,
     Max,
     Monoid,
@@ -30,6 +29,7 @@ from mta import (
     TimeWindow,
     rolling,
 )
+from mta.frames import DeltaWindow
 from mta.frames.base import Frame
 
 EVENTS, EACH, BATCHES = 20_000, 10, 4

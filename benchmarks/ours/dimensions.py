@@ -11,7 +11,8 @@ from time import perf_counter
 import numpy as np
 
 from benchmarks.report.beside import Figure, beside
-from mta import AbstractMonoid, CountWindow, Product, Sum, Window
+from mta import CountWindow, Product, Sum, Window
+from mta.aggregations import AbstractMonoid
 
 EVENTS, WINDOW, BATCH = 2**19, 2**20, 2**15
 COLUMNS = (2, 10, 50)

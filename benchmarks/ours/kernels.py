@@ -19,7 +19,8 @@ import pandas as pd
 
 from benchmarks.ours.peers import with_bottleneck, with_polars
 from benchmarks.report.beside import Figure, alternate, beside
-from mta import AbstractMonoid, CountWindow, Max, Mean, SampleStdDev, Sum, TimeWindow, Window
+from mta import CountWindow, Max, Mean, SampleStdDev, Sum, TimeWindow, Window
+from mta.aggregations import AbstractMonoid
 from mta.frames.base import Frame
 from mta.kernels import native
 

@@ -18,7 +18,8 @@ import numpy as np
 from benchmarks.ours.memory import MIB
 from benchmarks.ours.resident import anonymous
 from benchmarks.report.beside import Figure, alternate, beside
-from mta import AmortizedMTA, FiBA, Max, TimeWindow, Window
+from mta import Max, TimeWindow, Window
+from mta.algorithms import AmortizedMTA, FiBA
 from mta.logs.base import Aggregator
 from stores import open_store
 

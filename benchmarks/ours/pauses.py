@@ -18,7 +18,8 @@ import numpy as np
 from benchmarks.ours.single import larger
 from benchmarks.papers.mta.algorithms import Counter
 from benchmarks.report.beside import Figure, beside
-from mta import AmortizedMTA, CountWindow, Monoid, SteadyMTA, Window
+from mta import CountWindow, Monoid, Window
+from mta.algorithms import AmortizedMTA, SteadyMTA
 
 WINDOW, EVENTS, TIMES = 2**16, 100_000, 3
 PERCENTILES = {"median": 50.0, "p99": 99.0, "p99.99": 99.99, "slowest": 100.0}

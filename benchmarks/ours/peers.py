@@ -37,9 +37,10 @@ from benchmarks.report.experiment import (
 )
 from benchmarks.report.fits import shape
 from benchmarks.report.plots import lines
-from mta import AbstractMonoid, CountWindow, Max, Mean, SampleStdDev, Sum, Window
+from mta import CountWindow, Max, Mean, SampleStdDev, Sum, Window
+from mta.aggregations import AbstractMonoid
+from mta.algorithms import DABA
 from mta.cli.console import say
-from mta.in_order import DABA
 
 EVENTS, LARGEST, TIMES = 4_000_000, 20, 3
 #: The number of values in single insertions, and the largest window.

@@ -15,7 +15,8 @@ from functools import partial
 import numpy as np
 
 from benchmarks.report.beside import Figure, alternate, beside
-from mta import AbstractMonoid, CountWindow, Max, Mean, TimeWindow, Window
+from mta import CountWindow, Max, Mean, TimeWindow, Window
+from mta.aggregations import AbstractMonoid
 from mta.windows.shared import SharedWindows
 from stores import MemoryStore, PageStore, open_store
 from stores.testing.counting import CountingStore

@@ -13,19 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.report.beside import Figure, beside
-from mta import (
-    AbstractMonoid,
-    CountWindow,
-    FiBA,
-    Max,
-    Mean,
-    Monoid,
-    Product,
-    SharedWindows,
-    Sum,
-    TimeWindow,
-    Window,
-)
+from mta import CountWindow, Max, Mean, Monoid, Product, SharedWindows, Sum, TimeWindow, Window
+from mta.aggregations import AbstractMonoid
+from mta.algorithms import FiBA
 from mta.kernels import native
 
 EVENTS, WINDOW = 1_000_000, 2**20

@@ -14,7 +14,8 @@ import numpy as np
 
 from benchmarks.ours.single import larger
 from benchmarks.report.beside import Figure, beside
-from mta import AbstractMonoid, CountWindow, Max, Monoid, Window
+from mta import CountWindow, Max, Monoid, Window
+from mta.aggregations import AbstractMonoid
 from stores import HeadCache, MemoryStore, WriteBuffer
 from stores.testing.faults import Constant, LatencyStore
 

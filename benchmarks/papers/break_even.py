@@ -28,7 +28,7 @@ from typing import Any
 from benchmarks.papers.operators import Operator
 from benchmarks.report.experiment import Finding, Row
 from benchmarks.report.fits import CLOSE as NEAR
-from mta.in_order import RecalculateFromScratch
+from mta.algorithms import RecalculateFromScratch
 from mta.monoids.equality import same
 
 #: Bisection ends where the two ends are so close, as a share of the window.

@@ -27,7 +27,7 @@ from benchmarks.papers.pba.data import COPIES, PLUGS, plugs
 from benchmarks.report.experiment import Experiment, Finding, Progress, Row, Rows, distinct, where
 from benchmarks.report.plots import lines
 from mta import CountWindow, Max
-from mta.in_order import PBA, SBA, BoundaryAggregator
+from mta.algorithms import PBA, SBA, BoundaryAggregator
 from spark_integration import sliding_aggregate
 from spark_integration.session import available_cores, local_session
 

@@ -23,7 +23,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from mta import Count, ExactDistinctCount, Last, Mean, Sum, TimeWindow
+from mta import Count, Last, Mean, Sum, TimeWindow
+from mta.aggregations import ExactDistinctCount
 from mta.monoids.product import Aggregations
 
 SCHEMA = (

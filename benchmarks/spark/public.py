@@ -42,7 +42,8 @@ from benchmarks.public.streams import (
     records,
 )
 from benchmarks.report.experiment import Experiment, Progress, Rows
-from mta import Frame, Max, Sum
+from mta import Max, Sum
+from mta.frames import Frame
 from spark_integration import sliding_aggregate
 from spark_integration.session import available_cores, local_session
 

@@ -1,9 +1,8 @@
 """Adds the reference of the public API to the site: a page for each public class and function.
 
-What is public is what ``mta``, ``stores``, ``spark_integration``, ``mta.laws`` and
-``mta.datasets`` export. Each page has the signature, the parameters as a table, examples, and
-links to what belongs with it. All errors are on one page. In other pages a name such as
-``mta.Window`` or ``Window`` becomes a link to its page.
+What is public is what the modules in ``PUBLIC`` export. Each page has the signature, the parameters
+as a table, examples, and links to what belongs with it. All errors are on one page. In other pages
+a name such as ``mta.Window`` or ``Window`` becomes a link to its page.
 """
 
 from __future__ import annotations
@@ -22,7 +21,10 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
-PUBLIC = ("mta", "stores", "spark_integration", "mta.laws", "mta.datasets")
+PUBLIC = (
+    "mta", "mta.aggregations", "mta.frames", "mta.algorithms", "mta.results", "mta.published",
+    "mta.audit", "mta.client", "mta.testing", "mta.datasets", "stores", "spark_integration",
+)  # fmt: skip
 #: The groups of the reference, by where their names are defined; the first that fits counts.
 GROUPS = {
     "Windows": ("mta.windows", "mta.keyed", "mta.triggers", "mta.evaluators.coverage"),
@@ -32,9 +34,9 @@ GROUPS = {
     "Spark": ("spark_integration",),
     "Published windows": ("mta.published", "mta.publishing"),
     "Declared windows": ("mta.service", "mta.client"),
-    "Snapshots and checks": ("mta.audit", "mta.laws"),
+    "Snapshots and checks": ("mta.audit", "mta.testing"),
     "Datasets": ("mta.datasets",),
-    "Algorithms": ("mta.evaluators", "mta.logs"),
+    "Algorithms": ("mta.evaluators", "mta.logs", "mta.in_order", "mta.algorithms"),
     "Stores": ("stores",),
 }
 #: Where inherited methods are shown too; elsewhere they implement a base that has its own page.

@@ -23,7 +23,7 @@ from random import Random
 from typing import Any
 from urllib.request import urlopen
 
-from mta import Client
+from mta.client import Client
 
 HERE = Path(__file__).parent
 LIMITS = {"per_minute": 60, "per_day": 2000}

@@ -93,6 +93,9 @@ def audit(window: Audited) -> Audit:
 
     Reads every page once, 64 at a time, and writes nothing. Raises NotPageable without a store, and
     the errors of the store.
+
+    Args:
+        window: A window, or windows that share their events.
     """
     with np.errstate(all="ignore"):
         auditor = _Auditor(window)
@@ -103,9 +106,12 @@ def audit(window: Audited) -> Audit:
 def live_keys(window: Audited, own: bool = False) -> Iterator[str]:
     """Yield the key of every page that the snapshot names, including those for earlier snapshots.
 
-    With ``own``, only the pages that the window needs, or any window that shares its events. Reads
-    each inner page once, but no leaf. Raises NotPageable without a store, and MissingPage or
+    Reads each inner page once, but no leaf. Raises NotPageable without a store, and MissingPage or
     CorruptPage for an inner page, as the live pages below it are then unknown.
+
+    Args:
+        window: A window, or windows that share their events.
+        own: Whether to yield only the pages that these windows need now.
     """
     engine = window.engine
     _store_of(engine)
@@ -118,6 +124,10 @@ def is_garbage(window: Audited, key: str) -> bool:
 
     True if no writer that continues from this snapshot or a newer one can ever name the page. If
     False, such a writer may have just written it. No store call.
+
+    Args:
+        window: A window, or windows that share their events.
+        key: The key of the page.
     """
     engine = window.engine
     name, _, place = key.rpartition("/")[0].partition("/")
@@ -231,7 +241,8 @@ def describe_snapshot(data: bytes) -> SnapshotSummary:
     Args:
         data: What ``checkpoint`` returned.
 
-    >>> from mta import CountWindow, Max, Window, describe_snapshot
+    >>> from mta import CountWindow, Max, Window
+    >>> from mta.audit import describe_snapshot
     >>> window = Window(Max(), CountWindow(3), name="described")
     >>> _ = window.extend([1.0, 5.0, 2.0, 3.0])
     >>> describe_snapshot(window.checkpoint()).events

@@ -86,7 +86,8 @@ class BoundWindow(Frame):
         checked: Whether to verify after every insertion, on every suffix, that the rule is
             monotone. Raises FrameNotMonotone if not. Meant for tests.
 
-    >>> from mta import BoundWindow, Sum, Window
+    >>> from mta import Sum, Window
+    >>> from mta.frames import BoundWindow
     >>> Window(Sum(), BoundWindow(Sum(), at_most=10)).extend([4.0, 5.0, 3.0, 2.0]).tolist()
     [4.0, 9.0, 8.0, 10.0]
     """
@@ -138,7 +139,8 @@ class SinceMax(CustomFrame):
         own: Whether to read the result of the window's own aggregation, which must be a maximum,
             instead of an additional aggregation.
 
-    >>> from mta import Count, Product, SinceMax, Window
+    >>> from mta import Count, Product, Window
+    >>> from mta.frames import SinceMax
     >>> Window(Product({"n": Count()}), SinceMax("x")).extend({"x": [1.0, 5.0, 3.0]})["n"].tolist()
     [1, 1, 2]
     """
@@ -167,7 +169,9 @@ class SinceLongestRun(CustomFrame):
         checked: Whether to verify after every insertion, on every prefix, that the rule is
             monotone. Raises FrameNotMonotone if not. Meant for tests.
 
-    >>> from mta import LongestIncreasingRun, SinceLongestRun, Window
+    >>> from mta import Window
+    >>> from mta.aggregations import LongestIncreasingRun
+    >>> from mta.frames import SinceLongestRun
     >>> window = Window(LongestIncreasingRun(), SinceLongestRun(), name="run")
     >>> _ = window.extend(([3.0, 1.0, 2.0, 3.0], range(4)))
     >>> len(window)

@@ -6,7 +6,7 @@ Algorithms differ in how often they call ``combine`` (⊕). The base class lifts
 arrive, and lowers results, so the module of an algorithm contains only its paper's pseudocode.
 
 >>> from mta import Max
->>> from mta.in_order import DABA
+>>> from mta.algorithms import DABA
 >>> window = DABA(Max())
 >>> for value in (2, 6, 3, 5, 3):
 ...     window.insert(value)

@@ -175,7 +175,8 @@ class CheckedSum(ColumnarMonoid[Out]):
         dtype: An integer type such as "int64", or ``Decimals(places)``.
         label: The name of the sum in error messages.
 
-    >>> from mta import CountWindow, CheckedSum, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import CheckedSum
     >>> Window(CheckedSum(), CountWindow(2)).extend([1, 3, 2, 0]).tolist()
     [1, 4, 5, 2]
     """
@@ -353,7 +354,8 @@ class DecimalMean(Parts[Decimal | None]):
     Args:
         kind: The type of the values: ``Decimals`` or ``LongDecimals``.
 
-    >>> from mta import CountWindow, DecimalMean, Decimals, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import DecimalMean, Decimals
     >>> window = Window(DecimalMean(Decimals(1)), CountWindow(3), name="DecimalMean")
     >>> window.extend([Decimal("0.1"), Decimal("0.1"), Decimal("0.3")]).tolist()
     [Decimal('0.10000'), Decimal('0.10000'), Decimal('0.16667')]
@@ -391,7 +393,8 @@ class DecimalMean(Parts[Decimal | None]):
 class GeometricMean(ColumnarMonoid[float]):
     """The geometric mean of non-negative values, stored as (sum of logarithms, count).
 
-    >>> from mta import CountWindow, GeometricMean, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import GeometricMean
     >>> Window(GeometricMean(), CountWindow(2)).extend([1.0, 4.0, 4.0, 0.0]).tolist()
     [1.0, 2.0, 4.0, 0.0]
     """
@@ -462,7 +465,8 @@ class _ExtremeCount(_Extreme[int]):
 class MinCount(_ExtremeCount):
     """The number of events with the smallest value.
 
-    >>> from mta import CountWindow, MinCount, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import MinCount
     >>> Window(MinCount(), CountWindow(2)).extend([2.0, 2.0, 1.0, 1.0]).tolist()
     [1, 2, 1, 2]
     """
@@ -473,7 +477,8 @@ class MinCount(_ExtremeCount):
 class MaxCount(_ExtremeCount):
     """The number of events with the largest value.
 
-    >>> from mta import CountWindow, MaxCount, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import MaxCount
     >>> Window(MaxCount(), CountWindow(2)).extend([2.0, 2.0, 1.0, 1.0]).tolist()
     [1, 2, 1, 2]
     """

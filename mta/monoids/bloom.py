@@ -41,7 +41,8 @@ class Members(bytes):
         data: The bytes of a ``BloomFilter`` result, for example from a binary column of Spark.
             Other bytes raise InvalidValue.
 
-    >>> from mta import BloomFilter, CountWindow, Members, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import BloomFilter, Members
     >>> found = Window(BloomFilter(1000), CountWindow(2), name="seen").extend(["a", "b", "c"])[-1]
     >>> Members(bytes(found)).might_contain("b")
     True
@@ -97,7 +98,8 @@ class BloomFilter(SummaryMonoid[Members]):
         capacity: The number of distinct values up to which ``error`` holds.
         error: The probability that a lookup finds a value that is not in the window.
 
-    >>> from mta import BloomFilter, CountWindow, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import BloomFilter
     >>> seen = Window(BloomFilter(1000), CountWindow(2), name="seen").extend(["a", "b", "c"])[-1]
     >>> seen.might_contain("c"), seen.might_contain("a")
     (True, False)

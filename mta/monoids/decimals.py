@@ -21,7 +21,8 @@ class LongSum(RangeMonoid[Decimal]):
     Args:
         kind: The type of the values.
 
-    >>> from mta import CountWindow, LongDecimals, LongSum, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import LongDecimals, LongSum
     >>> window = Window(LongSum(LongDecimals(1)), CountWindow(2), name="LongSum")
     >>> window.extend([10**20, Decimal("0.5")]).tolist()
     [Decimal('100000000000000000000.0'), Decimal('100000000000000000000.5')]

@@ -142,7 +142,8 @@ class Moments(_Moments[tuple[float, float, float]]):
 class SampleVariance(_Moments[float]):
     """The variance with n - 1 degrees of freedom; NaN for a single event.
 
-    >>> from mta import CountWindow, SampleVariance, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import SampleVariance
     >>> Window(SampleVariance(), CountWindow(2)).extend([1.0, 3.0, 3.0]).tolist()
     [nan, 2.0, 0.0]
     """
@@ -153,7 +154,8 @@ class SampleVariance(_Moments[float]):
 class PopulationVariance(_Moments[float]):
     """The variance with n degrees of freedom; 0 for a single event.
 
-    >>> from mta import CountWindow, PopulationVariance, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import PopulationVariance
     >>> Window(PopulationVariance(), CountWindow(2)).extend([1.0, 3.0, 3.0]).tolist()
     [0.0, 1.0, 0.0]
     """
@@ -185,7 +187,8 @@ class SampleStdDev(_Root):
 class PopulationStdDev(_Root):
     """The standard deviation with n degrees of freedom; 0 for a single event.
 
-    >>> from mta import CountWindow, PopulationStdDev, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import PopulationStdDev
     >>> Window(PopulationStdDev(), CountWindow(2)).extend([1.0, 3.0, 3.0]).tolist()
     [0.0, 1.0, 0.0]
     """
@@ -196,7 +199,8 @@ class PopulationStdDev(_Root):
 class StandardError(_Moments[float]):
     """The standard error of the mean: the sample deviation divided by the square root of n.
 
-    >>> from mta import CountWindow, StandardError, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import StandardError
     >>> Window(StandardError(), CountWindow(2)).extend([1.0, 3.0, 3.0]).tolist()
     [nan, 1.0, 0.0]
     """

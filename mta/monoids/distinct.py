@@ -235,7 +235,8 @@ class SumDistinct(ValueMonoid[Any]):
         dtype: A numpy type such as "int64", or ``Decimals(places)``. Defaults to the column's type
             in ``rolling`` and Spark, and to float64 elsewhere.
 
-    >>> from mta import CountWindow, SumDistinct, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import SumDistinct
     >>> Window(SumDistinct(), CountWindow(3)).extend([1.0, 1.0, 2.0, 4.0]).tolist()
     [1.0, 1.0, 3.0, 7.0]
     """
@@ -326,7 +327,8 @@ class Entropy(ValueMonoid[float]):
         dtype: A numpy type, ``Decimals(places)`` or ``str``. Defaults to the type of the column if
             the window knows it, and otherwise to text or other objects that Python can order.
 
-    >>> from mta import CountWindow, Entropy, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import Entropy
     >>> Window(Entropy(), CountWindow(4), name="entropy").extend("aabb").round(6).tolist()
     [0.0, 0.0, 0.918296, 1.0]
     """

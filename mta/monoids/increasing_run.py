@@ -71,7 +71,8 @@ class LongestIncreasingRun(ColumnarMonoid[IncreasingRun]):
     Args:
         time: The type of the times: seconds as "f8" or "i8", or "M8[us]".
 
-    >>> from mta import CountWindow, LongestIncreasingRun, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import LongestIncreasingRun
     >>> window = Window(LongestIncreasingRun("i8"), CountWindow(9), name="lis")
     >>> values = [2, 3, 1, 4, 5, 9, 10, 4, 6]
     >>> window.extend((values, range(9)), emit="last")[0]

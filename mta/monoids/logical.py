@@ -61,7 +61,8 @@ class AnyTrue(_Truth):
         dtype: The type of the values. Defaults to the column's type in ``rolling`` and Spark, and
             to float64 elsewhere. A number is true unless it is 0.
 
-    >>> from mta import CountWindow, AnyTrue, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import AnyTrue
     >>> Window(AnyTrue(), CountWindow(2)).extend([0, 1, 0, 0]).tolist()
     [False, True, True, False]
     """
@@ -76,7 +77,8 @@ class AllTrue(_Truth):
         dtype: The type of the values. Defaults to the column's type in ``rolling`` and Spark, and
             to float64 elsewhere. A number is true unless it is 0.
 
-    >>> from mta import CountWindow, AllTrue, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import AllTrue
     >>> Window(AllTrue(), CountWindow(2)).extend([0, 1, 1, 0]).tolist()
     [False, False, True, False]
     """
@@ -91,7 +93,8 @@ class CountIf(_Truth):
         dtype: The type of the values. Defaults to the column's type in ``rolling`` and Spark, and
             to float64 elsewhere. A number is true unless it is 0.
 
-    >>> from mta import CountWindow, CountIf, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import CountIf
     >>> Window(CountIf(), CountWindow(2)).extend([0, 1, 1, 0]).tolist()
     [0, 1, 2, 1]
     """
@@ -131,7 +134,8 @@ class BitAnd(_Bits):
     Args:
         dtype: An integer type such as "int64" or "uint8".
 
-    >>> from mta import CountWindow, BitAnd, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import BitAnd
     >>> Window(BitAnd(), CountWindow(2)).extend([6, 3, 1]).tolist()
     [6, 2, 1]
     """
@@ -145,7 +149,8 @@ class BitOr(_Bits):
     Args:
         dtype: An integer type such as "int64" or "uint8".
 
-    >>> from mta import CountWindow, BitOr, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import BitOr
     >>> Window(BitOr(), CountWindow(2)).extend([6, 3, 1]).tolist()
     [6, 7, 3]
     """
@@ -159,7 +164,8 @@ class BitXor(_Bits):
     Args:
         dtype: An integer type such as "int64" or "uint8".
 
-    >>> from mta import CountWindow, BitXor, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import BitXor
     >>> Window(BitXor(), CountWindow(2)).extend([6, 3, 1]).tolist()
     [6, 5, 2]
     """
@@ -170,7 +176,8 @@ class BitXor(_Bits):
 class Multiply(ColumnarMonoid[float]):
     """The product of the values; 1.0 for an empty window.
 
-    >>> from mta import CountWindow, Multiply, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import Multiply
     >>> Window(Multiply(), CountWindow(2)).extend([2.0, 3.0, 4.0]).tolist()
     [2.0, 6.0, 12.0]
     """

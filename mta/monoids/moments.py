@@ -54,7 +54,8 @@ class MomentSketch(ColumnarMonoid[Out]):
         quantiles: A number from 0 to 1, or a sequence of them for a list of results.
         k: The number of moments.
 
-    >>> from mta import CountWindow, MomentSketch, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import MomentSketch
     >>> window = Window(MomentSketch([0.5, 0.9]), CountWindow(1000), name="latency")
     >>> [round(q) for q in window.extend(np.arange(3000.0), emit="last")[0]]
     [2499, 2899]

@@ -131,7 +131,8 @@ class LagText(_PlaceOfText):
         skip_nulls: As for ``Lag``.
         kind: ``LongDecimals(places)`` for decimals of more than 18 digits.
 
-    >>> from mta import CountWindow, LagText, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import LagText
     >>> list(Window(LagText(), CountWindow(3), name="LagText").extend(["b", "c", "a"]))
     [None, 'b', 'c']
     """
@@ -149,7 +150,8 @@ class NthText(_PlaceOfText):
         skip_nulls: As for ``NthValue``.
         kind: ``LongDecimals(places)`` for decimals of more than 18 digits.
 
-    >>> from mta import CountWindow, NthText, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import NthText
     >>> list(Window(NthText(2), CountWindow(3), name="NthText").extend(["b", "c", "a"]))
     [None, 'c', 'c']
     """
@@ -169,7 +171,8 @@ class Lag(_Place):
         skip_nulls: Whether to count back n values, skipping nulls, in windows that accept nulls.
             Otherwise, n events are counted, and the result is null if that event has no value.
 
-    >>> from mta import CountWindow, Lag, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import Lag
     >>> Window(Lag(), CountWindow(3)).extend([1.0, 3.0, 2.0]).tolist()
     [None, 1.0, 3.0]
     """
@@ -192,7 +195,8 @@ class NthValue(_Place):
         skip_nulls: Whether to count only values, in windows that accept nulls. Otherwise, the
             result is null if the n-th event has no value.
 
-    >>> from mta import CountWindow, NthValue, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import NthValue
     >>> Window(NthValue(2), CountWindow(3)).extend([1.0, 3.0, 2.0]).tolist()
     [None, 3.0, 3.0]
     """
@@ -253,7 +257,8 @@ class Largest(_Ends):
     Args:
         k: The number of values, at least 1.
 
-    >>> from mta import CountWindow, Largest, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import Largest
     >>> window = Window(Largest(2), CountWindow(3), name="Largest")
     >>> [list(each) for each in window.extend([1.0, 3.0, 2.0, 5.0])]
     [[1.0], [3.0, 1.0], [3.0, 2.0], [5.0, 3.0]]
@@ -268,7 +273,8 @@ class Smallest(_Ends):
     Args:
         k: The number of values, at least 1.
 
-    >>> from mta import CountWindow, Smallest, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import Smallest
     >>> window = Window(Smallest(2), CountWindow(3), name="Smallest")
     >>> [list(each) for each in window.extend([1.0, 3.0, 2.0, 5.0])]
     [[1.0], [1.0, 3.0], [1.0, 2.0], [2.0, 3.0]]

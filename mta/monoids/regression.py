@@ -64,7 +64,8 @@ class _Pairs(ColumnarMonoid[float]):
 class SampleCovariance(_Pairs):
     """The covariance of pairs, with n - 1 degrees of freedom; NaN for fewer than 2 events.
 
-    >>> from mta import CountWindow, SampleCovariance, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import SampleCovariance
     >>> window = Window(SampleCovariance(), CountWindow(3))
     >>> window.extend(([1.0, 3.0, 5.0, 4.0], [0.0, 1.0, 2.0, 3.0])).round(6).tolist()
     [nan, 1.0, 2.0, 0.5]
@@ -77,7 +78,8 @@ class SampleCovariance(_Pairs):
 class PopulationCovariance(_Pairs):
     """The covariance of pairs, with n degrees of freedom; 0 for a single event.
 
-    >>> from mta import CountWindow, PopulationCovariance, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import PopulationCovariance
     >>> window = Window(PopulationCovariance(), CountWindow(3))
     >>> window.extend(([1.0, 3.0, 5.0, 4.0], [0.0, 1.0, 2.0, 3.0])).round(6).tolist()
     [0.0, 0.5, 1.333333, 0.333333]
@@ -90,7 +92,8 @@ class PopulationCovariance(_Pairs):
 class Correlation(_Pairs):
     """Pearson's correlation of pairs, from -1 to 1.
 
-    >>> from mta import CountWindow, Correlation, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import Correlation
     >>> window = Window(Correlation(), CountWindow(3))
     >>> window.extend(([1.0, 3.0, 5.0, 4.0], [0.0, 1.0, 2.0, 3.0])).round(6).tolist()
     [nan, 1.0, 1.0, 0.5]

@@ -54,7 +54,8 @@ class _Shape(ColumnarMonoid[float]):
 class SampleSkewness(_Shape):
     """The skewness of a sample, adjusted for its bias; NaN for fewer than 3 events.
 
-    >>> from mta import CountWindow, SampleSkewness, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import SampleSkewness
     >>> window = Window(SampleSkewness(), CountWindow(5))
     >>> round(float(window.extend([1.0, 2.0, 2.0, 9.0])[-1]), 6)
     1.900104
@@ -69,7 +70,8 @@ class SampleSkewness(_Shape):
 class PopulationSkewness(_Shape):
     """The skewness of the events themselves, without bias adjustment.
 
-    >>> from mta import CountWindow, PopulationSkewness, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import PopulationSkewness
     >>> window = Window(PopulationSkewness(), CountWindow(5))
     >>> round(float(window.extend([1.0, 2.0, 2.0, 9.0])[-1]), 6)
     1.097025
@@ -82,7 +84,8 @@ class PopulationSkewness(_Shape):
 class SampleKurtosis(_Shape):
     """The excess kurtosis of a sample, adjusted for its bias; NaN for fewer than 4 events.
 
-    >>> from mta import CountWindow, SampleKurtosis, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import SampleKurtosis
     >>> window = Window(SampleKurtosis(), CountWindow(5))
     >>> round(float(window.extend([1.0, 2.0, 2.0, 9.0])[-1]), 6)
     3.708507
@@ -98,7 +101,8 @@ class SampleKurtosis(_Shape):
 class PopulationKurtosis(_Shape):
     """The excess kurtosis of the events themselves, without bias adjustment.
 
-    >>> from mta import CountWindow, PopulationKurtosis, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import PopulationKurtosis
     >>> window = Window(PopulationKurtosis(), CountWindow(5))
     >>> round(float(window.extend([1.0, 2.0, 2.0, 9.0])[-1]), 6)
     -0.705532

@@ -7,7 +7,7 @@ are folded, but not of KLLQuantiles above k values, as the library uses random n
 
 A replay with KLL may therefore write pages under other names. This does no harm: ``mta gc`` finds
 the pages that no snapshot names. But a lost inner page of KLL cannot be rebuilt from the level
-below. Audits and ``mta.laws`` compare the estimates of sketches, within their guarantees.
+below. Audits and ``mta.testing`` compare the estimates of sketches, within their guarantees.
 
 The library trusts the bytes that it reads. Bytes that would crash it, or make it allocate unlimited
 memory, are therefore rejected first.

@@ -99,7 +99,8 @@ class MinText(_Extreme):
     Args:
         kind: ``LongDecimals(places)`` for decimals of more than 18 digits.
 
-    >>> from mta import CountWindow, MinText, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import MinText
     >>> list(Window(MinText(), CountWindow(2), name="MinText").extend(["b", "c", "a"]))
     ['b', 'b', 'a']
     """
@@ -114,7 +115,8 @@ class MaxText(_Extreme):
     Args:
         kind: ``LongDecimals(places)`` for decimals of more than 18 digits.
 
-    >>> from mta import CountWindow, MaxText, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import MaxText
     >>> list(Window(MaxText(), CountWindow(2), name="MaxText").extend(["b", "c", "a"]))
     ['b', 'c', 'c']
     """
@@ -139,7 +141,8 @@ class FirstText(EndText):
         skip_nulls: As for ``First``.
         kind: ``LongDecimals(places)`` for decimals of more than 18 digits.
 
-    >>> from mta import CountWindow, FirstText, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import FirstText
     >>> list(Window(FirstText(), CountWindow(2), name="FirstText").extend(["b", "c", "a"]))
     ['b', 'b', 'c']
     """
@@ -157,7 +160,8 @@ class LastText(EndText):
         skip_nulls: As for ``Last``.
         kind: ``LongDecimals(places)`` for decimals of more than 18 digits.
 
-    >>> from mta import CountWindow, LastText, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import LastText
     >>> list(Window(LastText(), CountWindow(2), name="LastText").extend(["b", "c", "a"]))
     ['b', 'c', 'a']
     """
@@ -262,7 +266,8 @@ class CollectDistinct(_Values):
     Args:
         kind: ``LongDecimals(places)`` for decimals, or ``Datetimes(unit)`` for datetimes.
 
-    >>> from mta import CountWindow, CollectDistinct, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import CollectDistinct
     >>> list(Window(CollectDistinct(), CountWindow(2), name="CollectDistinct").extend([1, 1, 2]))
     [[1], [1], [1, 2]]
     """

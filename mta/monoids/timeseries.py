@@ -106,7 +106,8 @@ class DecayedMean(_Decayed):
         half_life: A number of seconds, or a duration such as "1 minute".
         unit: The unit of numeric times: "s", "ms", "us" or "ns".
 
-    >>> from mta import CountWindow, DecayedMean, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import DecayedMean
     >>> window = Window(DecayedMean("1 minute"), CountWindow(9), name="load")
     >>> window.extend(([0, 60], [8.0, 2.0])).tolist()
     [8.0, 4.0]
@@ -214,7 +215,8 @@ class RateOfChange(_Curve):
     Args:
         unit: The unit of numeric times: "s", "ms", "us" or "ns".
 
-    >>> from mta import CountWindow, RateOfChange, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import RateOfChange
     >>> window = Window(RateOfChange(), CountWindow(3), name="rate")
     >>> window.extend(([0, 1, 4], [5.0, 1.0, 9.0])).tolist()
     [nan, -4.0, 1.0]
@@ -245,7 +247,8 @@ class IncreaseRate(_Curve):
     Args:
         unit: The unit of numeric times: "s", "ms", "us" or "ns".
 
-    >>> from mta import CountWindow, IncreaseRate, Window
+    >>> from mta import CountWindow, Window
+    >>> from mta.aggregations import IncreaseRate
     >>> window = Window(IncreaseRate(), CountWindow(3), name="rate")
     >>> window.extend(([0, 1, 4], [5.0, 9.0, 1.0])).tolist()
     [nan, 4.0, 1.25]

@@ -12,14 +12,10 @@ The package ``mta.publishing`` publishes windows.
 
 from mta.published.asynchronous import AsyncPublishedWindows
 from mta.published.cuts import PublishedStatus
-from mta.published.reader import PublishedWindows, open_published
-from mta.publishing.publisher import published_names, unpublish
+from mta.published.reader import PublishedWindows
 
 __all__ = [
     "AsyncPublishedWindows",
     "PublishedStatus",
     "PublishedWindows",
-    "open_published",
-    "published_names",
-    "unpublish",
 ]

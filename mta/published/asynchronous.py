@@ -51,7 +51,8 @@ class AsyncPublishedWindows:
         windows: What ``open_published`` returned.
 
     >>> import asyncio
-    >>> from mta import AsyncPublishedWindows, KeyedWindows, Max, TimeWindow, open_published
+    >>> from mta import KeyedWindows, Max, TimeWindow, open_published
+    >>> from mta.published import AsyncPublishedWindows
     >>> windows = KeyedWindows(Max(), TimeWindow("1 hour"), "memory://looped", name="spent")
     >>> windows.publish("features")
     >>> _ = windows.extend(["4711", "4712"], [20.0, 7.0], [0, 60])

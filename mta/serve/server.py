@@ -22,7 +22,7 @@ from starlette.types import ASGIApp
 from uvicorn import Config, Server
 from uvicorn.supervisors import Multiprocess
 
-from mta.published import open_published
+from mta.published.reader import open_published
 from mta.serve import logs
 from mta.serve.app import create_app
 from mta.serve.connections import Clients, Connection

@@ -21,7 +21,8 @@ import numpy as np
 
 from mta.errors import WindowStoreError
 from mta.frames.known import shown
-from mta.published import AsyncPublishedWindows, PublishedWindows, open_published
+from mta.published import AsyncPublishedWindows, PublishedWindows
+from mta.published.reader import open_published
 from mta.serve.answers import ONLY, Problem, named
 from mta.serve.keys import KeyForm
 from mta.serve.settings import Settings

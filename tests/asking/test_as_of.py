@@ -14,8 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from mta import (
-    BoundWindow,
+from mta import (  # fmt: skip
     CalendarWindow,
     Count,
     CountWindow,
@@ -25,8 +24,9 @@ from mta import (
     Sum,
     TimeWindow,
     rolling,
-)  # fmt: skip
+)
 from mta.errors import InvalidValue, UnsuitableKey, UnsupportedOperation
+from mta.frames import BoundWindow
 
 AGGREGATIONS = {"total": ("v", Sum()), "most": ("v", Max()), "n": Count(), "last": ("w", Last())}
 SQL = "sum(v) total, max(v) most, count(v) n, max_by(w, (e.t, e.i)) last"

@@ -15,9 +15,7 @@ from mta import (
     EveryPeriod,
     First,
     KeyedWindows,
-    Lag,
     Last,
-    NthValue,
     Product,
     SharedWindows,
     Sum,
@@ -25,6 +23,7 @@ from mta import (
     TriggeredWindow,
     Window,
 )
+from mta.aggregations import Lag, NthValue
 from mta.errors import SnapshotMismatch
 from mta.monoids.product import skipping
 from stores import MemoryStore

@@ -22,30 +22,27 @@ from mta import (
     Count,
     CountWindow,
     EveryPeriod,
-    FiBA,
-    Frame,
     KeyedWindows,
-    LogMTA,
     Max,
     Mean,
     Median,
     Monoid,
-    PagedFlatFAT,
     Product,
     SampleStdDev,
     SharedWindows,
     SlicedWindow,
-    SteadyMTA,
     Sum,
     TimeWindow,
     TriggeredWindow,
     Window,
 )
+from mta.algorithms import FiBA, LogMTA, PagedFlatFAT, SteadyMTA
 from mta.descriptions import CLASSES
 from mta.evaluators import ends
+from mta.frames import Frame
 from mta.frames.known import frame_from_text
-from mta.laws import check_frame
 from mta.recipes import rebuilt, recipe_of
+from mta.testing import check_frame
 from spark_integration.step.step import step
 from stores.memory import MemoryStore
 from tests.support.key_by_key import KeyByKey

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from mta import (
-    BoundWindow,
     Count,
     CountWindow,
     KeyedWindows,
@@ -21,6 +20,7 @@ from mta import (
     Window,
 )  # fmt: skip
 from mta.errors import EventsGone, InvalidTime, UnsupportedOperation
+from mta.frames import BoundWindow
 from mta.frames.base import Both, Frame
 from stores import MemoryStore
 from tests.support.key_by_key import KeyByKey

@@ -16,25 +16,18 @@ import pyarrow as pa
 import pytest
 
 from mta import (
-    AllTrue,
-    AnyTrue,
     ArgMax,
     Collect,
     Count,
-    CountIf,
     CountWindow,
-    ExactDistinctCount,
     First,
     KeyedWindows,
-    Lag,
-    LagText,
     Last,
     Max,
     Mean,
     Median,
     Min,
     Monoid,
-    NthValue,
     Product,
     SampleStdDev,
     SharedWindows,
@@ -44,6 +37,7 @@ from mta import (
     Window,
     rolling,
 )
+from mta.aggregations import AllTrue, AnyTrue, CountIf, ExactDistinctCount, Lag, LagText, NthValue
 from mta.columns.schemas import Array, Decimals, Nullable
 from mta.errors import CorruptPage, InvalidValue, SnapshotMismatch
 from mta.monoids.product import skipping

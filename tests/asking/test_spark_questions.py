@@ -14,8 +14,9 @@ pytest.importorskip("pyspark")
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from mta import BoundWindow, Count, CountWindow, Max, Product, Sum, TimeWindow
+from mta import Count, CountWindow, Max, Product, Sum, TimeWindow
 from mta.errors import LateEvent
+from mta.frames import BoundWindow
 from mta.monoids.product import skipping
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest

@@ -8,7 +8,8 @@ from random import Random
 
 import pytest
 
-from mta import CountWindow, Max, SharedWindows, TimeWindow, Window, describe_snapshot
+from mta import CountWindow, Max, SharedWindows, TimeWindow, Window
+from mta.audit import describe_snapshot
 from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptSnapshot, SnapshotMismatch
 from mta.logs.base import Aggregator

@@ -17,7 +17,8 @@ from benchmarks.ours.approximate import (
     delays,
     drifting,
 )
-from mta import ADWIN, Count, CountWindow, Product, Sum, Window
+from mta import Count, CountWindow, Product, Sum, Window
+from mta.frames import ADWIN
 
 
 @pytest.mark.parametrize("k", [2, 3, 10])

@@ -22,20 +22,11 @@ from typing import NamedTuple
 import pytest
 
 import mta
-from mta import (
-    CountWindow,
-    FiBA,
-    LogMTA,
-    Max,
-    Mean,
-    PagedFlatFAT,
-    SharedWindows,
-    Sum,
-    TimeWindow,
-    Window,
-)
+from mta import CountWindow, Max, Mean, SharedWindows, Sum, TimeWindow, Window
+from mta.algorithms import FiBA, LogMTA, PagedFlatFAT
 from stores import open_store
 from stores.errors import pip_install
+from tests.support.documents import PUBLIC
 
 EXTRAS = (
     "couchbase", "datasketches", "google", "matplotlib", "obstore", "pandas", "pyarrow",
@@ -234,7 +225,7 @@ def test_windows_in_memory_alone() -> None:
 
 
 def test_every_public_name_is_there() -> None:
-    for package in ("mta", "mta.laws", "mta.in_order", "mta.audit", "stores"):
+    for package in PUBLIC:
         module = import_module(package)
         for name in module.__all__:
             assert getattr(module, name) is not None

@@ -16,26 +16,17 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from mta import (
+from mta import Collect, Count, CountWindow, KeyedWindows, Last, Max, Min, Sum, Window, rolling
+from mta.aggregations import (
     BloomFilter,
     CheckedSum,
-    Collect,
-    Count,
     CountMin,
-    CountWindow,
     DistinctCount,
     FrequentItems,
     GeometricMean,
-    KeyedWindows,
     KLLQuantiles,
-    Last,
     LongestIncreasingRun,
-    Max,
-    Min,
     MomentSketch,
-    Sum,
-    Window,
-    rolling,
 )
 from mta.errors import InvalidTime, InvalidValue, ResultOutOfRange, UnsuitableKey
 from mta.keyed import rolling as module

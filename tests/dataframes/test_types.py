@@ -21,7 +21,6 @@ from mta import (
     ArgMax,
     ArgMin,
     Collect,
-    CollectDistinct,
     Count,
     First,
     Last,
@@ -33,6 +32,7 @@ from mta import (
     TimeWindow,
     rolling,
 )  # fmt: skip
+from mta.aggregations import CollectDistinct
 from mta.errors import InvalidValue
 from tests.support.sampling import REST
 

@@ -11,17 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mta import (
-    Count,
-    CountWindow,
-    FiBA,
-    Max,
-    Mean,
-    Min,
-    Product,
-    Sum,
-    Window,
-)
+from mta import Count, CountWindow, Max, Mean, Min, Product, Sum, Window
+from mta.algorithms import FiBA
 from mta.errors import EventsGone, InvalidTime
 from mta.evaluators import ends
 from mta.evaluators.cursor import Chunk, Cursor, Leaf

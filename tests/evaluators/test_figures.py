@@ -10,19 +10,9 @@ from typing import Any
 
 import pytest
 
-from mta import (
-    AmortizedMTA,
-    BoundWindow,
-    Collect,
-    CountWindow,
-    CustomFrame,
-    LogMTA,
-    Max,
-    Monoid,
-    Product,
-    Sum,
-    Window,
-)
+from mta import Collect, CountWindow, Max, Monoid, Product, Sum, Window
+from mta.algorithms import AmortizedMTA, LogMTA
+from mta.frames import BoundWindow, CustomFrame
 from mta.frames.base import Frame
 from mta.logs.levels.queues import Levels
 from mta.pages import Group

@@ -8,17 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import (
-    AmortizedMTA,
-    CountWindow,
-    LogMTA,
-    Max,
-    Mean,
-    PagedFlatFAT,
-    Sum,
-    TimeWindow,
-    Window,
-)
+from mta import CountWindow, Max, Mean, Sum, TimeWindow, Window
+from mta.algorithms import AmortizedMTA, LogMTA, PagedFlatFAT
 from mta.audit.walk import audit
 from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.logs.base import Aggregator

@@ -8,17 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import (
-    ColumnarMonoid,
-    CountWindow,
-    Max,
-    Mean,
-    Product,
-    SampleStdDev,
-    Sum,
-    TimeWindow,
-    Window,
-)
+from mta import CountWindow, Max, Mean, Product, SampleStdDev, Sum, TimeWindow, Window
+from mta.aggregations import ColumnarMonoid
 from mta.evaluators import amortized_mta as chunks
 from mta.evaluators import cursor
 from mta.frames.base import Frame

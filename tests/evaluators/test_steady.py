@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import AmortizedMTA, CountWindow, Monoid, SteadyMTA, TimeWindow, Window
+from mta import CountWindow, Monoid, TimeWindow, Window
+from mta.algorithms import AmortizedMTA, SteadyMTA
 from stores import StoreUnavailable
 from stores.memory import MemoryStore
 from tests.support.oracle import joined

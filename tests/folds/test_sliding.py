@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mta import ColumnarMonoid, Count, Max, Mean, Monoid, Product
+from mta import Count, Max, Mean, Monoid, Product
+from mta.aggregations import ColumnarMonoid
 from mta.folds.sliding import SlidingFolds
 from mta.monoids.base import AbstractMonoid
 from tests.support.kernels import numpy_alone

@@ -8,23 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mta import (
-    AmortizedMTA,
-    BoundWindow,
-    Collect,
-    Count,
-    CountWindow,
-    CustomFrame,
-    Frame,
-    Max,
-    Mean,
-    Monoid,
-    Product,
-    Sum,
-    TimeWindow,
-    Window,
-)
+from mta import Collect, Count, CountWindow, Max, Mean, Monoid, Product, Sum, TimeWindow, Window
+from mta.algorithms import AmortizedMTA
 from mta.errors import FrameNotMonotone, InvalidTime
+from mta.frames import BoundWindow, CustomFrame, Frame
 from tests.support.naive import AGGREGATORS
 
 BOTH = pytest.mark.parametrize("aggregator", AGGREGATORS)

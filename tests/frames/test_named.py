@@ -12,24 +12,21 @@ import numpy as np
 import pytest
 
 from mta import (
-    ADWIN,
     Collect,
     Count,
     CountWindow,
-    DeltaWindow,
-    FiBA,
-    Frame,
     KeyedWindows,
     Max,
     Product,
-    PunctuationWindow,
     SessionWindow,
     SharedWindows,
     Sum,
     TimeWindow,
     Window,
 )
+from mta.algorithms import FiBA
 from mta.errors import InvalidTime, InvalidValue, SnapshotMismatch
+from mta.frames import ADWIN, DeltaWindow, Frame, PunctuationWindow
 from stores import MemoryStore
 from stores.testing import FaultyStore
 from tests.support.naive import AGGREGATORS, CrowdedFiBA

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import Max, Monoid, PopulationStdDev, Product, SampleStdDev
+from mta import Max, Monoid, Product, SampleStdDev
+from mta.aggregations import PopulationStdDev
+from mta.algorithms import PBA, SBA, BoundaryAggregator, count_chunk_size, time_chunk_size
 from mta.errors import EmptyWindow, InvalidTime, InvalidValue, LateEvent
-from mta.in_order import PBA, SBA, BoundaryAggregator, count_chunk_size, time_chunk_size
 from mta.in_order.boundary import Chunk
 from tests.support.in_order_windows import Counted, PlainList, joined
 

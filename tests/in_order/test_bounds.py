@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from mta import AbstractMonoid
-from mta.in_order import (
+from mta.aggregations import AbstractMonoid
+from mta.algorithms import (
     DABA,
     FOA,
     IOA,

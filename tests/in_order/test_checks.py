@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import AbstractMonoid, ColumnarMonoid, Max, Mean, Monoid, Product, Sum
-from mta.errors import InvalidValue, InvariantViolation, UnsuitableMonoid, WindowStoreError
-from mta.in_order import (
-    ALL,
+from mta import Max, Mean, Monoid, Product, Sum
+from mta.aggregations import AbstractMonoid, ColumnarMonoid
+from mta.algorithms import (
     DABA,
     FOA,
+    IN_ORDER,
     IOA,
     SBA,
     DABALite,
@@ -24,6 +24,7 @@ from mta.in_order import (
     TwoStacks,
     TwoStacksLite,
 )
+from mta.errors import InvalidValue, InvariantViolation, UnsuitableMonoid, WindowStoreError
 from mta.monoids.equality import same
 from tests.support.in_order_windows import (
     VARIANTS,
@@ -39,7 +40,7 @@ from tests.support.in_order_windows import (
 
 
 def test_who_takes_which_operation() -> None:
-    suited = {a.__name__: [a.suits(m) for m in (Sum(), Max(), joined())] for a in ALL}
+    suited = {a.__name__: [a.suits(m) for m in (Sum(), Max(), joined())] for a in IN_ORDER}
     assert suited.pop("SubtractOnEvict") == [True, False, False]
     assert suited.pop("SlickDeque") == [True, True, False]
     assert all(all(answers) for answers in suited.values())

@@ -10,21 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mta import (
-    AbstractMonoid,
-    ArgMax,
-    Collect,
-    Count,
-    First,
-    Max,
-    Mean,
-    MinCount,
-    Product,
-    SampleStdDev,
-    Sum,
-)
+from mta import ArgMax, Collect, Count, First, Max, Mean, Product, SampleStdDev, Sum
+from mta.aggregations import AbstractMonoid, MinCount
+from mta.algorithms import IN_ORDER, BoundaryAggregator, InOrderAggregator, Sliced, pairs, panes
 from mta.errors import EmptyWindow, InvalidValue
-from mta.in_order import ALL, BoundaryAggregator, InOrderAggregator, Sliced, pairs, panes
 from mta.monoids.equality import same
 from tests.support.in_order_windows import VARIANTS, PlainList, Variant, cut_off, joined, longest
 from tests.support.random_windows.kinds import NEIGHBOURS
@@ -79,7 +68,7 @@ MATRIX = [
     for nth, (name, (make, _)) in enumerate(MONOIDS.items())
     if variant.algorithm.suits(make())
     # Sizes are shrunk for the order of events: other monoids need no more than defaults.
-    and (name in ("joined", "neighbours", "deviation") or variant in VARIANTS[: len(ALL)])
+    and (name in ("joined", "neighbours", "deviation") or variant in VARIANTS[: len(IN_ORDER)])
 ]
 
 
@@ -126,7 +115,7 @@ def test_any_interleaving_equals_a_plain_list(
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "over",
-    [a for a in ALL if a.suits(neighbours()) and not issubclass(a, BoundaryAggregator)],
+    [a for a in IN_ORDER if a.suits(neighbours()) and not issubclass(a, BoundaryAggregator)],
     ids=lambda over: over.name,
 )
 @pytest.mark.parametrize("cut", [panes, pairs])
@@ -193,6 +182,6 @@ def test_a_wrong_type_is_refused_and_changes_nothing(variant: Variant) -> None:
 
 
 def test_the_registry_names_each_algorithm_once() -> None:
-    assert len({algorithm.name for algorithm in ALL}) == len(ALL) == 15
-    assert {variant.algorithm for variant in VARIANTS} == set(ALL)
-    assert all(algorithm.__doc__ and "Space:" in algorithm.__doc__ for algorithm in ALL)
+    assert len({algorithm.name for algorithm in IN_ORDER}) == len(IN_ORDER) == 15
+    assert {variant.algorithm for variant in VARIANTS} == set(IN_ORDER)
+    assert all(algorithm.__doc__ and "Space:" in algorithm.__doc__ for algorithm in IN_ORDER)

@@ -8,16 +8,7 @@ from typing import Any
 import pytest
 
 from mta import Max, Monoid
-from mta.in_order import (
-    DABA,
-    FOA,
-    IOA,
-    DABALite,
-    FlatFIT,
-    SlickDeque,
-    TwoStacks,
-    TwoStacksLite,
-)
+from mta.algorithms import DABA, FOA, IOA, DABALite, FlatFIT, SlickDeque, TwoStacks, TwoStacksLite
 from mta.in_order.foa import Cell, walk
 from mta.in_order.ioa import cells
 from tests.support.in_order_windows import VARIANTS, Counted, Variant, fill, joined

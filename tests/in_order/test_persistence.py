@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from mta.in_order import FOA
+from mta.algorithms import FOA
 from mta.in_order.foa import Version, walk
 from tests.support.in_order_windows import Counted, fill, joined
 

@@ -7,20 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from mta import (
-    AbstractMonoid,
-    ArgMax,
-    ArgMin,
-    Count,
-    First,
-    Last,
-    Max,
-    MaxCount,
-    Mean,
-    Min,
-    Monoid,
-    Sum,
-)
+from mta import ArgMax, ArgMin, Count, First, Last, Max, Mean, Min, Monoid, Sum
+from mta.aggregations import AbstractMonoid, MaxCount
 
 VALUES = [float("nan"), -np.inf, -1.0, 0.0, 0.5, 0.5, 7.0, np.inf]
 SELECTIVE = [Max(), Min(), First(), Last(), Max("i8"), ArgMax(), ArgMin()]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from mta import Monoid
-from mta.in_order import (
+from mta.algorithms import (
     DABA,
     FOA,
     IOA,
@@ -25,8 +25,8 @@ from mta.in_order import (
     SubtractOnEvict,
     TwoStacks,
     TwoStacksLite,
-    chunked_queue,
 )
+from mta.in_order import chunked_queue
 from mta.in_order.chunked_queue import ChunkedQueue, Segment
 from tests.support.in_order_windows import Tracked, cut_off, joined, longest, tracked
 

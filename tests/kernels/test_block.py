@@ -12,22 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import (
-    AmortizedMTA,
-    Count,
-    CountWindow,
-    FiBA,
-    LogMTA,
-    Max,
-    Mean,
-    Min,
-    Product,
-    SampleStdDev,
-    SteadyMTA,
-    Sum,
-    TimeWindow,
-    Window,
-)
+from mta import Count, CountWindow, Max, Mean, Min, Product, SampleStdDev, Sum, TimeWindow, Window
+from mta.algorithms import AmortizedMTA, FiBA, LogMTA, SteadyMTA
 from mta.errors import EmptyWindow, InvalidTime, InvalidValue, LateEvent, WindowBusy
 from mta.kernels import native
 from mta.windows.stack import MOST

@@ -21,22 +21,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import (
-    ArgMax,
-    ArgMin,
-    CheckedSum,
-    Count,
-    First,
-    GeometricMean,
-    Last,
-    Max,
-    Mean,
-    Min,
-    PopulationStdDev,
-    Product,
-    SampleStdDev,
-    Sum,
-)
+from mta import ArgMax, ArgMin, Count, First, Last, Max, Mean, Min, Product, SampleStdDev, Sum
+from mta.aggregations import CheckedSum, GeometricMean, PopulationStdDev
 from mta.folds.blocks import fold_ranges
 from mta.folds.sliding import SlidingFolds, has_kernel, kernel_lowers, sweep_into
 from mta.kernels import native

@@ -19,7 +19,6 @@ from mta import (
     ArgMin,
     Count,
     CountWindow,
-    FiBA,
     First,
     KeyedWindows,
     Last,
@@ -33,6 +32,7 @@ from mta import (
     TimeWindow,
     Window,
 )
+from mta.algorithms import FiBA
 from mta.errors import LateEvent
 from mta.frames.base import Frame
 from mta.kernels import native

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from mta import (
-    BoundWindow,
     Collect,
     CountWindow,
     EveryPeriod,
@@ -16,6 +15,7 @@ from mta import (
     TriggeredWindow,
     Window,
 )
+from mta.frames import BoundWindow
 from mta.frames.base import Frame
 from mta.keyed.work import Boundaries, Found
 from stores.memory import MemoryStore

@@ -11,18 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import (
-    CountWindow,
-    FiBA,
-    KeyedWindows,
-    Max,
-    Mean,
-    Monoid,
-    Product,
-    Sum,
-    TimeWindow,
-    Window,
-)
+from mta import CountWindow, KeyedWindows, Max, Mean, Monoid, Product, Sum, TimeWindow, Window
+from mta.algorithms import FiBA
 from mta.errors import (
     InvalidValue,
     LateEvent,

@@ -19,7 +19,6 @@ import pytest
 
 from mta import (
     ArgMax,
-    BoundWindow,
     Collect,
     Count,
     CountWindow,
@@ -37,6 +36,7 @@ from mta import (
 )
 from mta.errors import LateEvent
 from mta.evaluators.coverage import Incomplete
+from mta.frames import BoundWindow
 from mta.frames.base import Both, Frame
 from mta.keyed.repartitioning import repartition
 from stores import MemoryStore

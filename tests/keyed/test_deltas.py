@@ -13,7 +13,6 @@ from mta import (
     Collect,
     Count,
     CountWindow,
-    DeltaWindow,
     KeyedWindows,
     Max,
     Product,
@@ -22,6 +21,7 @@ from mta import (
     TimeWindow,
     Window,
 )
+from mta.frames import DeltaWindow
 from mta.frames.base import Frame
 from stores import MemoryStore
 from tests.support.sampling import some

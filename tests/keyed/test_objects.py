@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 
-from mta import (
-    Collect,
+from mta import Collect, CountWindow, KeyedWindows, Product, SessionWindow, TimeWindow
+from mta.aggregations import (
     CollectDistinct,
-    CountWindow,
     ExactDistinctCount,
     FirstText,
-    KeyedWindows,
     LagText,
     LastText,
     MaxText,
@@ -24,9 +22,6 @@ from mta import (
     Mode,
     MostFrequent,
     NthText,
-    Product,
-    SessionWindow,
-    TimeWindow,
 )
 from mta.frames.base import Both, Frame
 from stores import MemoryStore

@@ -486,7 +486,7 @@ def test_a_monoid_that_fails_in_the_middle_of_a_batch(where: str | None) -> None
 
 
 def test_a_columnar_monoid_that_fails_changes_nothing() -> None:
-    from mta import CheckedSum
+    from mta.aggregations import CheckedSum
     from mta.errors import ResultOutOfRange
 
     windows = KeyedWindows(CheckedSum("int64"), CountWindow(3), promote_at=2)

@@ -11,7 +11,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from mta import Count, GeometricMean, Last, Max, Mean, Sum, rolling
+from mta import Count, Last, Max, Mean, Sum, rolling
+from mta.aggregations import GeometricMean
 from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
 from mta.keyed import rolling as module
 from stores import MemoryStore

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import ExactDistinctCount, KeyedWindows, LastText, MaxText, Mode, Product, TimeWindow
+from mta import KeyedWindows, Product, TimeWindow
+from mta.aggregations import ExactDistinctCount, LastText, MaxText, Mode
 from mta.columns.schemas import Array, Objects, Record
 from mta.columns.texts import TextColumn, text_column
 from mta.errors import NotPageable

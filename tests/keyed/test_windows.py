@@ -13,17 +13,11 @@ import pyarrow as pa
 import pytest
 
 from mta import (
-    BoundWindow,
     CalendarWindow,
     Collect,
     Count,
     CountWindow,
-    DistinctCount,
-    ExactDistinctCount,
-    KeyedStats,
     KeyedWindows,
-    LastText,
-    Latest,
     Max,
     Monoid,
     Product,
@@ -33,6 +27,7 @@ from mta import (
     TimeWindow,
     Window,
 )
+from mta.aggregations import DistinctCount, ExactDistinctCount, LastText
 from mta.errors import (
     InvalidTime,
     InvalidValue,
@@ -41,7 +36,9 @@ from mta.errors import (
     UnsuitableKey,
     WindowBusy,
 )
+from mta.frames import BoundWindow
 from mta.keyed import standalone
+from mta.results import KeyedStats, Latest
 from stores import MemoryStore
 from tests.support.key_by_key import lists
 

@@ -13,17 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mta import (
-    ArgMax,
-    ArgMin,
-    CountWindow,
-    GeometricMean,
-    PopulationStdDev,
-    SampleStdDev,
-    Window,
-)
+from mta import ArgMax, ArgMin, CountWindow, SampleStdDev, Window
+from mta.aggregations import GeometricMean, PopulationStdDev
 from mta.errors import InvalidValue
-from mta.laws import check_monoid
+from mta.testing import check_monoid
 from tests.support.ready_made import EVERY, EXACT, PAIRED, agree, made
 
 PANDAS: dict[str, Callable[[Any], pd.Series]] = {

@@ -8,7 +8,8 @@ import pickle
 import numpy as np
 import pytest
 
-from mta import BloomFilter, CountWindow, Members, Window
+from mta import CountWindow, Window
+from mta.aggregations import BloomFilter, Members
 from mta.errors import InvalidValue
 
 

@@ -11,23 +11,19 @@ from typing import Any
 
 import pytest
 
-from mta import (
+from mta import CountWindow, Max, Product, Window
+from mta.aggregations import (
     AbstractMonoid,
-    AmortizedMTA,
     BloomFilter,
     CountMin,
-    CountWindow,
     DistinctCount,
     FrequentItems,
     IncreasingRun,
     KLLQuantiles,
-    LogMTA,
     LongestIncreasingRun,
-    Max,
     MomentSketch,
-    Product,
-    Window,
 )
+from mta.algorithms import AmortizedMTA, LogMTA
 from mta.audit.walk import audit
 from tests.support.aggregations import CASES as MORE
 from tests.support.catalogue import NUMBERS, WORDS, batch_of, run_of

@@ -7,9 +7,11 @@ from random import Random
 import numpy as np
 import pytest
 
-from mta import AmortizedMTA, CheckedSum, CountWindow, FiBA, LogMTA, PagedFlatFAT, Window
+from mta import CountWindow, Window
+from mta.aggregations import CheckedSum
+from mta.algorithms import AmortizedMTA, FiBA, LogMTA, PagedFlatFAT
 from mta.errors import ResultOutOfRange
-from mta.laws import check_monoid
+from mta.testing import check_monoid
 
 TYPES = ["int64", "int32", "int8", "uint64", "uint16"]
 ENDS = {name: (int(np.iinfo(name).min), int(np.iinfo(name).max)) for name in TYPES}

@@ -10,17 +10,9 @@ import numpy as np
 import pytest
 
 from mta import (
-    AbstractMonoid,
-    ColumnarMonoid,
     CountWindow,
-    FiBA,
-    Frame,
-    GeometricMean,
-    LogMTA,
     Mean,
-    MomentSketch,
     Monoid,
-    PopulationStdDev,
     Product,
     SampleStdDev,
     SharedWindows,
@@ -28,12 +20,20 @@ from mta import (
     TimeWindow,
     Window,
 )
+from mta.aggregations import (
+    AbstractMonoid,
+    ColumnarMonoid,
+    GeometricMean,
+    MomentSketch,
+    PopulationStdDev,
+)
+from mta.algorithms import IN_ORDER, BoundaryAggregator, FiBA, LogMTA
 from mta.errors import InvariantViolation
-from mta.in_order import ALL, BoundaryAggregator
-from mta.laws import check_monoid
+from mta.frames import Frame
 from mta.logs.base import Aggregator
 from mta.monoids.base import Refold
 from mta.monoids.equality import Scale, same
+from mta.testing import check_monoid
 from tests.support.naive import AGGREGATORS
 from tests.support.sampling import REST
 
@@ -131,7 +131,7 @@ def test_sound_windows_are_sound(
 @pytest.mark.parametrize("series", SERIES)
 @pytest.mark.parametrize("make", [Sum, Mean, SampleStdDev])
 def test_sound_windows_in_memory_are_sound(make: Callable[[], Any], series: str) -> None:
-    for algorithm in ALL:
+    for algorithm in IN_ORDER:
         random, monoid = Random(series), make()
         if not algorithm.suits(monoid):
             continue

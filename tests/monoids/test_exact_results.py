@@ -14,28 +14,29 @@ import pyarrow as pa
 import pytest
 
 from mta import (
-    AmortizedMTA,
     ArgMin,
-    CheckedSum,
     Collect,
-    CollectDistinct,
     CountWindow,
-    Decimals,
-    FiBA,
     First,
-    FirstText,
     Last,
-    LastText,
     Max,
-    MaxText,
     Mean,
     Min,
-    MinText,
     Monoid,
     Product,
     Sum,
     Window,
 )
+from mta.aggregations import (
+    CheckedSum,
+    CollectDistinct,
+    Decimals,
+    FirstText,
+    LastText,
+    MaxText,
+    MinText,
+)
+from mta.algorithms import AmortizedMTA, FiBA
 from mta.columns.codec import is_plain
 from mta.columns.reading import is_missing, missing, read_column, read_value
 from mta.columns.schemas import Array, Objects, Record

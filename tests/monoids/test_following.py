@@ -14,8 +14,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from mta import CountWindow, DeltaWindow, KeyedWindows, Product, SharedWindows, Window
+from mta import CountWindow, KeyedWindows, Product, SharedWindows, Window
 from mta.errors import InvalidValue
+from mta.frames import DeltaWindow
 from stores import MemoryStore
 
 DAY = dt.date(2024, 2, 29)

@@ -11,21 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mta import (
-    CountWindow,
-    Entropy,
-    ExactDistinctCount,
-    KeyedWindows,
-    Median,
-    Mode,
-    MostFrequent,
-    Product,
-    Quantile,
-    SumDistinct,
-    TimeWindow,
-    Window,
-    rolling,
-)
+from mta import CountWindow, KeyedWindows, Median, Product, Quantile, TimeWindow, Window, rolling
+from mta.aggregations import Entropy, ExactDistinctCount, Mode, MostFrequent, SumDistinct
 from mta.columns import codec
 from mta.errors import CorruptPage, InvalidValue
 from mta.frames.base import Frame

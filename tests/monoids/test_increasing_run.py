@@ -13,20 +13,10 @@ import pytest
 from benchmarks.papers.mta.algorithms import OneByOne, Rule
 from benchmarks.papers.mta.dimensions import columns, listing_3, opened
 from benchmarks.papers.mta.streams import memory_usage
-from mta import (
-    AmortizedMTA,
-    CountWindow,
-    IncreasingRun,
-    LogMTA,
-    LongestIncreasingRun,
-    Max,
-    Monoid,
-    SinceLongestRun,
-    SinceMax,
-    TimeWindow,
-    Window,
-)
-from mta.in_order import DABA
+from mta import CountWindow, Max, Monoid, TimeWindow, Window
+from mta.aggregations import IncreasingRun, LongestIncreasingRun
+from mta.algorithms import DABA, AmortizedMTA, LogMTA
+from mta.frames import SinceLongestRun, SinceMax
 from tests.support.catalogue import NUMBERS, batch_of, run_of
 
 BOTH = pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])

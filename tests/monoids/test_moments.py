@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from mta import CountWindow, MomentSketch, SampleStdDev, Window
+from mta import CountWindow, SampleStdDev, Window
+from mta.aggregations import MomentSketch
 
 QUANTILES = [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99]
 SMOOTH: dict[str, Callable[[np.random.Generator], np.ndarray]] = {

@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from mta import (
-    AbstractMonoid,
     ArgMax,
     Count,
     CountWindow,
@@ -17,9 +16,10 @@ from mta import (
     SampleStdDev,
     SharedWindows,
     Window,
-    monoids,
+    aggregations,
     rolling,
 )
+from mta.aggregations import AbstractMonoid
 from mta.monoids.catalogue import NAMES, named
 
 #: By name there are the kinds for numbers, which become those for text with their column.
@@ -43,8 +43,8 @@ def test_every_name_makes_an_aggregation(name: str) -> None:
 
 def test_every_ready_made_aggregation_has_a_name() -> None:
     named_ones = {getattr(factory, "func", factory) for factory in NAMES.values()}
-    for name in set(monoids.__all__) - FOR_TEXT - FOR_EXACT - {"Product"}:
-        kind = getattr(monoids, name)
+    for name in set(aggregations.__all__) - FOR_TEXT - FOR_EXACT - {"Product"}:
+        kind = getattr(aggregations, name)
         if issubclass(kind, AbstractMonoid) and "Monoid" not in name:
             assert kind in named_ones, name
 

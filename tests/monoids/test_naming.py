@@ -15,16 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import (
-    BoundWindow,
-    CountWindow,
-    CustomFrame,
-    Monoid,
-    SharedWindows,
-    Sum,
-    Window,
-)
+from mta import CountWindow, Monoid, SharedWindows, Sum, Window
 from mta.errors import SnapshotMismatch
+from mta.frames import BoundWindow, CustomFrame
 from mta.recipes import name_of
 
 

@@ -18,25 +18,21 @@ from typing import Any
 import pytest
 
 from mta import (
-    AbstractMonoid,
     ArgMax,
     ArgMin,
     Count,
     CountWindow,
     First,
-    GeometricMean,
     Last,
     Max,
-    MaxCount,
     Mean,
     Min,
-    MinCount,
-    PopulationStdDev,
     SampleStdDev,
     Sum,
     Window,
 )
-from mta.in_order import ALL, BoundaryAggregator, SlickDeque, SubtractOnEvict
+from mta.aggregations import AbstractMonoid, GeometricMean, MaxCount, MinCount, PopulationStdDev
+from mta.algorithms import IN_ORDER, BoundaryAggregator, SlickDeque, SubtractOnEvict
 from tests.support.naive import AGGREGATORS
 
 INF, NAN, LARGEST = math.inf, math.nan, 1.7976931348623157e308
@@ -202,7 +198,7 @@ def test_every_way_through_a_window(name: str, aggregator: type) -> None:
 @pytest.mark.parametrize("name", BUILT_INS)
 def test_every_way_in_memory(name: str) -> None:
     make, _ = BUILT_INS[name]
-    for algorithm in ALL:
+    for algorithm in IN_ORDER:
         by_inverse = (SubtractOnEvict,) if make().selective else (SubtractOnEvict, SlickDeque)
         if issubclass(algorithm, (BoundaryAggregator, *by_inverse)) or not algorithm.suits(make()):
             continue  # what takes values out again refuses infinities, and keeps its rounding

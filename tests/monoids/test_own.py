@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mta import ColumnarMonoid, CountWindow, Monoid, Window
+from mta import CountWindow, Monoid, Window
+from mta.aggregations import ColumnarMonoid
 from mta.columns import codec
 from mta.errors import NotPageable
 from tests.support.naive import AGGREGATORS

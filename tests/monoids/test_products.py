@@ -10,20 +10,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from mta import (
-    AmortizedMTA,
-    ArgMax,
-    Collect,
-    Count,
-    CountWindow,
-    FiBA,
-    LogMTA,
-    Max,
-    Monoid,
-    Product,
-    Sum,
-    Window,
-)
+from mta import ArgMax, Collect, Count, CountWindow, Max, Monoid, Product, Sum, Window
+from mta.algorithms import AmortizedMTA, FiBA, LogMTA
 from mta.evaluators.flatfat import PagedFlatFAT
 from tests.support.naive import AGGREGATORS
 from tests.support.ready_made import agree, power

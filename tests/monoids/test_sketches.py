@@ -15,20 +15,17 @@ import msgpack
 import numpy as np
 import pytest
 
-from mta import (
+from mta import CountWindow, Max, Window, pages
+from mta.aggregations import (
     AbstractMonoid,
     BloomFilter,
     CountMin,
-    CountWindow,
     DistinctCount,
     Frequencies,
     FrequentItems,
     KLLQuantiles,
-    LogMTA,
-    Max,
-    Window,
-    pages,
 )
+from mta.algorithms import LogMTA
 from mta.audit.walk import audit
 from mta.columns import codec
 from mta.columns.schemas import Objects

@@ -14,23 +14,14 @@ import numpy as np
 import pytest
 import xxhash
 
-from mta import (
-    BoundWindow,
-    CountWindow,
-    LogMTA,
-    Max,
-    Mean,
-    Monoid,
-    Product,
-    Sum,
-    TimeWindow,
-    Window,
-    describe_snapshot,
-)
+from mta import CountWindow, Max, Mean, Monoid, Product, Sum, TimeWindow, Window
+from mta.algorithms import LogMTA
+from mta.audit import describe_snapshot
 from mta.columns.schemas import Array, Objects, Record
 from mta.errors import CorruptPage, CorruptSnapshot
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
+from mta.frames import BoundWindow
 from mta.pages import Group, Layout, decode, encode, key_of, name_of
 from stores.memory import MemoryStore
 from tests.support.naive import IN_ORDER, joined, pages_of

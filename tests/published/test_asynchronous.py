@@ -7,18 +7,9 @@ from typing import Any
 
 import pytest
 
-from mta import (
-    AsyncPublishedWindows,
-    Count,
-    CountWindow,
-    KeyedWindows,
-    Product,
-    Sum,
-    TimeWindow,
-    Window,
-    open_published,
-)
+from mta import Count, CountWindow, KeyedWindows, Product, Sum, TimeWindow, Window, open_published
 from mta.errors import StoreUnavailable, UnsuitableKey
+from mta.published import AsyncPublishedWindows
 from stores import MemoryStore
 from stores.testing import CountingStore
 from tests.support.published import Server

@@ -15,39 +15,38 @@ import numpy as np
 import pytest
 
 from mta import (
-    ADWIN,
     ArgMax,
-    BloomFilter,
     CalendarWindow,
-    CollectDistinct,
     Count,
     CountWindow,
-    Decimals,
-    DeltaWindow,
     First,
-    FrequentItems,
     KeyedWindows,
-    KLLQuantiles,
     Last,
-    LongestIncreasingRun,
     Max,
-    MaxText,
     Mean,
-    MomentSketch,
     Monoid,
     Product,
-    PunctuationWindow,
     SampleStdDev,
     SessionWindow,
     SharedWindows,
-    SinceMax,
     Sum,
     TimeWindow,
     Window,
     open_published,
 )
 from mta import descriptions as known
+from mta.aggregations import (
+    BloomFilter,
+    CollectDistinct,
+    Decimals,
+    FrequentItems,
+    KLLQuantiles,
+    LongestIncreasingRun,
+    MaxText,
+    MomentSketch,
+)
 from mta.errors import CorruptSnapshot, SnapshotMismatch
+from mta.frames import ADWIN, DeltaWindow, PunctuationWindow, SinceMax
 from mta.frames.base import Frame
 from mta.keyed import leaves as keyed_pages
 from mta.monoids.base import AbstractMonoid

@@ -16,23 +16,17 @@ import pytest
 from mta import (
     Count,
     CountWindow,
-    Decimals,
-    FiBA,
     First,
     KeyedWindows,
     Last,
-    LogMTA,
     Max,
     Mean,
     Min,
     Monoid,
-    PagedFlatFAT,
-    PagedReactiveAggregator,
     Product,
     SampleStdDev,
     SessionWindow,
     SharedWindows,
-    SteadyMTA,
     Sum,
     TimeWindow,
     Window,
@@ -40,6 +34,8 @@ from mta import (
     published_names,
     unpublish,
 )
+from mta.aggregations import Decimals
+from mta.algorithms import FiBA, LogMTA, PagedFlatFAT, PagedReactiveAggregator, SteadyMTA
 from mta.columns.reading import result_of
 from mta.errors import (
     CorruptPage,

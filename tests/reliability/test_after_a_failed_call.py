@@ -14,22 +14,20 @@ from typing import Any
 import pytest
 
 from mta import (
-    AmortizedMTA,
-    BoundWindow,
     CountWindow,
     EveryCount,
-    LogMTA,
     SharedWindows,
-    SteadyMTA,
     Sum,
     TimeWindow,
     TriggeredWindow,
     Window,
     pages,
 )
+from mta.algorithms import AmortizedMTA, LogMTA, SteadyMTA
 from mta.errors import StoreUnavailable
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
+from mta.frames import BoundWindow
 from mta.frames.base import Frame
 from mta.logs.base import Aggregator
 from stores import MemoryStore, PageStore

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import CountWindow, LogMTA, Max, Mean, Product, TimeWindow, Window
+from mta import CountWindow, Max, Mean, Product, TimeWindow, Window
+from mta.algorithms import LogMTA
 from mta.audit.walk import audit, live_keys
 from mta.errors import NotPageable
 from mta.evaluators.flatfat import PagedFlatFAT

@@ -12,7 +12,8 @@ from itertools import count
 
 import pytest
 
-from mta import AmortizedMTA, Window
+from mta import Window
+from mta.algorithms import AmortizedMTA
 from mta.errors import StoreUnavailable
 from mta.logs.base import Aggregator
 from stores import MemoryStore, PageStore, WriteBuffer

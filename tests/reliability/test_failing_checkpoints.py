@@ -15,15 +15,14 @@ import pytest
 from mta import (
     CountWindow,
     EveryCount,
-    FiBA,
     Monoid,
     SharedWindows,
     SlicedWindow,
-    SteadyMTA,
     TriggeredWindow,
     Window,
     pages,
 )  # fmt: skip
+from mta.algorithms import FiBA, SteadyMTA
 from mta.audit.walk import live_keys
 from mta.errors import NotPageable, StoreUnavailable
 from mta.logs.base import Aggregator

@@ -17,18 +17,14 @@ from uuid import UUID
 import pytest
 
 from mta import (
-    AmortizedMTA,
     CalendarWindow,
     Collect,
     CountWindow,
     EveryCount,
     EveryPeriod,
-    FiBA,
     KeyedWindows,
-    LogMTA,
     Max,
     Product,
-    PublishedWindows,
     SharedWindows,
     Sum,
     TimeWindow,
@@ -37,6 +33,7 @@ from mta import (
     open_published,
 )
 from mta import pages as window_pages
+from mta.algorithms import AmortizedMTA, FiBA, LogMTA
 from mta.audit import audit
 from mta.audit.keyed import OpaqueKeys
 from mta.audit.published import needed_by_published
@@ -46,7 +43,7 @@ from mta.keyed import leaves as keyed_pages
 from mta.keyed.key_types import text_of
 from mta.monoids.nulls import SkipNulls
 from mta.pages import name_of
-from mta.published import AsyncPublishedWindows
+from mta.published import AsyncPublishedWindows, PublishedWindows
 from mta.published import reader as published_reader
 from mta.publishing.records import decode_written, encode_written
 from mta.windows.opaque import restore_opaque

@@ -9,18 +9,8 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from mta import (
-    Count,
-    CountWindow,
-    KeyedWindows,
-    Max,
-    Mean,
-    Product,
-    SinceMax,
-    Sum,
-    TimeWindow,
-    Window,
-)
+from mta import Count, CountWindow, KeyedWindows, Max, Mean, Product, Sum, TimeWindow, Window
+from mta.frames import SinceMax
 from mta.serve.answers import ARROW
 from tests.serve.conftest import KEYS, LAST, Published
 from tests.support.patience import LONG, in_time

@@ -14,19 +14,8 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from mta import (
-    Collect,
-    Count,
-    KeyedWindows,
-    LastText,
-    Max,
-    Mean,
-    Mode,
-    Product,
-    Sum,
-    TimeWindow,
-    Window,
-)
+from mta import Collect, Count, KeyedWindows, Max, Mean, Product, Sum, TimeWindow, Window
+from mta.aggregations import LastText, Mode
 from tests.support.serving import TOKEN, Served
 
 playwright = pytest.importorskip(

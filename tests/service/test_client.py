@@ -1,4 +1,4 @@
-"""``mta.Client``: answers, refusals, and retries that count once."""
+"""``mta.client.Client``: answers, refusals, and retries that count once."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from typing import Any
 
 import pytest
 
-from mta import AsyncClient, Client, RequestRefused
+from mta.client import AsyncClient, Client, RequestRefused
 from stores.errors import StoreUnavailable
 from tests.service.test_service import declared_in
 from tests.support.documents import DOCS, blocks
 from tests.support.servers import free_port
 from tests.support.services import Serving
 
-httpx = pytest.importorskip("httpx", reason="NOT TESTED: mta.Client: pip install '.[client]'")
+httpx = pytest.importorskip(
+    "httpx", reason="NOT TESTED: mta.client.Client: pip install '.[client]'"
+)
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,10 @@ from uuid import uuid4
 
 import pytest
 
-from mta import AsyncClient, Client, RequestRefused, open_published
+from mta import open_published
 from mta.cli import main
 from mta.cli.snapshots import _gc_of_service
+from mta.client import AsyncClient, Client, RequestRefused
 from mta.errors import StoreUnavailable, WindowStoreError
 from mta.pages import name_of
 from mta.publishing.records import snapshot_key
@@ -289,7 +290,7 @@ def test_the_log_that_a_killed_owner_did_not_delete_is_deleted(tmp_path: Path) -
 
 
 def test_erase_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("httpx", reason="NOT TESTED: mta.Client: pip install '.[client]'")
+    pytest.importorskip("httpx", reason="NOT TESTED: mta.client.Client: pip install '.[client]'")
     from asyncio import run
 
     monkeypatch.setenv("MTA_SERVE_WRITE_TOKEN", WRITE_TOKEN)

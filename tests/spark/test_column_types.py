@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from mta import CountWindow, PublishedWindows, open_published
+from mta import CountWindow, open_published
 from mta.errors import NotPublished
+from mta.published import PublishedWindows
 from spark_integration import sliding_aggregate, sql
 from spark_integration.errors import InvalidRequest
 from tests.support.spark.drivers import wait_until

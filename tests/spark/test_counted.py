@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from mta import BoundWindow, CountWindow, Sum, TimeWindow
+from mta import CountWindow, Sum, TimeWindow
+from mta.frames import BoundWindow
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from spark_integration.plan import Plan

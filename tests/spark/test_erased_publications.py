@@ -27,10 +27,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mta import CountWindow, Max, PublishedWindows, SessionWindow, Sum, open_published
+from mta import CountWindow, Max, SessionWindow, Sum, open_published
 from mta.cli import main
 from mta.errors import StoreUnavailable
 from mta.monoids.text import LastText
+from mta.published import PublishedWindows
 from mta.publishing import batches
 from spark_integration import migration, publishing, sliding_aggregate
 from spark_integration.checkpoint import query_id, states_by_bucket

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from mta import CountWindow, FiBA
+from mta import CountWindow
+from mta.algorithms import FiBA
 from spark_integration import sliding
 from spark_integration.errors import InvalidRequest
 from spark_integration.options import SETTINGS, Options

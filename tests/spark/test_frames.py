@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mta import Count, CountWindow, Frame, Max, Sum, TimeWindow
+from mta import Count, CountWindow, Max, Sum, TimeWindow
+from mta.frames import Frame
 from spark_integration import save_history, sliding_aggregate
 from spark_integration.errors import InvalidRequest
 

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from mta import Max, Min, Product, SinceMax, Sum, TimeWindow
+from mta import Max, Min, Product, Sum, TimeWindow
 from mta.errors import MissingPage
+from mta.frames import SinceMax
 from spark_integration import History, delete_history, save_history, sliding_aggregate
 from spark_integration.errors import InvalidRequest, StateMismatch
 from spark_integration.plan import StartFrom

@@ -17,18 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mta import (
-    BoundWindow,
-    CountWindow,
-    Max,
-    Product,
-    Sum,
-    TimeWindow,
-    Window,
-    describe_snapshot,
-)
+from mta import CountWindow, Max, Product, Sum, TimeWindow, Window
+from mta.audit import describe_snapshot
 from mta.audit.walk import audit
 from mta.errors import LateEvent
+from mta.frames import BoundWindow
 from spark_integration.step.step import step
 from stores.errors import StoreUnavailable
 from stores.memory import MemoryStore

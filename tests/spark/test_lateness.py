@@ -16,22 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from mta import (
-    BoundWindow,
-    Count,
-    CountWindow,
-    FiBA,
-    Last,
-    Max,
-    Mean,
-    Monoid,
-    Product,
-    Sum,
-    TimeWindow,
-    Window,
-    describe_snapshot,
-)
+from mta import Count, CountWindow, Last, Max, Mean, Monoid, Product, Sum, TimeWindow, Window
+from mta.algorithms import FiBA
+from mta.audit import describe_snapshot
 from mta.errors import LateEvent
+from mta.frames import BoundWindow
 from mta.frames.base import Frame
 from mta.keyed.standalone import small_groups
 from mta.windows.shared import SharedWindows

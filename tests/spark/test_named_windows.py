@@ -10,18 +10,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from mta import (
-    ADWIN,
-    Collect,
-    Count,
-    CountWindow,
-    DeltaWindow,
-    Frame,
-    KeyedWindows,
-    Product,
-    PunctuationWindow,
-    SessionWindow,
-)
+from mta import Collect, Count, CountWindow, KeyedWindows, Product, SessionWindow
+from mta.frames import ADWIN, DeltaWindow, Frame, PunctuationWindow
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from tests.support.spark.events import START, write_files

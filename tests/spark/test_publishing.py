@@ -17,14 +17,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mta import (
-    CountWindow,
-    Max,
-    PublishedWindows,
-    open_published,
-    published_names,
-)
+from mta import CountWindow, Max, open_published, published_names
 from mta.errors import EventsGone, NotPublished, StoreUnavailable, UnsuitableKey
+from mta.published import PublishedWindows
 from mta.publishing import batches
 from spark_integration import delete_history, publishing, save_history, sliding_aggregate
 from spark_integration.errors import InvalidRequest

@@ -11,17 +11,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from mta import (
-    BoundWindow,
-    Collect,
-    Count,
-    CountWindow,
-    Max,
-    Product,
-    Sum,
-    TimeWindow,
-    describe_snapshot,
-)
+from mta import Collect, Count, CountWindow, Max, Product, Sum, TimeWindow
+from mta.audit import describe_snapshot
+from mta.frames import BoundWindow
 from mta.frames.base import Frame
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest

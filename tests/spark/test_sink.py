@@ -12,7 +12,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from mta import Client, open_published
+from mta import open_published
+from mta.client import Client
 from mta.errors import PublishConflict
 from tests.service.test_service import declared_in
 from tests.spark.test_publishing import Cards, wait_for

@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 
 pytest.importorskip("datasketches")
 
-from mta import (
+from mta import CountWindow
+from mta.aggregations import (
     BloomFilter,
     CountMin,
-    CountWindow,
     DistinctCount,
     Frequencies,
     FrequentItems,

@@ -143,7 +143,7 @@ def test_another_address_is_no_store(job: Job) -> None:
 
 
 def test_late_events_give_what_they_give_on_local_disk(job: Job, tmp_path: Path) -> None:
-    """The same results, and pages of the same keys, by windows that are trees (``mta.FiBA``)."""
+    """The same results, and pages of the same keys, by windows that are trees (FiBA)."""
     events = spread(make_events(1200, 4))
     delayed = np.arange(1200) + np.random.default_rng(1).integers(0, 30, 1200)
     events = events.take(pa.array(np.argsort(delayed, kind="stable")))

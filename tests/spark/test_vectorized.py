@@ -9,17 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from mta import (
-    BoundWindow,
-    Count,
-    CountWindow,
-    Last,
-    Max,
-    Mean,
-    Product,
-    Sum,
-    TimeWindow,
-)
+from mta import Count, CountWindow, Last, Max, Mean, Product, Sum, TimeWindow
+from mta.frames import BoundWindow
 from mta.keyed import kind
 from mta.keyed.table import is_vectorized
 from spark_integration.plan import Plan

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import CountWindow, FiBA, KeyedWindows, Max, TimeWindow, Window
+from mta import CountWindow, KeyedWindows, Max, TimeWindow, Window
+from mta.algorithms import FiBA
 from mta.cli import main
 from mta.cli.console import Exit
 from mta.errors import CorruptPage

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta import (
+from mta import Collect, First, Last, Max, Median, Min, Quantile, Sum
+from mta.aggregations import (
     AbstractMonoid,
     AllTrue,
     AnyTrue,
@@ -21,7 +22,6 @@ from mta import (
     BitOr,
     BitXor,
     CheckedSum,
-    Collect,
     Concat,
     Correlation,
     CountIf,
@@ -31,18 +31,13 @@ from mta import (
     Decimals,
     Entropy,
     ExactDistinctCount,
-    First,
     Increase,
     IncreaseRate,
     Integral,
     Lag,
     LagText,
     Largest,
-    Last,
     LongDecimals,
-    Max,
-    Median,
-    Min,
     Mode,
     MostFrequent,
     Multiply,
@@ -52,7 +47,6 @@ from mta import (
     PopulationKurtosis,
     PopulationSkewness,
     PopulationVariance,
-    Quantile,
     Rank,
     RateOfChange,
     Regression,
@@ -62,7 +56,6 @@ from mta import (
     SampleVariance,
     Smallest,
     StandardError,
-    Sum,
     SumDistinct,
     TimeWeightedMean,
 )

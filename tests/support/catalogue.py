@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from mta import IncreasingRun
+from mta.aggregations import IncreasingRun
 
 DRAWN = random.Random(5)
 WORDS = [f"w{int(DRAWN.paretovariate(0.8)) % 40}" for _ in range(120)]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import ColumnarMonoid, Monoid
+from mta import Monoid
+from mta.aggregations import ColumnarMonoid
 from mta.windows.engine import Engine
 
 _PRIME, _BASE = 2_147_483_629, 131

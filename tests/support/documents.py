@@ -7,6 +7,11 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+#: The modules whose names are public, as the site's reference lists them.
+PUBLIC = (
+    "mta", "mta.aggregations", "mta.frames", "mta.algorithms", "mta.results", "mta.published",
+    "mta.audit", "mta.client", "mta.testing", "mta.datasets", "stores", "spark_integration",
+)  # fmt: skip
 README, DOCS = ROOT / "README.md", ROOT / "docs"
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)

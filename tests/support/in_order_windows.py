@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from mta import AbstractMonoid, Monoid
-from mta.in_order import (
-    ALL,
+from mta import Monoid
+from mta.aggregations import AbstractMonoid
+from mta.algorithms import (
     DABA,
+    IN_ORDER,
     PBA,
     SBA,
     BoundaryAggregator,
@@ -75,7 +76,7 @@ def sliding(
     )
 
 
-_PLAIN = [a for a in ALL if not issubclass(a, BoundaryAggregator)]
+_PLAIN = [a for a in IN_ORDER if not issubclass(a, BoundaryAggregator)]
 _RANGES = [(1, 1), (2, 1), (3, 2), (7, 1), (10, 2), (11, 4), (12, 5)]
 #: Every algorithm at its defaults, and with sizes so small that rare branches are reached.
 VARIANTS = [

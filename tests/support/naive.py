@@ -6,19 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mta import (
-    AmortizedMTA,
-    BoundWindow,
-    CountWindow,
-    CustomFrame,
-    FiBA,
-    Frame,
-    LogMTA,
-    Monoid,
-    TimeWindow,
-)
+from mta import CountWindow, Monoid, TimeWindow
+from mta.algorithms import AmortizedMTA, FiBA, LogMTA
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
+from mta.frames import BoundWindow, CustomFrame, Frame
 from mta.logs.base import Aggregator
 from stores import PageStore, StoreUnavailable
 from stores.base import WrapperStore

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from random import Random
 
-from mta import AmortizedMTA, CountWindow, FiBA, LogMTA, Monoid, Window
+from mta import CountWindow, Monoid, Window
+from mta.algorithms import AmortizedMTA, FiBA, LogMTA
 from mta.audit.walk import audit
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator

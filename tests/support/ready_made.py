@@ -11,28 +11,23 @@ import numpy as np
 import pytest
 
 from mta import (
-    AbstractMonoid,
-    AmortizedMTA,
     ArgMax,
     ArgMin,
     Collect,
     Count,
     CountWindow,
     First,
-    GeometricMean,
     Last,
-    LogMTA,
     Max,
-    MaxCount,
     Mean,
     Min,
-    MinCount,
-    PopulationStdDev,
     Product,
     SampleStdDev,
     Sum,
     Window,
 )
+from mta.aggregations import AbstractMonoid, GeometricMean, MaxCount, MinCount, PopulationStdDev
+from mta.algorithms import AmortizedMTA, LogMTA
 
 SIMPLE: dict[str, tuple[type[AbstractMonoid], Callable[[list[float]], float]]] = {
     "Count": (Count, len),

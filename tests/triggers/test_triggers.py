@@ -12,15 +12,11 @@ import pytest
 import xxhash
 
 from mta import (
-    AmortizedMTA,
-    BoundWindow,
     Collect,
     Count,
     CountWindow,
     EveryCount,
     EveryPeriod,
-    FiBA,
-    Frame,
     Max,
     Mean,
     OnDemand,
@@ -32,6 +28,7 @@ from mta import (
     TriggeredWindow,
     Window,
 )
+from mta.algorithms import AmortizedMTA, FiBA
 from mta.errors import (
     CorruptSnapshot,
     InvalidTime,
@@ -40,6 +37,7 @@ from mta.errors import (
     SnapshotMismatch,
     StoreUnavailable,
 )
+from mta.frames import BoundWindow, Frame
 from mta.snapshots import Snapshot
 from mta.triggers.triggered import ResultsWhenDue, TriggeredSnapshot
 from stores import MemoryStore

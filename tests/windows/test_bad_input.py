@@ -14,12 +14,10 @@ import pytest
 import xxhash
 
 from mta import (
-    AmortizedMTA,
     ArgMax,
     Collect,
     Count,
     CountWindow,
-    LogMTA,
     Max,
     Min,
     Monoid,
@@ -28,8 +26,9 @@ from mta import (
     Sum,
     TimeWindow,
     Window,
-    describe_snapshot,
 )
+from mta.algorithms import AmortizedMTA, LogMTA
+from mta.audit import describe_snapshot
 from mta.errors import (
     CorruptPage,
     CorruptSnapshot,

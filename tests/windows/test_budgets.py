@@ -12,21 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import (
-    AmortizedMTA,
-    BoundWindow,
-    CountWindow,
-    CustomFrame,
-    FiBA,
-    Frame,
-    LogMTA,
-    Max,
-    Monoid,
-    Product,
-    Sum,
-    TimeWindow,
-    Window,
-)
+from mta import CountWindow, Max, Monoid, Product, Sum, TimeWindow, Window
+from mta.algorithms import AmortizedMTA, FiBA, LogMTA
+from mta.frames import BoundWindow, CustomFrame, Frame
 from stores.memory import MemoryStore
 from stores.testing.counting import CountingStore
 from tests.support.naive import AGGREGATORS, pages_of

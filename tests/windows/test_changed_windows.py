@@ -7,21 +7,10 @@ from random import Random
 
 import pytest
 
-from mta import (
-    AmortizedMTA,
-    BoundWindow,
-    CountWindow,
-    FiBA,
-    LogMTA,
-    PagedFlatFAT,
-    PagedReactiveAggregator,
-    SessionWindow,
-    SharedWindows,
-    Sum,
-    TimeWindow,
-    Window,
-)
+from mta import CountWindow, SessionWindow, SharedWindows, Sum, TimeWindow, Window
+from mta.algorithms import AmortizedMTA, FiBA, LogMTA, PagedFlatFAT, PagedReactiveAggregator
 from mta.errors import SnapshotMismatch
+from mta.frames import BoundWindow
 from stores import MemoryStore
 from tests.support import oracle
 from tests.support.changing_scenarios import ChangingLife, ChangingShared, ChangingWindow

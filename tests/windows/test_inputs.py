@@ -16,21 +16,14 @@ import pyarrow as pa
 import pytest
 
 from mta import (
-    AmortizedMTA,
-    BoundWindow,
     Collect,
     CountWindow,
-    CustomFrame,
     EveryCount,
     EveryPeriod,
-    FiBA,
-    LogMTA,
     Max,
     Mean,
     Monoid,
     OnDemand,
-    PagedFlatFAT,
-    PopulationStdDev,
     Product,
     SampleStdDev,
     SharedWindows,
@@ -40,7 +33,10 @@ from mta import (
     TriggeredWindow,
     Window,
 )
+from mta.aggregations import PopulationStdDev
+from mta.algorithms import AmortizedMTA, FiBA, LogMTA, PagedFlatFAT
 from mta.errors import InvalidTime, InvalidValue, NotPageable, WindowBusy, WindowStoreError
+from mta.frames import BoundWindow, CustomFrame
 from stores.memory import MemoryStore
 from tests.support.ids import shown
 

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import CountWindow, FiBA, PopulationStdDev, SteadyMTA, Window, pages
+from mta import CountWindow, Window, pages
+from mta.aggregations import PopulationStdDev
+from mta.algorithms import FiBA, SteadyMTA
 from mta.evaluators import amortized_mta as chunks
 from mta.logs.base import Aggregator
 from mta.windows import engine

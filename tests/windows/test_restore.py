@@ -10,34 +10,34 @@ import pytest
 import xxhash
 
 from mta import (
-    AmortizedMTA,
     CalendarWindow,
     CountWindow,
-    CustomFrame,
-    DeltaWindow,
     EveryCount,
     EveryPeriod,
-    FiBA,
     KeyedWindows,
-    LogMTA,
     Max,
     Mean,
     Monoid,
     OnDemand,
-    PagedFlatFAT,
-    PagedReactiveAggregator,
     Product,
-    PunctuationWindow,
     SessionWindow,
     SharedWindows,
     SlicedWindow,
-    SteadyMTA,
     Sum,
     TimeWindow,
     TriggeredWindow,
     Window,
 )
+from mta.algorithms import (
+    AmortizedMTA,
+    FiBA,
+    LogMTA,
+    PagedFlatFAT,
+    PagedReactiveAggregator,
+    SteadyMTA,
+)
 from mta.errors import CorruptSnapshot, LateEvent, SnapshotMismatch
+from mta.frames import CustomFrame, DeltaWindow, PunctuationWindow
 from mta.monoids.catalogue import NAMES, named
 from stores import MemoryStore
 

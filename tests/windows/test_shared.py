@@ -5,20 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mta import (
-    BoundWindow,
-    Count,
-    CountWindow,
-    CustomFrame,
-    KeyedWindows,
-    Max,
-    Mean,
-    Monoid,
-    Product,
-    Sum,
-    TimeWindow,
-)
+from mta import Count, CountWindow, KeyedWindows, Max, Mean, Monoid, Product, Sum, TimeWindow
 from mta.errors import EventsGone, InvalidTime, LateEvent, NotPageable
+from mta.frames import BoundWindow, CustomFrame
 from mta.windows.shared import SharedWindows
 from tests.support.naive import joined
 from tests.support.shared_windows import N, counted_windows, values

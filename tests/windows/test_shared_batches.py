@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import BoundWindow, ColumnarMonoid, CountWindow, Max, Mean, Sum, TimeWindow
+from mta import CountWindow, Max, Mean, Sum, TimeWindow
+from mta.aggregations import ColumnarMonoid
+from mta.frames import BoundWindow
 from mta.frames.base import Frame
 from mta.logs.base import Chunk
 from mta.monoids.base import AbstractMonoid

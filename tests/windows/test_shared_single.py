@@ -8,17 +8,9 @@ from typing import Any
 
 import pytest
 
-from mta import (
-    CountWindow,
-    Max,
-    Monoid,
-    SampleStdDev,
-    SharedWindows,
-    SinceMax,
-    TimeWindow,
-    Window,
-)
+from mta import CountWindow, Max, Monoid, SampleStdDev, SharedWindows, TimeWindow, Window
 from mta.errors import InvalidTime, InvalidValue, LateEvent
+from mta.frames import SinceMax
 from mta.windows.engine import Engine
 
 BY_BOTH = {"x": TimeWindow(50), "y": CountWindow(37), "z": TimeWindow(1400)}

@@ -12,32 +12,27 @@ import numpy as np
 import pytest
 
 from mta import (
-    AmortizedMTA,
     ArgMax,
     ArgMin,
     Count,
     CountWindow,
-    FiBA,
     First,
-    GeometricMean,
     Last,
-    LogMTA,
     Max,
-    MaxCount,
     Mean,
     Min,
-    MinCount,
     Monoid,
-    PopulationStdDev,
     Product,
     SampleStdDev,
     SharedWindows,
-    SinceMax,
     Sum,
     TimeWindow,
     Window,
 )
+from mta.aggregations import GeometricMean, MaxCount, MinCount, PopulationStdDev
+from mta.algorithms import AmortizedMTA, FiBA, LogMTA
 from mta.errors import LateEvent
+from mta.frames import SinceMax
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.basic import CheckedSum
 from mta.monoids.columnar import ColumnarMonoid

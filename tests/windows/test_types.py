@@ -9,8 +9,6 @@ from decimal import Decimal
 from typing import Any, assert_type
 
 from mta import (
-    BloomFilter,
-    CheckedSum,
     Collect,
     Count,
     CountWindow,
@@ -18,8 +16,6 @@ from mta import (
     First,
     Max,
     Mean,
-    MinCount,
-    MomentSketch,
     Monoid,
     Product,
     SampleStdDev,
@@ -29,6 +25,7 @@ from mta import (
     TriggeredWindow,
     Window,
 )
+from mta.aggregations import BloomFilter, CheckedSum, MinCount, MomentSketch
 from mta.columns.schemas import Decimals
 from mta.monoids.bloom import Members
 

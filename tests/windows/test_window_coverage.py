@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mta import (
-    BoundWindow,
     CountWindow,
-    Coverage,
     EveryCount,
-    Incomplete,
     KeyedWindows,
     SharedWindows,
     Sum,
@@ -18,6 +15,8 @@ from mta import (
     Window,
 )
 from mta.errors import EventsGone
+from mta.frames import BoundWindow
+from mta.results import Coverage, Incomplete
 from stores.memory import MemoryStore
 
 

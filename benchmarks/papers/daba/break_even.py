@@ -15,7 +15,7 @@ from benchmarks.papers.mta.algorithms import Reactive
 from benchmarks.papers.operators import Operator, operators
 from benchmarks.report.experiment import Experiment, Finding, Progress, Row, Rows, where
 from benchmarks.report.plots import grouped_bars
-from mta.in_order import BoundaryAggregator, RecalculateFromScratch
+from mta.algorithms import BoundaryAggregator, RecalculateFromScratch
 
 #: The largest window that is tried, a power of two.
 LARGEST = 12

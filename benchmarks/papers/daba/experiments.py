@@ -31,7 +31,13 @@ from benchmarks.report.experiment import (
 )
 from benchmarks.report.fits import near, ratio, shape
 from benchmarks.report.plots import dress, legend, lines, look
-from mta.in_order import ALL, PBA, BoundaryAggregator, InOrderAggregator, RecalculateFromScratch
+from mta.algorithms import (
+    IN_ORDER,
+    PBA,
+    BoundaryAggregator,
+    InOrderAggregator,
+    RecalculateFromScratch,
+)
 from mta.monoids.equality import same
 
 #: Rounds and window of the latencies (the paper: 1 million and 2^14), top of the throughput.
@@ -52,7 +58,7 @@ Algorithm = type[InOrderAggregator]
 
 def algorithms(one: Operator, size: int) -> list[Algorithm]:
     """The algorithms that take an operator and a window; PBA's thread is for columns alone."""
-    suited = [a for a in ALL if a is not PBA and a.suits(one.monoid)]
+    suited = [a for a in IN_ORDER if a is not PBA and a.suits(one.monoid)]
     return [a for a in suited if a is not RecalculateFromScratch or size <= MOST_RECALCULATED]
 
 

@@ -32,7 +32,7 @@ from benchmarks.report.experiment import (
 )
 from benchmarks.report.fits import CLOSE, shape
 from benchmarks.report.plots import lines, percentile_boxes
-from mta.in_order import DABA, TwoStacks
+from mta.algorithms import DABA, TwoStacks
 from mta.in_order.reactive import ReactiveAggregator
 from mta.logs.finger_tree import FingerTree, Tree
 from mta.logs.finger_tree.bulk import insert_sorted

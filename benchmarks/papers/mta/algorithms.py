@@ -15,9 +15,19 @@ from typing import Any, Protocol
 
 from benchmarks.papers.server import missing, redis_server
 from benchmarks.report.experiment import Finding, Rows
-from mta import AbstractMonoid, AmortizedMTA, CountWindow, FiBA, Frame, LogMTA, Monoid
-from mta import CustomFrame as FrameOf
-from mta.in_order import DABA, InOrderAggregator, RecalculateFromScratch, TwoStacks
+from mta import CountWindow, Monoid
+from mta.aggregations import AbstractMonoid
+from mta.algorithms import (
+    DABA,
+    AmortizedMTA,
+    FiBA,
+    InOrderAggregator,
+    LogMTA,
+    RecalculateFromScratch,
+    TwoStacks,
+)
+from mta.frames import CustomFrame as FrameOf
+from mta.frames import Frame
 from mta.in_order.reactive import ReactiveAggregator
 from mta.logs.base import Aggregator
 from mta.monoids.base import Partial

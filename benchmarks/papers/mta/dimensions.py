@@ -26,7 +26,9 @@ from benchmarks.report.experiment import (
 )
 from benchmarks.report.fits import line, ratio
 from benchmarks.report.plots import lines
-from mta import ColumnarMonoid, CountWindow, CustomFrame, Frame, Product, Sum, Window
+from mta import CountWindow, Product, Sum, Window
+from mta.aggregations import ColumnarMonoid
+from mta.frames import CustomFrame, Frame
 
 WINDOW, UPDATES, BATCH = 2**15, 2**16, 2**16
 DIMENSIONS = (1, 2, 3, 5, 8, 12, 16, 20, 25, 30, 35, 40, 45, 50)

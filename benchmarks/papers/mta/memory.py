@@ -34,8 +34,16 @@ from benchmarks.report.experiment import (
 )
 from benchmarks.report.fits import shape
 from benchmarks.report.plots import lines
-from mta import AmortizedMTA, CountWindow, FiBA, LogMTA, Max, Monoid, TimeWindow, Window
-from mta.in_order import DABA, InOrderAggregator, RecalculateFromScratch, TwoStacks
+from mta import CountWindow, Max, Monoid, TimeWindow, Window
+from mta.algorithms import (
+    DABA,
+    AmortizedMTA,
+    FiBA,
+    InOrderAggregator,
+    LogMTA,
+    RecalculateFromScratch,
+    TwoStacks,
+)
 from mta.in_order.reactive import ReactiveAggregator
 from mta.logs.base import Aggregator
 

@@ -42,19 +42,9 @@ from benchmarks.report.experiment import (
 )
 from benchmarks.report.fits import ratio
 from benchmarks.report.plots import grouped_bars
-from mta import (
-    AbstractMonoid,
-    CountWindow,
-    GeometricMean,
-    LongestIncreasingRun,
-    Max,
-    Mean,
-    SampleStdDev,
-    SinceLongestRun,
-    SinceMax,
-    Sum,
-    Window,
-)
+from mta import CountWindow, Max, Mean, SampleStdDev, Sum, Window
+from mta.aggregations import AbstractMonoid, GeometricMean, LongestIncreasingRun
+from mta.frames import SinceLongestRun, SinceMax
 
 WINDOW = 2**20
 #: A cell of the table is given up after so long, its mean then being of fewer updates.

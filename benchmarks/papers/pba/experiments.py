@@ -44,7 +44,7 @@ from benchmarks.papers.pba.sides import (
 from benchmarks.report.experiment import Experiment, Progress, Row, Rows, where
 from benchmarks.report.plots import lines
 from mta import Max, SampleStdDev
-from mta.in_order import PBA, SBA, BoundaryAggregator
+from mta.algorithms import PBA, SBA, BoundaryAggregator
 from mta.monoids.base import AbstractMonoid
 
 #: Figure 4's ranges are 2^3 to 2^20; Figure 5's range is 2^17, its slides 1 to 10.

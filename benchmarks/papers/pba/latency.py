@@ -23,8 +23,9 @@ from benchmarks.papers.pba.figures import draw_latency, found_latency
 from benchmarks.papers.pba.power_sums import Partials, PowerSums, SlickMoments, slices_of
 from benchmarks.papers.pba.sides import ALGORITHMS, PLAIN_MAX, a_combine, counting
 from benchmarks.report.experiment import Experiment, Progress, Row, Rows
-from mta import Max, MomentSketch
-from mta.in_order import (
+from mta import Max
+from mta.aggregations import MomentSketch
+from mta.algorithms import (
     PBA,
     SBA,
     BoundaryAggregator,

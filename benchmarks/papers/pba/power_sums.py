@@ -2,8 +2,9 @@
 
     (min, max, count, sum x, ... sum x^l, sum log x, ... sum (log x)^l)
 
-``mta.MomentSketch`` keeps the powers of scaled values, which do not cancel, and pays for that with
-a combine of some 60 numpy calls; here it is three, and all but min and max can be subtracted.
+``mta.aggregations.MomentSketch`` keeps the powers of scaled values, which do not cancel, and pays
+for that with a combine of some 60 numpy calls; here it is three, and all but min and max can be
+subtracted.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from mta import Monoid
+from mta.algorithms import SlickDeque
 from mta.columns.schemas import Rows, Vector
-from mta.in_order import SlickDeque
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.triggers.sliced import Prelifted

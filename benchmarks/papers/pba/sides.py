@@ -24,7 +24,7 @@ from benchmarks.papers.daba.experiments import evicts
 from benchmarks.papers.operators import larger
 from benchmarks.papers.pba.data import RATE
 from mta import CountWindow, Monoid, SlicedWindow, Window
-from mta.in_order import (
+from mta.algorithms import (
     PBA,
     SBA,
     BoundaryAggregator,
@@ -241,7 +241,7 @@ class Slices:
     a slide: what an insert, evict and query of the aggregator take, and 1 for the current slice.
 
     >>> from mta import Max
-    >>> from mta.in_order import TwoStacks
+    >>> from mta.algorithms import TwoStacks
     >>> stream = [5, 4, 6, 3, 0, 0, 1, 0, 2, 3, 1, 2, 7, 5, 3, 4, 9, 5, 4, 8]
     >>> windows = Slices(TwoStacks(Max()), 10, 2).instances(stream)
     >>> [(end, float(result)) for end, result in windows][-3:]

@@ -43,7 +43,7 @@ from benchmarks.report.experiment import (
 )
 from benchmarks.report.fits import ratio, shapes, trend
 from benchmarks.report.plots import grouped_bars, lines
-from mta.in_order import BaseIntervals
+from mta.algorithms import BaseIntervals
 
 #: Powers of two: the largest windows of Figure 11, and Table 4's. The paper's largest is 2^23.
 FIGURE_11, TABLE_4 = 18, (3, 13, 20)

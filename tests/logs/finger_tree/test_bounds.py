@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import CountWindow, FiBA, Monoid, Sum, Window
+from mta import CountWindow, Monoid, Sum, Window
+from mta.algorithms import FiBA
 from mta.logs.finger_tree import FingerTree, Tree
 from mta.logs.finger_tree.bulk import insert_sorted
 from mta.logs.finger_tree.fingers import after_time

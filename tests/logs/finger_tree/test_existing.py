@@ -18,10 +18,7 @@ import numpy as np
 import pytest
 
 from mta import (
-    AmortizedMTA,
     CountWindow,
-    CustomFrame,
-    FiBA,
     Max,
     Mean,
     Monoid,
@@ -32,6 +29,7 @@ from mta import (
     TimeWindow,
     Window,
 )
+from mta.algorithms import AmortizedMTA, FiBA
 from mta.errors import (
     EventsGone,
     NoSuchEvent,
@@ -39,6 +37,7 @@ from mta.errors import (
     UnsuitableMonoid,
     UnsupportedOperation,
 )
+from mta.frames import CustomFrame
 from mta.logs.finger_tree import FingerTree
 from stores import MemoryStore
 from stores.testing import FaultyStore

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from mta import CountWindow, FiBA, Max, Monoid, Product, Sum, TimeWindow, Window, describe_snapshot
+from mta import CountWindow, Max, Monoid, Product, Sum, TimeWindow, Window
+from mta.algorithms import FiBA
+from mta.audit import describe_snapshot
 from mta.audit.walk import audit, live_keys
 from mta.snapshots import Snapshot
 from stores.memory import MemoryStore

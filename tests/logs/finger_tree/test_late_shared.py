@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from mta import BoundWindow, CountWindow, TimeWindow
+from mta import CountWindow, TimeWindow
 from mta.audit.walk import live_keys
 from mta.errors import LateEvent
+from mta.frames import BoundWindow
 from mta.windows.shared import SharedWindows
 from stores import open_store
 from tests.support.naive import joined, letters

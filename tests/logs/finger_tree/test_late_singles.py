@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import CountWindow, FiBA, Max, Monoid, TimeWindow, Window
+from mta import CountWindow, Max, Monoid, TimeWindow, Window
+from mta.algorithms import FiBA
 from mta.frames.base import Frame
 from tests.support.counted import Counted
 

@@ -7,20 +7,11 @@ from typing import Any
 
 import pytest
 
-from mta import (
-    AmortizedMTA,
-    BoundWindow,
-    CountWindow,
-    CustomFrame,
-    FiBA,
-    KeyedWindows,
-    SharedWindows,
-    Sum,
-    TimeWindow,
-    Window,
-)  # fmt: skip
+from mta import CountWindow, KeyedWindows, SharedWindows, Sum, TimeWindow, Window  # fmt: skip
+from mta.algorithms import AmortizedMTA, FiBA
 from mta.audit.walk import live_keys
 from mta.errors import EventsGone, LateEvent, NotRevisable
+from mta.frames import BoundWindow, CustomFrame
 from mta.logs.finger_tree.log import FingerTreeLog
 from stores import MemoryStore
 from tests.support.late_streams import Stream

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import CountWindow, FiBA, Product, SharedWindows, Sum, TimeWindow, Window, pages
+from mta import CountWindow, Product, SharedWindows, Sum, TimeWindow, Window, pages
+from mta.algorithms import FiBA
 from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptSnapshot, InvariantViolation, MissingPage
 from mta.logs.finger_tree.pages import TreePages

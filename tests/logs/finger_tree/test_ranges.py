@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from mta import CountWindow, FiBA, Monoid, TimeWindow, Window
+from mta import CountWindow, Monoid, TimeWindow, Window
+from mta.algorithms import FiBA
 from mta.errors import CorruptSnapshot, EventsGone
 from mta.frames.base import Frame
 from mta.logs.ranges import fold_between

@@ -11,7 +11,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from mta import FiBA, TimeWindow, Window
+from mta import TimeWindow, Window
+from mta.algorithms import FiBA
 from mta.audit.walk import audit, live_keys
 from mta.frames.base import Frame
 from mta.logs import base

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import FiBA, Sum, TimeWindow, Window
+from mta import Sum, TimeWindow, Window
+from mta.algorithms import FiBA
 from mta.logs.finger_tree import node_cache
 from mta.logs.finger_tree.node import Node
 from mta.pages import NO_NAME

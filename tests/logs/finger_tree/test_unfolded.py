@@ -11,15 +11,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from mta import (
-    CountWindow,
-    EveryPeriod,
-    FiBA,
-    OnDemand,
-    TimeWindow,
-    TriggeredWindow,
-    Window,
-)
+from mta import CountWindow, EveryPeriod, OnDemand, TimeWindow, TriggeredWindow, Window
+from mta.algorithms import FiBA
 from mta.logs.finger_tree import FingerTree
 from mta.logs.finger_tree.bulk import insert_sorted
 from stores import MemoryStore, PageStore

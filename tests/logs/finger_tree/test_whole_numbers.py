@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import CountWindow, FiBA, PagedFlatFAT, PagedReactiveAggregator, Window
+from mta import CountWindow, Window
+from mta.algorithms import FiBA, PagedFlatFAT, PagedReactiveAggregator
 from mta.in_order.reactive import ReactiveAggregator
 from mta.logs.base import Aggregator
 from stores import MemoryStore

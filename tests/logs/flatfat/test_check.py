@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from mta import CountWindow, PagedFlatFAT, PagedReactiveAggregator, Sum, Window
+from mta import CountWindow, Sum, Window
+from mta.algorithms import PagedFlatFAT, PagedReactiveAggregator
 from mta.in_order.reactive import ReactiveAggregator
 from mta.logs.base import Aggregator
 from stores import MemoryStore

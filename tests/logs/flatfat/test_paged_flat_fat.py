@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import ColumnarMonoid, CountWindow, Max, Monoid, TimeWindow, Window
+from mta import CountWindow, Max, Monoid, TimeWindow, Window
+from mta.aggregations import ColumnarMonoid
 from mta.errors import InvariantViolation
 from mta.evaluators.flatfat import PagedFlatFAT
 from stores.memory import MemoryStore

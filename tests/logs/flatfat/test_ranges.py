@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import CountWindow, CustomFrame, Monoid, TimeWindow, Window
+from mta import CountWindow, Monoid, TimeWindow, Window
 from mta.errors import CorruptSnapshot, EventsGone
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
+from mta.frames import CustomFrame
 from mta.logs.base import Aggregator
 from mta.snapshots import Snapshot
 from stores.memory import MemoryStore

@@ -8,16 +8,8 @@ import msgpack
 import numpy as np
 import pytest
 
-from mta import (
-    AmortizedMTA,
-    CountWindow,
-    Product,
-    SteadyMTA,
-    Sum,
-    TimeWindow,
-    Window,
-    pages,
-)
+from mta import CountWindow, Product, Sum, TimeWindow, Window, pages
+from mta.algorithms import AmortizedMTA, SteadyMTA
 from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptPage, CorruptSnapshot, MissingPage
 from mta.evaluators.flatfat import PagedFlatFAT

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from mta import AmortizedMTA, CountWindow, Max, Window
+from mta import CountWindow, Max, Window
+from mta.algorithms import AmortizedMTA
 from mta.pages import Group
 from stores import MemoryStore
 from stores.base import Capabilities, WrapperStore

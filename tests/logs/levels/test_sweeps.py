@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mta import AmortizedMTA, CountWindow, LogMTA, Sum, TimeWindow, Window
+from mta import CountWindow, Sum, TimeWindow, Window
+from mta.algorithms import AmortizedMTA, LogMTA
 from mta.audit.walk import audit, live_keys
 from mta.frames.base import Frame
 from stores import MemoryStore

@@ -10,20 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from mta import (
-    AbstractMonoid,
-    Collect,
-    Count,
-    First,
-    Last,
-    Max,
-    Mean,
-    Min,
-    Monoid,
-    PopulationStdDev,
-    Product,
-    Sum,
-)
+from mta import Collect, Count, First, Last, Max, Mean, Min, Monoid, Product, Sum
+from mta.aggregations import AbstractMonoid, PopulationStdDev
 
 
 @dataclass(frozen=True)

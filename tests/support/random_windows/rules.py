@@ -8,7 +8,8 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
-from mta import BoundWindow, CountWindow, CustomFrame, Frame, SessionWindow, TimeWindow
+from mta import CountWindow, SessionWindow, TimeWindow
+from mta.frames import BoundWindow, CustomFrame, Frame
 from tests.support.random_windows.kinds import Kind
 
 SECOND = 1_000_000

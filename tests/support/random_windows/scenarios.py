@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from random import Random
 
-from mta import FiBA, SteadyMTA
+from mta.algorithms import FiBA, SteadyMTA
 from mta.logs.base import Aggregator
 from tests.support.naive import IN_ORDER, CrowdedFiBA
 from tests.support.random_windows.base import Life

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mta import CountWindow, Frame, Product, SharedWindows
+from mta import CountWindow, Product, SharedWindows
+from mta.frames import Frame
 from mta.monoids.product import result_name
 from tests.support.random_windows.base import STARTS, Life
 from tests.support.random_windows.kinds import Kind

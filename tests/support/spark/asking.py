@@ -11,8 +11,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
-from mta import PublishedWindows, open_published
+from mta import open_published
 from mta.errors import NotPublished
+from mta.published import PublishedWindows
 from tests.support.patience import LONG
 from tests.support.published import agrees
 from tests.support.spark.checkpoints import files_of_batches

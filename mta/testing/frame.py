@@ -13,12 +13,12 @@ from mta.columns.schemas import Array, Objects, Record
 from mta.errors import FrameNotMonotone, LawBroken
 from mta.evaluators.amortized_mta import AmortizedMTA, LogMTA
 from mta.frames.base import Frame
-from mta.laws.monoid import ADDRESS, Law
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.basic import Count
 from mta.monoids.equality import same
 from mta.monoids.product import EVENT_TIMES, Product
 from mta.monoids.text import Collect
+from mta.testing.monoid import ADDRESS, Law
 from mta.windows.window import Window
 
 #: An event's value, and its time if it has one.
@@ -33,7 +33,8 @@ def check_frame(frame: Frame, examples: Sequence[Any], **options: Any) -> None:
         examples: Values of events, in the order of the stream.
         **options: Keyword arguments of ``frame_laws``.
 
-    >>> from mta import BoundWindow, Sum
+    >>> from mta import Sum
+    >>> from mta.frames import BoundWindow
     >>> check_frame(BoundWindow(Sum(), at_most=10), [4.0, 4.0, 2.0, 0.0, 11.0, 3.0])
     """
     for law in frame_laws(frame, examples, **options):
@@ -62,7 +63,7 @@ def frame_laws(
         seed: The seed of the random choices.
 
     >>> from mta import CountWindow
-    >>> from mta.laws import frame_laws
+    >>> from mta.testing import frame_laws
     >>> for law in frame_laws(CountWindow(2), [4.0, 4.0, 2.0, 0.0]):
     ...     law()
     """

@@ -12,64 +12,62 @@ import numpy as np
 import pytest
 
 from mta import (
-    AbstractMonoid,
     ArgMax,
     ArgMin,
-    BloomFilter,
-    BoundWindow,
-    CheckedSum,
     Collect,
+    Count,
+    CountWindow,
+    First,
+    Last,
+    Max,
+    Mean,
+    Median,
+    Min,
+    Monoid,
+    Product,
+    Quantile,
+    SampleStdDev,
+    Sum,
+    TimeWindow,
+    aggregations,
+)
+from mta.aggregations import (
+    AbstractMonoid,
+    BloomFilter,
+    CheckedSum,
     CollectDistinct,
     ColumnarMonoid,
-    Count,
     CountMin,
-    CountWindow,
-    CustomFrame,
     DistinctCount,
-    First,
     FirstText,
-    Frame,
     FrequentItems,
     GeometricMean,
     Increase,
     KLLQuantiles,
     Lag,
     Largest,
-    Last,
     LastText,
     LongestIncreasingRun,
-    Max,
     MaxCount,
     MaxText,
-    Mean,
-    Median,
-    Min,
     MinCount,
     MinText,
     Mode,
     MomentSketch,
-    Monoid,
     Multiply,
     NthValue,
     PopulationKurtosis,
     PopulationStdDev,
-    Product,
-    Quantile,
     Rank,
     SampleSkewness,
-    SampleStdDev,
     SampleVariance,
-    SinceLongestRun,
-    SinceMax,
-    Sum,
     SumDistinct,
     SummaryMonoid,
-    TimeWindow,
-    monoids,
 )
 from mta.columns.schemas import Decimals, Objects
 from mta.errors import WindowStoreError
-from mta.laws import Law, LawBroken, check_frame, check_monoid, frame_laws, monoid_laws
+from mta.frames import BoundWindow, CustomFrame, Frame, SinceLongestRun, SinceMax
+from mta.testing import Law, LawBroken, check_frame, check_monoid, frame_laws, monoid_laws
 from tests.support.aggregations import CASES, TIMED
 from tests.support.sampling import some
 
@@ -148,7 +146,11 @@ def test_every_ready_made_monoid_keeps_the_laws(name: str, rounds: int) -> None:
 def test_every_ready_made_monoid_is_checked() -> None:
     checked = {type(make()) for make, _ in READY.values()}
     bases = {ColumnarMonoid, SummaryMonoid}
-    kinds = {kind for name in monoids.__all__ if isinstance(kind := getattr(monoids, name), type)}
+    kinds = {
+        kind
+        for name in aggregations.__all__
+        if isinstance(kind := getattr(aggregations, name), type)
+    }
     others = {CheckedSum, FirstText, LastText, MaxText, MinText}
     unchecked = {kind for kind in kinds if issubclass(kind, AbstractMonoid)} - checked
     assert {kind.__name__ for kind in unchecked - bases - others} == {"AbstractMonoid"}

@@ -58,7 +58,7 @@ def check_monoid(monoid: AbstractMonoid, examples: Sequence[Any], **options: Any
         **options: Keyword arguments of ``monoid_laws``.
 
     >>> from mta import Max
-    >>> from mta.laws import check_monoid
+    >>> from mta.testing import check_monoid
     >>> check_monoid(Max(), [3.0, 1.0, 1.0, -2.0])
     """
     for law in monoid_laws(monoid, examples, **options):
@@ -90,7 +90,7 @@ def monoid_laws(
         seed: The seed of the random choices.
 
     >>> from mta import Max
-    >>> from mta.laws import monoid_laws
+    >>> from mta.testing import monoid_laws
     >>> for law in monoid_laws(Max(), [3.0, 1.0, 1.0, -2.0]):
     ...     law()
     """

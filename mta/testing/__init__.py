@@ -20,7 +20,7 @@ Floating-point numbers are compared up to rounding, and sketches by their estima
 """
 
 from mta.errors import LawBroken
-from mta.laws.frame import check_frame, frame_laws
-from mta.laws.monoid import Law, check_monoid, monoid_laws
+from mta.testing.frame import check_frame, frame_laws
+from mta.testing.monoid import Law, check_monoid, monoid_laws
 
 __all__ = ["Law", "LawBroken", "check_frame", "check_monoid", "frame_laws", "monoid_laws"]
