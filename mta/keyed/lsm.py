@@ -356,6 +356,9 @@ class LSMTree:
         self.pending = PendingDeletions()
         #: The number of the newest run ever written.
         self.number = 0
+        #: Called between the parts of a merge, and may add events. If it is set, ``settle`` merges
+        #: nothing: call ``merge`` before.
+        self.between: Callable[[], None] | None = None
         #: No key of the memtable has its newest event at this moment or before.
         self._looked = -_NEVER
 
@@ -459,19 +462,35 @@ class LSMTree:
         If a store call fails, the state in memory does not change, except for merges that were
         complete, and pages that no run names become pending deletions.
         """
+        self._write_memtable(inline)
+        if self.between is None:
+            self.merge()
+        if self.pending.is_heavy and len(self.pending.fresh) > 1:
+            with self._deleted_on_failure():
+                self.pending.fresh = [self._listed(self.pending.fresh)]
+
+    def _write_memtable(self, inline: int) -> None:
         if self.memtable:
             self.memtable = [self._trim(join(self.memtable, self._late), not self.runs)]
         if self.memtable and _weight(self.memtable[0]) > inline:
             self.runs += self._made(self.memtable)
             self.memtable = []
+
+    def merge(self) -> None:
+        """Merge runs that are due, as ``settle`` does."""
         while (count := count_to_merge([run.weight for run in self.runs])) > 1:
             old = self.runs[-count:]
             whole = count == len(self.runs)
-            self.runs[-count:] = self._made(self._merged(old, [], whole))
+            self.runs[-count:] = self._made(self._in_parts(self._merged(old, [], whole)))
             self.pending.fresh += [run.pages() for run in old]
-        if self.pending.is_heavy and len(self.pending.fresh) > 1:
-            with self._deleted_on_failure():
-                self.pending.fresh = [self._listed(self.pending.fresh)]
+
+    def _in_parts(self, tables: Iterable[Table]) -> Iterator[Table]:
+        """Yield the tables of a merge; call ``between`` after each, once it is in the store."""
+        for table in tables:
+            yield table
+            if self.between is not None:
+                self.pages.store.flush()
+                self.between()
 
     def _made(self, tables: Iterable[Table]) -> list[Run]:
         self.number += 1  # even if the write fails, so that no other run has pages under its keys

@@ -100,6 +100,8 @@ class Committer:
         self.shard, self._declared = shard, declared
         self._ended, self._published = ended, published
         self._jobs: deque[Job] = deque()
+        #: The jobs of the last commit; those that it did not answer wait again.
+        self._taken: list[Job] = []
         self._waiting, self._stops, self._doubts, self.is_open = 0, False, False, True
         self._wake = threading.Condition()
         #: When the last commit began, its processor time, and when the last state was written.
@@ -142,7 +144,6 @@ class Committer:
         return self._waiting
 
     def _run(self) -> None:
-        jobs: list[Job] = []
         try:
             while (jobs := self._next()) or not self._stops:
                 if jobs:
@@ -152,26 +153,26 @@ class Committer:
                     self._doubts = False
                     self.shard.log.require_owner()
             if self.shard.fresh:
-                self._compact()
+                self._note(self.shard.compact())
             self.shard.log.release()
-            self._close(jobs, NotOwner("the shard was given up"))
+            self._close(NotOwner("the shard was given up"))
         except NotOwner as error:
             logger.warning("%s", error)
-            self._close(jobs, error)
+            self._close(error)
         except (NotCreated, LostRecords) as error:
             logger.error("%s", error)
-            self._close(jobs, Problem("LostRecords", "The server's log has the cause."))
+            self._close(Problem("LostRecords", "The server's log has the cause."))
         except Exception as error:
             if not isinstance(error, WindowStoreError):
                 logger.error("shard %s failed", self.shard.number, exc_info=error)
-            self._close(jobs, problem_of(error))
+            self._close(problem_of(error))
         finally:
             self._ended(self)
 
-    def _close(self, jobs: list[Job], error: Exception) -> None:
+    def _close(self, error: Exception) -> None:
         with self._wake:
             self.is_open = False
-            waiting, self._jobs = [*jobs, *self._jobs], deque()
+            waiting, self._jobs = [*self._taken, *self._jobs], deque()
         settle(waiting, error)
 
     def _next(self) -> list[Job]:
@@ -194,15 +195,22 @@ class Committer:
             self._waiting -= count
         return jobs
 
-    def _commit(self, jobs: list[Job]) -> None:
+    def _commit_between(self) -> None:
+        """Commit what waits, except erasures, between the parts of a merge."""
+        if self._jobs:
+            self._commit(self._next(), erase=False)
+
+    def _commit(self, jobs: list[Job], erase: bool = True) -> None:
         """Judge the events of some jobs: add first, then check, then erase."""
+        self._taken = jobs
         of: dict[Task, list[Job]] = {"add": [], "check": [], "erase": []}
         for job in jobs:
             of[job.task].append(job)
         self._judge(of["add"], self.shard.commit)
         for group in _without_common_keys(of["check"])[:_CHECKS]:
             self._judge(group, partial(self.shard.commit, add=False))
-        self._judge(of["erase"], self._erase)
+        if erase:
+            self._judge(of["erase"], self._erase)
         self._settle(jobs)
         self._worked = time.thread_time() - self._worked
 
@@ -231,14 +239,12 @@ class Committer:
         age = time.monotonic() - self._compacted
         due = age >= self._declared.snapshot_every / 1e6 or self.shard.fresh >= _MOST_FRESH
         if due and (self.shard.needs_compaction or not self._is_published):
-            self._compact()
+            self.shard.merge(self._commit_between)
+            self._note(self.shard.compact())
 
     def _erase(self, rows: Rows) -> list[Outcome]:
         self._note(self.shard.erase(rows))
         return [Outcome(200, b"", "erased")] * len(rows)
-
-    def _compact(self) -> None:
-        self._note(self.shard.compact())
 
     def _note(self, snapshot: bytes) -> None:
         self._compacted = time.monotonic()

@@ -16,7 +16,7 @@ process with a later clock has added that event.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -266,6 +266,15 @@ class Shard:
         if not self.log.append(None):
             raise NotOwner(f"another process writes to shard {self.number}")
         return self.compact(changed, erasing=RETAIN)
+
+    def merge(self, between: Callable[[], None]) -> None:
+        """Merge the runs of the windows that are due, before a compaction; call ``between`` often.
+
+        It may commit events. So they do not wait for the merge, which may take seconds.
+        """
+        tree = self.windows.bucket.tree
+        tree.between = between
+        tree.merge()
 
     def compact(self, changed: Mapping[int, Ids] | None = None, erasing: int = 0) -> bytes:
         """Write a new state, which replaces the log so far; return the snapshot of the windows."""

@@ -10,6 +10,9 @@ from uuid import uuid4
 import pytest
 
 from mta.errors import CorruptSnapshot, StoreUnavailable, WindowStoreError
+from mta.keyed import lsm
+from mta.keyed import windows as keyed
+from mta.service import declaration
 from mta.service import shard as shards
 from mta.service.declaration import Declaration
 from mta.service.log import LostRecords, NotCreated, NotOwner, OtherWindows, ShardLog
@@ -178,6 +181,42 @@ def test_an_owner_that_wakes_up_overwrites_no_state(store: PageStore, declare: D
 
 def wipe(store: PageStore, prefix: str) -> None:
     store.delete_records(list(store.keys(prefix)))
+
+
+def test_events_are_committed_between_the_parts_of_a_merge(
+    store: PageStore, declare: Declare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(declaration, "_LOCAL_PAGE", 64)
+    monkeypatch.setattr(keyed, "INLINE_BYTES", 0)
+    monkeypatch.setattr(lsm, "pages_at_once", lambda _: 1)
+    random, ledger, declared = Random(5), Ledger(), declare()
+    create(declared, store)
+    owner, calls = Owner(declared, store, "0"), [0]
+
+    def add() -> None:
+        rows = [{"user": f"u{random.randrange(9)}", "amount": random.choice([1, 60])}] * 2
+        for row, outcome in zip(rows, owner.commit(*rows), strict=True):
+            check(ledger, str(row["user"]), outcome, int(str(row["amount"])))
+
+    def between() -> None:
+        add()
+        calls[0] += 1
+        if calls[0] % 5 == 0:
+            raise StoreUnavailable("as if killed")
+
+    for turn in range(1, 30):
+        for _ in range(3):
+            add()
+        try:
+            owner.shard.merge(between)
+            owner = compacted(owner, declared, store)
+        except StoreUnavailable:
+            owner = Owner(declared, store, str(turn))
+    assert calls[0] > 20
+    owner = Owner(declared, store, "last")
+    for key, events in ledger.events.items():
+        assert owner.shard.windows.query(key)["day"]["requests"] == len(events)
+    add()
 
 
 def test_an_emptied_store_admits_nothing(tmp_path: Path, declare: Declare) -> None:
