@@ -24,7 +24,7 @@ from spark_integration.runners.packing import BLOB, LABEL, bucket_of, from_blobs
 from spark_integration.runners.state_pages import is_state_url
 from spark_integration.runners.workers import store_of
 from spark_integration.step.rows import complete, sort_rows
-from spark_integration.step.starts import PREFIX, Start, begin, finish, pages_of, put_starts
+from spark_integration.step.starts import PREFIX, SavedStart, begin, finish, pages_of, put_starts
 from spark_integration.step.windows import Windows, vectorizes
 from spark_integration.versions import apply_in_arrow
 from stores import open_store, ping_store
@@ -89,14 +89,14 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
                 part = plan.part and replace(plan.part, bucket=number)
                 digest = part.put(pages, snapshot) if part else b""
                 put_starts(
-                    pages, name, {number: Start(plan.buckets, cutover, plan.fixed, snapshot)}
+                    pages, name, {number: SavedStart(plan.buckets, cutover, plan.fixed, snapshot)}
                 )
             columns = {"bucket": pa.array([number], pa.int32()), "digest": pa.array([digest])}
             return pa.table(columns)
 
         schema = "bucket int, digest binary"
         made = apply_in_arrow(packed.groupBy(LABEL), advance, schema).collect()
-        whole = Start(plan.buckets, cutover, plan.fixed)
+        whole = SavedStart(plan.buckets, cutover, plan.fixed)
         finish(store, name, whole, [row[0] for row in made])
         if plan.part is not None:
             digests = {row[0]: bytes(row[1]) for row in made}

@@ -15,7 +15,7 @@ from mta.frames.base import Frame
 from mta.frames.windows import is_unbounded
 from mta.keyed.standalone import small_groups
 from mta.monoids.product import Product, column_names, own_columns
-from mta.publishing.batches import Part
+from mta.publishing.batches import PublishedPart
 
 from .options import Options
 
@@ -54,7 +54,7 @@ class Plan:
     """The types of ``columns``, for results that belong to no row."""
     start: StartFrom | None = None
     """The start of buckets without a state."""
-    part: Part | None = None
+    part: PublishedPart | None = None
     """What a task publishes; a worker adds the source, the batch and the bucket."""
     bucket: int = 0
     """The bucket of a task."""

@@ -53,7 +53,7 @@ from mta.monoids.product import (
     skipping,
     with_name,
 )
-from mta.publishing.batches import Part
+from mta.publishing.batches import PublishedPart
 from spark_integration.interpreter import check_workers, context_of
 from spark_integration.runners.bucket import check_encoding, check_session
 from spark_integration.runners.state_pages import is_state_url
@@ -129,7 +129,9 @@ def make_request(df: DataFrame, options: Options) -> Request:
         key_types=tuple(fields[key].simpleString() for key in options.keys),
         # The types that Spark passes to Python, without flags and the session's time zone.
         schema=arrow_schema(given),
-        part=None if options.publish is None else Part(options.publish, options.settings.retain),
+        part=None
+        if options.publish is None
+        else PublishedPart(options.publish, options.settings.retain),
     )
     if options.start_from is not None:
         plan = started(plan, options.start_from, df.isStreaming)

@@ -79,7 +79,7 @@ _EXPIRED = {"ExpiredToken", "InvalidToken", "TokenRefreshRequired"}
 _METADATA = re.compile(r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google\.internal|oauth2")
 
 
-class Bucket:
+class ObjectBucket:
     """The objects below a prefix of a bucket. Connects on first use and again in a forked child."""
 
     def __init__(self, address: StoreAddress) -> None:
@@ -251,7 +251,7 @@ class ObjectStore(PackStore):
             cache = DiskCache(folder, place, options.get("cache_dir_size", CACHE_BYTES))
         self._address = address
         super().__init__(
-            Bucket(address),
+            ObjectBucket(address),
             list_delay=options.get("list_delay", 0.0),
             cache=cache,
             pack_cache=options.get("pack_cache", PACK_CACHE),
@@ -260,7 +260,7 @@ class ObjectStore(PackStore):
     def ping(self, *, write: bool = False) -> None:
         """Ping as the base class does; ``write`` also puts and removes an object."""
         self._check_open()
-        bucket = Bucket(impatient(self._address))
+        bucket = ObjectBucket(impatient(self._address))
         if problem := unanswered(self.url, lambda: bucket.ping(write=write)):
             raise StoreUnavailable(problem)
 

@@ -75,7 +75,7 @@ _R = TypeVar("_R")
 _log = logging.getLogger(__name__)
 
 
-class Objects(Protocol):
+class ObjectClient(Protocol):
     """A bucket, or a folder in a bucket. Names are ``folder/name``.
 
     Calls raise ``FileNotFoundError`` for a missing object, and ``WindowStoreError``.
@@ -117,7 +117,7 @@ class PackFolder:
 
     def __init__(
         self,
-        objects: Objects,
+        objects: ObjectClient,
         path: str,
         list_delay: float,
         cache: DiskCache | None,

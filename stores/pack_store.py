@@ -32,7 +32,7 @@ from .base import (
 )
 from .disk_cache import DiskCache
 from .errors import WindowStoreError
-from .pack_folder import PACK_BYTES, Objects, PackFolder
+from .pack_folder import PACK_BYTES, ObjectClient, PackFolder
 
 PACK_CACHE = 16 << 20
 """The default for the bytes of packs in memory."""
@@ -63,7 +63,7 @@ class PackStore(PageStore):
 
     def __init__(
         self,
-        objects: Objects,
+        objects: ObjectClient,
         *,
         list_delay: float = 0.0,
         cache: DiskCache | None = None,

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_integration.plan import Plan
-from spark_integration.step.step import Advanced, Counts
+from spark_integration.step.step import Advanced, RowCounts
 from stores import PageStore
 
 
@@ -24,4 +24,4 @@ def trivial_step(
     for alias in plan.results:
         filled: Any = np.ones(rows.num_rows)
         rows = rows.append_column(alias, pa.array(filled))
-    return Advanced(state or b"", rows, Counts(rows.num_rows))
+    return Advanced(state or b"", rows, RowCounts(rows.num_rows))

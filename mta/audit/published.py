@@ -10,7 +10,7 @@ from mta.audit.walk import live_keys
 from mta.errors import CorruptPage, MissingPage
 from mta.keyed.snapshot import is_keyed_snapshot
 from mta.publishing.publisher import read_head
-from mta.publishing.records import HEAD, PREFIX, Head, decode_written, snapshot_key
+from mta.publishing.records import HEAD, PREFIX, PublishedHead, decode_written, snapshot_key
 from mta.windows.opaque import restore_opaque
 from stores import PageStore
 
@@ -26,7 +26,7 @@ def needed_by_published(store: PageStore, keys: Iterable[str]) -> set[str]:
     return {key for head in heads(store, keys) for key in _needed(store, head)}
 
 
-def heads(store: PageStore, keys: Iterable[str]) -> Iterator[Head]:
+def heads(store: PageStore, keys: Iterable[str]) -> Iterator[PublishedHead]:
     """Yield the heads among these keys of a store. Raises CorruptSnapshot."""
     for name in sorted({match[1] for key in keys if (match := HEAD.fullmatch(key))}):
         head = read_head(store, name)
@@ -60,7 +60,7 @@ def unneeded_records(store: PageStore, keys: Iterable[str], source: str) -> list
     return found
 
 
-def _needed(store: PageStore, head: Head) -> Iterator[str]:
+def _needed(store: PageStore, head: PublishedHead) -> Iterator[str]:
     for number, bucket in enumerate(head.buckets):
         for place, (_, digest) in enumerate(bucket or []):
             key = snapshot_key(head.name, number, digest)

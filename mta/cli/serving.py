@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from mta.cli.console import InvalidCommand, at_least_one, say, seconds, whole
-from mta.serve.settings import Settings, checked
+from mta.serve.settings import ServerSettings, checked
 from mta.service.declaration import Declaration, read_declaration
 from stores import ping_store
 from stores.address import size, without_credentials
 
 #: The defaults that the help texts of options show.
-_DEFAULTS = Settings(name="", store="")
+_DEFAULTS = ServerSettings(name="", store="")
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -73,7 +73,7 @@ def serve(published: str | None, store: str | None, **options: Any) -> None:
         raise InvalidCommand("give a published name, or a file with --config")
     if store is None:
         raise InvalidCommand(f"name the store in which {published} is published with --store")
-    settings = checked(Settings(name=published, store=store, **options))
+    settings = checked(ServerSettings(name=published, store=store, **options))
     from mta.serve.server import run
 
     ping_store(store)
@@ -88,7 +88,9 @@ def _serve_declared(declaration: str, create: bool, **options: Any) -> None:
     from mta.service.owners import require_created
 
     declared = declared_in(Path(declaration))
-    given = Settings(name=declared.name, store=declared.store, declaration=declaration, **options)
+    given = ServerSettings(
+        name=declared.name, store=declared.store, declaration=declaration, **options
+    )
     settings = checked(given)
     ping_store(declared.store, write=True)
     (create_windows if create else require_created)(declared)
@@ -104,7 +106,7 @@ def declared_in(path: Path) -> Declaration:
         raise InvalidCommand(f"{path}: {error.strerror}") from None
 
 
-def _announce(settings: Settings) -> None:
+def _announce(settings: ServerSettings) -> None:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     say(f"serves    {settings.name} of {without_credentials(settings.store)}")
     say(f"look at   http://{host}:{settings.port}/   (API: /docs; Ctrl-C ends it)")

@@ -23,7 +23,7 @@ DECIMALS = (Decimals, LongDecimals)
 _DIGITS_END = 1 << 63
 
 
-class Moments:
+class TemporalColumn:
     """Datetimes, dates, durations or times of day, in their own unit.
 
     Converts to an array of datetime64 or timedelta64, and to a list of the values that the library
@@ -45,12 +45,12 @@ class Moments:
     def tolist(self) -> list[Any]:
         return self._listed()
 
-    def take(self, rows: np.ndarray) -> Moments:
+    def take(self, rows: np.ndarray) -> TemporalColumn:
         def listed() -> list[Any]:
             every = self._listed()
             return [every[row] for row in rows.tolist()]
 
-        return Moments(self._array[rows], listed)
+        return TemporalColumn(self._array[rows], listed)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Column:
     type: Any
     """The type of the column, in the terms of monoids (``AbstractMonoid.of_types``)."""
     values: Any
-    """An array of numbers or booleans, ``Moments``, decimals as ``Scaled``, or a list of values.
+    """An array of numbers or booleans, a ``TemporalColumn``, ``Scaled`` decimals, or a list.
 
     A null is None among text and other values, and zero among all others.
     """

@@ -19,8 +19,8 @@ from mta.dataframes.base import (
     Column,
     DataFrame,
     Maker,
-    Moments,
     Result,
+    TemporalColumn,
     counted,
     decimals,
     flattened,
@@ -102,7 +102,9 @@ def read(column: Any, name: str) -> Column:
         raw = np.asarray(filled(column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())))
         moments = raw.astype("i8").view(unit)
         lossless = np.datetime_data(moments.dtype)[0] != "ns"
-        return made(unit, Moments(moments, column.to_pylist if lossless else lambda: list(moments)))
+        return made(
+            unit, TemporalColumn(moments, column.to_pylist if lossless else lambda: list(moments))
+        )
     if _types.is_boolean(kind) or _types.is_integer(kind) or _types.is_floating(kind):
         numbers = np.asarray(filled(column, False if _types.is_boolean(kind) else 0))
         nans = marked(np.isnan(numbers)) if _types.is_floating(kind) else None

@@ -18,8 +18,8 @@ from mta.columns.schemas import LongDecimals
 from mta.dataframes.base import (
     Column,
     DataFrame,
-    Moments,
     Result,
+    TemporalColumn,
     decimals,
     flattened,
     marked,
@@ -96,13 +96,13 @@ def _read(series: Any, name: str) -> Column:
     if isinstance(dtype, pd.DatetimeTZDtype):
         moments = filled(series.dt.tz_convert(None).to_numpy())
         return made(
-            moments.dtype.str[1:], Moments(moments, series.tolist),
+            moments.dtype.str[1:], TemporalColumn(moments, series.tolist),
             lambda found: pd.DatetimeIndex(found).tz_localize("UTC").tz_convert(dtype.tz).array,
         )  # fmt: skip
     kind = getattr(dtype, "kind", "O")
     if kind in "mM" and isinstance(dtype, np.dtype):
         moments = filled(series.to_numpy())
-        return made(dtype.str[1:], Moments(moments, series.tolist), lambda found: found)
+        return made(dtype.str[1:], TemporalColumn(moments, series.tolist), lambda found: found)
     if kind in "biuf":
         own = getattr(dtype, "numpy_dtype", None)
         numbers = filled(series.to_numpy()) if own is None else series.to_numpy(own, na_value=0)
@@ -169,7 +169,7 @@ def _of_objects(series: Any, name: str, nulls: np.ndarray | None) -> Column:
         found = None, values
     elif kinds == {date}:
         days = np.array(_with_none(values, nulls, date(1970, 1, 1)), "M8[D]")
-        found = "M8[D]", Moments(days, series.tolist)
+        found = "M8[D]", TemporalColumn(days, series.tolist)
     elif datetime in kinds or pd.Timestamp in kinds:
         raise InvalidValue(
             f"column {name!r} has datetimes as objects: convert it with pandas.to_datetime first"
@@ -227,7 +227,7 @@ def _array(result: Result) -> Any:
         return pd.arrays.ArrowExtensionArray(to_arrow(result))
     if form == "value" and like is not None:
         return like.restored(values)
-    if form == "list" and like is not None and isinstance(like.values, Moments):
+    if form == "list" and like is not None and isinstance(like.values, TemporalColumn):
         flat, ends = flattened(values)
         every = list(like.restored(flat))
         values = objects([every[start:stop] for start, stop in pairwise(ends.tolist())])

@@ -16,8 +16,8 @@ from mta.dataframes.base import (
     Column,
     DataFrame,
     Maker,
-    Moments,
     Result,
+    TemporalColumn,
     counted,
     decimals,
     flattened,
@@ -83,7 +83,9 @@ def _read(series: pl.Series, name: str) -> Column:
     if unit := _unit(kind):
         moments = filled(series.to_physical()).to_numpy().astype("i8").view(unit)
         lossless = np.datetime_data(moments.dtype)[0] != "ns"
-        return made(unit, Moments(moments, series.to_list if lossless else lambda: list(moments)))
+        return made(
+            unit, TemporalColumn(moments, series.to_list if lossless else lambda: list(moments))
+        )
     if kind == pl.Boolean:
         return made("bool", filled(series, False).to_numpy())
     if kind.is_integer():

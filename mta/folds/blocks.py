@@ -94,7 +94,7 @@ class Blocks:
             schema.put_at(found, some, joined)
         return found
 
-    def _pairs(self, starts: range | np.ndarray, stops: range | np.ndarray) -> _Pairs:
+    def _pairs(self, starts: range | np.ndarray, stops: range | np.ndarray) -> _BlockPairs:
         """Return the pairs of blocks in which ranges start and end, in order."""
         bits = self._bits
         first, last = stops[0] - 1, stops[-1] - 1
@@ -102,16 +102,16 @@ class Blocks:
         highs = np.arange((first >> bits) + 1, (last >> bits) + 1) << bits
         at = _merged(_places(starts, lows), _places(stops, highs + 1))
         begins, ends = _numbers_at(starts, at), _numbers_at(stops, at)
-        return _Pairs(begins >> bits, ends - 1 >> bits, np.diff(at, append=len(starts)))
+        return _BlockPairs(begins >> bits, ends - 1 >> bits, np.diff(at, append=len(starts)))
 
-    def _across(self, lefts: Rows, rights: Rows, pairs: _Pairs) -> Rows:
+    def _across(self, lefts: Rows, rights: Rows, pairs: _BlockPairs) -> Rows:
         """Fold ranges that start and end in different blocks."""
         monoid, count, between = self.monoid, int(pairs.counts.sum()), self._between(pairs)
         if between is not None:
             lefts = monoid.combine_rows(lefts, _repeated(between, pairs.counts), count)
         return monoid.combine_rows(lefts, rights, count)
 
-    def _between(self, pairs: _Pairs) -> Rows | None:
+    def _between(self, pairs: _BlockPairs) -> Rows | None:
         """Fold the whole blocks between each pair; None if there are none."""
         if (pairs.highs - pairs.lows).max() <= 1:
             return None
@@ -132,15 +132,15 @@ class Blocks:
         return folds
 
 
-class _Pairs(NamedTuple):
+class _BlockPairs(NamedTuple):
     """Pairs of blocks, and the number of consecutive ranges that start and end in each pair."""
 
     lows: np.ndarray
     highs: np.ndarray
     counts: np.ndarray
 
-    def those(self, chosen: np.ndarray) -> _Pairs:
-        return _Pairs(*(column[chosen] for column in self))
+    def those(self, chosen: np.ndarray) -> _BlockPairs:
+        return _BlockPairs(*(column[chosen] for column in self))
 
 
 def rows_at(monoid: AbstractMonoid, rows: Rows, places: range | np.ndarray, origin: int) -> Rows:

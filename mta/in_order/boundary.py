@@ -52,7 +52,7 @@ from mta.times import MICROSECONDS, Duration, to_duration, to_time
 _NOTHING: Any = object()
 
 
-class Chunk:
+class RangeChunk:
     """A finished chunk: its first slice, the slice after its last, its aggregate ca, and its lcs.
 
     Entry j of lcs is the aggregate of its slices j, j + 1, ...; entry 0 is the ca.
@@ -187,7 +187,7 @@ class BoundaryAggregator(InOrderAggregator):
         """Discard all values; slice number ``index`` is the next to fill."""
         #: The oldest slice of the window, and the slice that is being filled.
         self._front = self._current = index
-        self._chunks: deque[Chunk] = deque()
+        self._chunks: deque[RangeChunk] = deque()
         #: The number of values in each finished slice, in the current one, and in the window.
         self._sizes = Sizes()
         self._filled = self._size = 0
@@ -397,8 +397,8 @@ class BoundaryAggregator(InOrderAggregator):
         self._start_chunk()
 
     @abstractmethod
-    def _chunk(self, *of: Any) -> Chunk:
-        """Return a finished ``Chunk`` whose lcs is computed, now or by another thread."""
+    def _chunk(self, *of: Any) -> RangeChunk:
+        """Return a finished ``RangeChunk`` whose lcs is computed, now or by another thread."""
 
     def _drop_slice(self) -> None:
         self._front += 1
@@ -472,8 +472,8 @@ class SBA(BoundaryAggregator):
 
     name = "Sequential Boundary Aggregator"
 
-    def _chunk(self, *of: Any) -> Chunk:
-        chunk = Chunk(*of)
+    def _chunk(self, *of: Any) -> RangeChunk:
+        chunk = RangeChunk(*of)
         chunk.compute()
         return chunk
 
@@ -486,7 +486,7 @@ def _threads(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="lcs", initializer=quietly)
 
 
-class ParallelChunk(Chunk):
+class ParallelChunk(RangeChunk):
     """A chunk whose lcs is computed by another thread; reading lcs waits for it."""
 
     def __init__(self, *of: Any) -> None:
@@ -527,7 +527,7 @@ class PBA(BoundaryAggregator):
 
     name = "Parallel Boundary Aggregator"
 
-    def _chunk(self, *of: Any) -> Chunk:
+    def _chunk(self, *of: Any) -> RangeChunk:
         return ParallelChunk(*of)
 
 

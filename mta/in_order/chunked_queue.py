@@ -27,22 +27,22 @@ from collections.abc import Iterator
 from typing import Any
 
 
-class Segment:
+class QueueSegment:
     """A chunk of the queue: one list of elements per column, linked to its neighbors."""
 
     __slots__ = ("columns", "next", "previous")
 
-    def __init__(self, columns: int, size: int, previous: Segment | None) -> None:
+    def __init__(self, columns: int, size: int, previous: QueueSegment | None) -> None:
         self.columns = [[None] * size for _ in range(columns)]
         self.previous = previous
-        self.next: Segment | None = None
+        self.next: QueueSegment | None = None
 
 
 #: A chunk and an index into it. Pointers to the same element are equal.
-Pointer = tuple[Segment, int]
+Pointer = tuple[QueueSegment, int]
 
 
-class Column:
+class QueueColumn:
     """One column of a queue: ``column[pointer]`` reads it, ``column[pointer] = x`` writes it."""
 
     __slots__ = ("_number",)
@@ -68,9 +68,9 @@ class ChunkedQueue:
         if chunk_size < 1:
             raise ValueError(f"a chunk has at least 1 element, not {chunk_size}")
         self._size = chunk_size
-        self.columns = tuple(Column(number) for number in range(columns))
+        self.columns = tuple(QueueColumn(number) for number in range(columns))
         #: Pointers to the first element, and to the place after the last.
-        self.begin: Pointer = (Segment(columns, chunk_size, None), 0)
+        self.begin: Pointer = (QueueSegment(columns, chunk_size, None), 0)
         self.end = self.begin
 
     def push_back(self, *items: Any) -> None:
@@ -81,7 +81,7 @@ class ChunkedQueue:
         if index + 1 < self._size:
             self.end = (chunk, index + 1)
         else:
-            chunk.next = Segment(len(self.columns), self._size, chunk)
+            chunk.next = QueueSegment(len(self.columns), self._size, chunk)
             self.end = (chunk.next, 0)
 
     def pop_front(self) -> None:

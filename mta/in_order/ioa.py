@@ -30,7 +30,7 @@ from mta.in_order.base import InOrderAggregator, identical
 from mta.monoids.base import AbstractMonoid, Partial
 
 
-class Cell:
+class SuspendedCell:
     """A list cell, forced or delayed. A delayed list is not empty, as rot never returns one."""
 
     __slots__ = ("agg", "rotating", "tail", "value")
@@ -39,8 +39,9 @@ class Cell:
         self,
         value: Partial = None,
         agg: Partial = None,
-        tail: Cell | None = None,
-        rotating: tuple[Cell | None, Cell | None, Cell | None] | None = None,
+        tail: SuspendedCell | None = None,
+        rotating: tuple[SuspendedCell | None, SuspendedCell | None, SuspendedCell | None]
+        | None = None,
     ) -> None:
         self.value, self.agg, self.tail = value, agg, tail
         #: L, R and A of the suspended rot that fills this cell; None in a forced cell.
@@ -54,18 +55,18 @@ class IOA(InOrderAggregator):
 
     def __init__(self, monoid: AbstractMonoid) -> None:
         super().__init__(monoid)
-        self.front: Cell | None = None
-        self.next: Cell | None = None
-        self.back: Cell | None = None
+        self.front: SuspendedCell | None = None
+        self.next: SuspendedCell | None = None
+        self.back: SuspendedCell | None = None
 
-    def _agg(self, cells: Cell | None) -> Partial:
+    def _agg(self, cells: SuspendedCell | None) -> Partial:
         return self.monoid.identity if cells is None else cells.agg
 
     def _query(self) -> Partial:
         return self._combine(self._agg(self.front), self._agg(self.back))
 
     def _insert(self, v: Partial) -> None:
-        self.back = Cell(v, self._combine(self._agg(self.back), v), self.back)
+        self.back = SuspendedCell(v, self._combine(self._agg(self.back), v), self.back)
         self._makeq()
 
     def _evict(self) -> None:
@@ -78,18 +79,18 @@ class IOA(InOrderAggregator):
         if self.next is not None:
             self.next = self._tail(self.next)
             return
-        rotated = Cell(rotating=(self.front, self.back, None))
+        rotated = SuspendedCell(rotating=(self.front, self.back, None))
         self._force(rotated)
         self.front = self.next = rotated
         self.back = None
 
-    def _tail(self, cell: Cell) -> Cell | None:
+    def _tail(self, cell: SuspendedCell) -> SuspendedCell | None:
         """Return the list after a cell, with its first cell forced."""
         if cell.tail is not None and cell.tail.rotating is not None:
             self._force(cell.tail)
         return cell.tail
 
-    def _force(self, cell: Cell) -> None:
+    def _force(self, cell: SuspendedCell) -> None:
         """Force a delayed cell by one step of rot."""
         assert cell.rotating is not None
         left, right, rest = cell.rotating
@@ -99,10 +100,10 @@ class IOA(InOrderAggregator):
         if left is None:
             cell.value, cell.agg, cell.tail = right.value, agg, rest
             return
-        longer = Cell(right.value, agg, rest)
+        longer = SuspendedCell(right.value, agg, rest)
         cell.value = left.value
         cell.agg = self._combine(self._combine(left.agg, right.agg), self._agg(rest))
-        cell.tail = Cell(rotating=(left.tail, right.tail, longer))
+        cell.tail = SuspendedCell(rotating=(left.tail, right.tail, longer))
 
     def check(self) -> None:
         """Check Okasaki's size invariants, and the aggregate in every cell; forces no step."""
@@ -119,14 +120,14 @@ class IOA(InOrderAggregator):
         self._require_prefixes(aggs[::-1], back[::-1], "an aggregate of B")
 
 
-def _forced(cell: Cell | None) -> Iterator[Cell]:
+def _forced(cell: SuspendedCell | None) -> Iterator[SuspendedCell]:
     """Yield the cells of a list before the delayed cell."""
     while cell is not None and cell.rotating is None:
         yield cell
         cell = cell.tail
 
 
-def _values(cells: Cell | None) -> list[Partial]:
+def _values(cells: SuspendedCell | None) -> list[Partial]:
     """Return the values of a list, including those of a suspended rot."""
     values: list[Partial] = []
     while cells is not None:
@@ -138,7 +139,7 @@ def _values(cells: Cell | None) -> list[Partial]:
     return values
 
 
-def cells(first: Cell | None) -> list[tuple[Partial, Partial] | str]:
+def cells(first: SuspendedCell | None) -> list[tuple[Partial, Partial] | str]:
     """Return a list: (value, aggregate) of each forced cell, 'rot' for the delayed one."""
     shown: list[tuple[Partial, Partial] | str] = [(c.value, c.agg) for c in _forced(first)]
     return shown if len(shown) == len(_values(first)) else [*shown, "rot"]

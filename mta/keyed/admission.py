@@ -33,8 +33,8 @@ import numpy as np
 from mta.columns.schemas import Rows
 from mta.errors import ResultOutOfRange, UnsupportedOperation
 from mta.frames.base import lifetime_of
-from mta.keyed.bucket import Batch
-from mta.keyed.kind import Kind
+from mta.keyed.bucket import KeyedBatch
+from mta.keyed.kind import KeyedKind
 from mta.keyed.standalone import AnyWindow, put_answer
 from mta.keyed.windows import KeyedWindows
 from mta.keyed.work import Found, Work, results_at, unanswered
@@ -82,7 +82,7 @@ class Limits:
         self._windows, self._at_most = windows, at_most
         self._lifetime = lifetime_of(windows.bucket.kind.frames.values())
 
-    def admit(self, batch: Batch, *, add: bool = True) -> Admission:
+    def admit(self, batch: KeyedBatch, *, add: bool = True) -> Admission:
         """Add the rows of a batch that are within all limits; with ``add=False``, only judge them.
 
         Costs at most ``ROUNDS`` evaluations of the batch. Raises as ``KeyedWindows.extend`` does.
@@ -105,7 +105,7 @@ class Limits:
         return made
 
     def _round(
-        self, batch: Batch, alive: np.ndarray, made: Admission, rooms: list[Rows], add: bool,
+        self, batch: KeyedBatch, alive: np.ndarray, made: Admission, rooms: list[Rows], add: bool,
         is_last: bool,
     ) -> list[int]:  # fmt: skip
         """Add the rows that remain if none is over a limit; otherwise return what to leave out."""
@@ -146,10 +146,10 @@ class Limits:
             made.late[alive[done.late]] = True
         return gone
 
-    def _taken(self, batch: Batch, rows: np.ndarray) -> Batch:
+    def _taken(self, batch: KeyedBatch, rows: np.ndarray) -> KeyedBatch:
         return batch.take(self._windows.bucket.kind.reader.inputs, rows)
 
-    def _first_out_of_range(self, batch: Batch, alive: np.ndarray) -> int:
+    def _first_out_of_range(self, batch: KeyedBatch, alive: np.ndarray) -> int:
         """Return the place of the first row with which the results do not fit their types."""
 
         def fails(last: int) -> bool:
@@ -163,7 +163,11 @@ class Limits:
         return bisect_left(range(len(alive) - 1), True, key=fails)
 
     def _refused(
-        self, batch: Batch, rows: np.ndarray, of: np.ndarray, over: Mapping[str | None, np.ndarray]
+        self,
+        batch: KeyedBatch,
+        rows: np.ndarray,
+        of: np.ndarray,
+        over: Mapping[str | None, np.ndarray],
     ) -> dict[int, tuple[str | None, np.ndarray, np.ndarray]]:
         """Return the first row over a limit of each key that has one.
 
@@ -183,7 +187,7 @@ class Limits:
             found[first] = limit, rows[at:equal], rows[equal:stop]
         return found
 
-    def are_equal(self, batch: Batch, one: int, other: int) -> bool:
+    def are_equal(self, batch: KeyedBatch, one: int, other: int) -> bool:
         """Return whether two rows of a key have the same time and values."""
         if one == other:
             return True
@@ -205,7 +209,7 @@ class Limits:
 
     # --- when an event would fit ------------------------------------------------------------------
 
-    def fit_times(self, batch: Batch, rows: Sequence[int]) -> list[int | None]:
+    def fit_times(self, batch: KeyedBatch, rows: Sequence[int]) -> list[int | None]:
         """Return the moments from which refused rows would be accepted, in microseconds.
 
         None for a row that never fits, or if time alone does not empty the frames. Later events may
@@ -264,7 +268,7 @@ class Limits:
         first = fits[np.searchsorted(of[fits], np.arange(len(lanes)))]
         return ends[first].tolist()  # type: ignore[no-any-return]
 
-    def _bisected(self, kind: Kind, window: AnyWindow, start: int) -> int:
+    def _bisected(self, kind: KeyedKind, window: AnyWindow, start: int) -> int:
         """Return when the newest event of a standalone window fits."""
         assert self._lifetime is not None
         stop = start + self._lifetime

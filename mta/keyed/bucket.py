@@ -23,11 +23,11 @@ from mta.errors import LateEvent, NoSuchEvent
 from mta.kernels.native import bounds_of, group, order_by, running_max, sort_within
 from mta.keyed.corrections import Retractions, existing_in, receding, resolve
 from mta.keyed.keys import Keys, of_packed
-from mta.keyed.kind import Kind
+from mta.keyed.kind import KeyedKind
 from mta.keyed.leaves import COMPACT, LIST, Entry, PendingPages, TableLayout
 from mta.keyed.lsm import LSMTree, PendingDeletions, RunPages
 from mta.keyed.moments import Questions, answer
-from mta.keyed.snapshot import Counts
+from mta.keyed.snapshot import KeyCounts
 from mta.keyed.standalone import AnyWindow, StandaloneWindows
 from mta.keyed.table import ALL, EXPIRED, NO_TIME, STANDALONE, Table, take_or
 from mta.keyed.work import Asked, Found, Want, Work, results_at, unanswered, union_of
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Batch:
+class KeyedBatch:
     """Rows in order of arrival: distinct keys, the place of each row's key among them, and data."""
 
     keys: Keys
@@ -69,11 +69,13 @@ class Batch:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def take(self, schema: Schema, places: np.ndarray) -> Batch:
+    def take(self, schema: Schema, places: np.ndarray) -> KeyedBatch:
         """Return some rows of a batch of events, with all keys."""
         times = None if self.times is None else self.times[places]
         invalid = None if self.invalid is None else self.invalid[places]
-        return Batch(self.keys, self.codes[places], schema.take(self.rows, places), times, invalid)
+        return KeyedBatch(
+            self.keys, self.codes[places], schema.take(self.rows, places), times, invalid
+        )
 
 
 @dataclass(slots=True)
@@ -113,7 +115,7 @@ Accept = Callable[[np.ndarray, Found, Work], bool]
 class Bucket:
     """Windows of many keys: tables in an LSM tree, and standalone windows."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: KeyedKind) -> None:
         self.kind, settings = kind, kind.settings
         layout = TableLayout(kind.name, "", kind.reader.inputs, kind.timed)
         pages = None
@@ -123,7 +125,7 @@ class Bucket:
             pages = RunPages(kind.store, layout, page_bytes, settings.cache_bytes)
         self.tree = LSMTree(layout, pages, settings.lateness is not None, kind.trimmed)
         self.standalone = StandaloneWindows(kind)
-        self.counts = Counts()
+        self.counts = KeyCounts()
         #: The latest moment at which the windows of an expired key became empty.
         self.expired: int | None = None
         #: Whether pages of erased keys were deleted since the store was compacted.
@@ -148,14 +150,14 @@ class Bucket:
         self.standalone.require_whole()
         return self.tree.find(keys)
 
-    def advance(self, batch: Batch, want: Want = "each") -> Advance:
+    def advance(self, batch: KeyedBatch, want: Want = "each") -> Advance:
         """Add a batch, and return the requested results; raises as ``advance_if`` does."""
         done = self.advance_if(batch, want)
         assert done is not None
         return done
 
     def advance_if(
-        self, batch: Batch, want: Want = "each", accept: Accept | None = None
+        self, batch: KeyedBatch, want: Want = "each", accept: Accept | None = None
     ) -> Advance | None:
         """Add a batch, and return the requested results; None if ``accept`` refuses the batch.
 
@@ -174,7 +176,7 @@ class Bucket:
                 layout.kind = kind_before
         return done
 
-    def _advance(self, batch: Batch, want: Want, accept: Accept | None) -> Advance | None:
+    def _advance(self, batch: KeyedBatch, want: Want, accept: Accept | None) -> Advance | None:
         keys, counts = batch.keys, self.counts
         self._note_previous_spans()
         known = self.find(keys)
@@ -289,7 +291,7 @@ class Bucket:
         return found
 
     def _resolve(
-        self, batch: Batch, line: np.ndarray, known: Table, at: np.ndarray,
+        self, batch: KeyedBatch, line: np.ndarray, known: Table, at: np.ndarray,
         floors: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Retractions]:  # fmt: skip
         """Return events, each key's start, and retractions with and without a match."""
@@ -339,7 +341,7 @@ class Bucket:
             return 0
         return max(0, stop - max(start, self.kind.retention.needed_in(events, clock)))
 
-    def _no_such_event(self, batch: Batch, rows: np.ndarray) -> NoSuchEvent:
+    def _no_such_event(self, batch: KeyedBatch, rows: np.ndarray) -> NoSuchEvent:
         assert batch.times is not None and batch.retracts is not None
         place = int(rows.min())
         return NoSuchEvent(
@@ -350,7 +352,7 @@ class Bucket:
         )
 
     def ordered(
-        self, batch: Batch, newest: np.ndarray, floors: np.ndarray | None
+        self, batch: KeyedBatch, newest: np.ndarray, floors: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
         """Return accepted events by key, each key's start, late events, and their times."""
         count = len(batch.keys)
@@ -387,7 +389,7 @@ class Bucket:
         return line, bounds_of(sizes), late, times
 
     def _questions(
-        self, batch: Batch, known: Table, at: np.ndarray, newest: np.ndarray
+        self, batch: KeyedBatch, known: Table, at: np.ndarray, newest: np.ndarray
     ) -> tuple[Questions, np.ndarray]:
         """Return the questions to answer, and which rows are late questions. Raises LateEvent."""
         assert batch.times is not None and batch.asks is not None
@@ -404,7 +406,7 @@ class Bucket:
             rows, codes, times = rows[~behind], codes[~behind], times[~behind]
         return Questions(rows, codes, times, unanswered(self.kind, len(rows))), late
 
-    def _late_question(self, batch: Batch, place: int, floors: np.ndarray) -> LateEvent:
+    def _late_question(self, batch: KeyedBatch, place: int, floors: np.ndarray) -> LateEvent:
         assert batch.times is not None
         key = int(batch.codes[place])
         return LateEvent(
@@ -483,7 +485,7 @@ class Bucket:
         self.spans_until_now = None
 
     def _late_event(
-        self, batch: Batch, late: np.ndarray, floors: np.ndarray, newest: np.ndarray
+        self, batch: KeyedBatch, late: np.ndarray, floors: np.ndarray, newest: np.ndarray
     ) -> LateEvent:
         assert batch.times is not None
         place, lateness = int(np.argmax(late)), self.kind.settings.lateness

@@ -159,7 +159,7 @@ def schema_of(columns: Columns, like: AbstractMonoid | None = None) -> Schema:
 
 
 @dataclass
-class Source:
+class SnapshotSource:
     """The keys of a snapshot with the events that their windows retained; read-only."""
 
     unread: UnreadSnapshot
@@ -277,7 +277,7 @@ class Source:
 # --- carrying over ------------------------------------------------------------------------------
 
 
-def carry(source: Source, bucket: Bucket) -> None:
+def carry(source: SnapshotSource, bucket: Bucket) -> None:
     """Add everything in a snapshot to a new bucket, as one run.
 
     If a store call fails, nothing has changed except for pages that no snapshot names, and a
@@ -300,7 +300,7 @@ def carry(source: Source, bucket: Bucket) -> None:
     bucket.expired = snapshot.expired
 
 
-def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
+def _fed(source: SnapshotSource, table: Table, bucket: Bucket) -> Table:
     """Return the keys of a table as a bucket stores them."""
     kind, schema = bucket.kind, bucket.tree.layout.schema
     columns = columns_of(kind.reader)
@@ -370,7 +370,7 @@ def _standalone(
 
 
 def starts_after(
-    source: Source, monoid: AbstractMonoid, frames: Mapping[str, Frame]
+    source: SnapshotSource, monoid: AbstractMonoid, frames: Mapping[str, Frame]
 ) -> dict[str, Start]:
     """Return what the new windows and columns miss after a carry-over."""
     found, starts = dict[str, Start](), source.snapshot.starts

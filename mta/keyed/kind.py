@@ -178,7 +178,7 @@ def _cut(frame: Frame, events: FingerTreeLog, end: int, moment: int) -> int:
 
 
 @dataclass(slots=True)
-class Kind:
+class KeyedKind:
     """The settings that all windows of a set share."""
 
     monoid: AbstractMonoid

@@ -34,7 +34,7 @@ from mta.columns.schemas import Rows
 from mta.errors import EventsGone, InvalidTime
 from mta.kernels.native import first_later, order_by
 from mta.keyed.keys import Keys
-from mta.keyed.kind import Kind
+from mta.keyed.kind import KeyedKind
 from mta.keyed.standalone import AnyWindow, StandaloneWindows, put_answer
 from mta.keyed.table import EXPIRED, STANDALONE, Table, take_or
 from mta.keyed.work import Asked, results_at, union_of
@@ -78,7 +78,7 @@ def gone_of(keys: Any, misses: np.ndarray, moments: np.ndarray) -> EventsGone:
 
 
 def answers(
-    kind: Kind,
+    kind: KeyedKind,
     monoid: AbstractMonoid,
     table: Table,
     keys: Keys,
@@ -146,8 +146,8 @@ def _expired(
 
 
 def put_in_lanes(
-    kind: Kind, monoid: AbstractMonoid, table: Table, of: np.ndarray, moments: np.ndarray | None,
-    outputs: list[Rows], places: np.ndarray,
+    kind: KeyedKind, monoid: AbstractMonoid, table: Table, of: np.ndarray,
+    moments: np.ndarray | None, outputs: list[Rows], places: np.ndarray,
 ) -> np.ndarray:  # fmt: skip
     """Write the results of keys, the lanes ``of`` a table, to places; return which miss events."""
     misses = np.zeros(len(of), bool)
@@ -168,7 +168,7 @@ def put_in_lanes(
 
 
 def _missing(
-    kind: Kind, table: Table, of: np.ndarray, rows: np.ndarray, moments: np.ndarray
+    kind: KeyedKind, table: Table, of: np.ndarray, rows: np.ndarray, moments: np.ndarray
 ) -> np.ndarray:
     """Return which windows at moments may have held events that have left."""
     newest = table.newest()[of]
@@ -200,7 +200,7 @@ class Questions:
 
 
 def answer(
-    kind: Kind, questions: Questions, known: Table, at: np.ndarray, new: Table,
+    kind: KeyedKind, questions: Questions, known: Table, at: np.ndarray, new: Table,
     standalone: StandaloneWindows,
 ) -> Asked | None:  # fmt: skip
     """Answer the questions of a batch; return those that standalone windows answer later.
@@ -229,7 +229,12 @@ def answer(
 
 
 def _answer_lanes(
-    kind: Kind, questions: Questions, rows: np.ndarray, known: Table, at: np.ndarray, new: Table
+    kind: KeyedKind,
+    questions: Questions,
+    rows: np.ndarray,
+    known: Table,
+    at: np.ndarray,
+    new: Table,
 ) -> None:
     """Answer the questions of vectorized keys."""
     if not len(rows):

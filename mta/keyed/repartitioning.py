@@ -25,7 +25,7 @@ from mta.keyed.coverage import add_start
 from mta.keyed.kind import Span
 from mta.keyed.leaves import PendingPages, TableLayout
 from mta.keyed.lsm import LSMTree, PendingDeletions, RunPages
-from mta.keyed.snapshot import Counts, KeyedSnapshot, UnreadSnapshot
+from mta.keyed.snapshot import KeyCounts, KeyedSnapshot, UnreadSnapshot
 from mta.keyed.table import Table
 from stores import PageStore
 
@@ -106,7 +106,7 @@ class _Made:
         self, like: KeyedSnapshot, layout: TableLayout, target: PageStore, number: int
     ) -> None:
         self._snapshot = replace(
-            like, earlier=[], earlier_asked=[], counts=Counts(), expired=None, runs=[],
+            like, earlier=[], earlier_asked=[], counts=KeyCounts(), expired=None, runs=[],
             memtable=None, pending=PendingDeletions(), starts={},
         )  # fmt: skip
         pages = RunPages(target, layout, _PAGE, _CACHED)

@@ -162,7 +162,7 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
         if moments is None or times is None:
             found = _swept(rows, keys, given, times)
         else:
-            found = answered(rows, Events(keys, given, times), asked_keys, moments)
+            found = answered(rows, KeyedEvents(keys, given, times), asked_keys, moments)
     # All events of a time precede its questions, so questions need no peers.
     alone = times is None or moments is not None
     last_peers = None if alone or times is None else _last_peers(frames, keys, times)
@@ -476,7 +476,7 @@ def _last_peers(
 # --- at the times of other rows -------------------------------------------------------------------
 
 
-class Events(NamedTuple):
+class KeyedEvents(NamedTuple):
     """Events in any order; keys are small integers, and times are in microseconds."""
 
     keys: np.ndarray
@@ -484,7 +484,9 @@ class Events(NamedTuple):
     times: np.ndarray
 
 
-def answered(windows: KeyedWindows, events: Events, keys: np.ndarray, moments: np.ndarray) -> Any:
+def answered(
+    windows: KeyedWindows, events: KeyedEvents, keys: np.ndarray, moments: np.ndarray
+) -> Any:
     """Return the results of keys at moments, in windows that contain only these events.
 
     Costs a sort by key and time, then 0.2 us per question and aggregation. Raises
@@ -510,7 +512,9 @@ def answered(windows: KeyedWindows, events: Events, keys: np.ndarray, moments: n
     return windows.as_columns(outputs)
 
 
-def _in_parts(windows: KeyedWindows, events: Events, keys: np.ndarray, moments: np.ndarray) -> Any:
+def _in_parts(
+    windows: KeyedWindows, events: KeyedEvents, keys: np.ndarray, moments: np.ndarray
+) -> Any:
     """Return the same results, in parts by time; events precede questions of the same time."""
     every = np.concatenate((events.keys, keys))
     times = np.concatenate((events.times, moments))

@@ -86,7 +86,7 @@ class Start(NamedTuple):
 
 
 @dataclass(slots=True)
-class Counts:
+class KeyCounts:
     """The numbers of keys and of standalone windows, and of events since the beginning."""
 
     keys: int = 0
@@ -111,7 +111,7 @@ class KeyedSnapshot:
     earlier: Sequence[tuple[int, int]]
     earlier_asked: Sequence[tuple[int, int]]
     number: int
-    counts: Counts
+    counts: KeyCounts
     expired: int | None
     runs: list[Run]
     memtable: Table | None
@@ -213,7 +213,7 @@ def _validated(values: list[Any]) -> UnreadSnapshot:
             pass
         case _:
             raise corrupt("its fields are of the wrong number or types")
-    (of_counts,) = entries("counts", [counts], *[is_number] * len(fields(Counts)))
+    (of_counts,) = entries("counts", [counts], *[is_number] * len(fields(KeyCounts)))
     of_runs = [
         Run(of, weight, height, leaves.load(Index.load, *top))
         for of, weight, height, top in entries("runs", runs, *[is_number] * 3, list)
@@ -223,7 +223,7 @@ def _validated(values: list[Any]) -> UnreadSnapshot:
     snapshot = KeyedSnapshot(
         window, kind, (name, fingerprint), entries("frames", frames, str, str, bytes), timed,
         lateness, retained, entries("lateness", earlier, is_number, is_time),
-        entries("retention", earlier_asked, is_number, is_time), number, Counts(*of_counts),
+        entries("retention", earlier_asked, is_number, is_time), number, KeyCounts(*of_counts),
         expired, of_runs, None,
         PendingDeletions([], [(count, leaves.load_entries(each)) for count, each in of_groups]),
         entries("columns", columns, str, str), changes,

@@ -34,7 +34,7 @@ from mta.errors import CorruptSnapshot, EventsGone, PartialBatch, SnapshotMismat
 from mta.evaluators.fiba import FiBA
 from mta.frames.base import Frame
 from mta.keyed.keys import Keys
-from mta.keyed.kind import Kind
+from mta.keyed.kind import KeyedKind
 from mta.keyed.leaves import COMPACT, KEYS_AT_ONCE, Entry
 from mta.keyed.table import ALL, STANDALONE, Table, join
 from mta.keyed.work import Asked, Boundaries, Found, Work, events_of, unanswered, union_of
@@ -102,7 +102,7 @@ def grown(leaf_arity: int, events: int) -> int:
 
 
 def open_window(
-    kind: Kind, packed: bytes = b"", events: int = 0, generation: int = 0, paged: bool = True
+    kind: KeyedKind, packed: bytes = b"", events: int = 0, generation: int = 0, paged: bool = True
 ) -> AnyWindow:
     """Return a new window for a key, which starts with ``events`` events.
 
@@ -161,7 +161,7 @@ class _Overlay(WrapperStore):
 class StandaloneWindows:
     """The open standalone windows of a bucket; adds batches to them."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: KeyedKind) -> None:
         self.kind = kind
         #: The open windows, by the bytes of their keys.
         self.open: dict[bytes, AnyWindow] = {}
@@ -592,13 +592,15 @@ def _keys_in(engine: Engine) -> Iterator[list[str]]:
         yield keys
 
 
-def extend(kind: Kind, window: AnyWindow, rows: Rows, times: np.ndarray | None, count: int) -> None:
+def extend(
+    kind: KeyedKind, window: AnyWindow, rows: Rows, times: np.ndarray | None, count: int
+) -> None:
     """Add stored events to a window."""
     window.extend(*_given(kind, rows, times, count), "last")
 
 
 def _given(
-    kind: Kind, rows: Rows, times: np.ndarray | None, count: int
+    kind: KeyedKind, rows: Rows, times: np.ndarray | None, count: int
 ) -> tuple[Any, np.ndarray | None]:
     """Return stored events in the form that a window accepts."""
     moments = None if times is None else times.view("M8[us]")
@@ -615,7 +617,7 @@ def given_back(monoid: AbstractMonoid, rows: Rows, count: int) -> Any:
 
 
 def put_answer(
-    kind: Kind, window: AnyWindow, moment: int, left: bool, outputs: list[Rows], at: int
+    kind: KeyedKind, window: AnyWindow, moment: int, left: bool, outputs: list[Rows], at: int
 ) -> bool:
     """Write the results of a window at a moment to row ``at``; return whether they miss events.
 
@@ -637,7 +639,7 @@ def current(window: AnyWindow, name: str) -> Any:
     return window.query(name) if isinstance(window, SharedWindows) else window.query()
 
 
-def _outputs_of(kind: Kind, found: Any) -> list[Rows]:
+def _outputs_of(kind: KeyedKind, found: Any) -> list[Rows]:
     """Return a window's results of ``extend`` for each frame."""
     monoid = kind.monoid
     if kind.single is not None:

@@ -32,9 +32,9 @@ from mta.evaluators.coverage import Coverage
 from mta.frames.base import lifetime_of
 from mta.frames.shorthand import Size
 from mta.kernels.native import sort_within
-from mta.keyed.bucket import Batch, Bucket
+from mta.keyed.bucket import Bucket, KeyedBatch
 from mta.keyed.changes import (
-    Source,
+    SnapshotSource,
     carry,
     require_observed,
     require_suitable,
@@ -44,7 +44,7 @@ from mta.keyed.changes import (
 )
 from mta.keyed.coverage import incomplete
 from mta.keyed.keys import Keys, read_key, read_keys
-from mta.keyed.kind import Kind, columns_of
+from mta.keyed.kind import KeyedKind, columns_of
 from mta.keyed.moments import Questions, answers, gone_of, paired
 from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, extend, open_window
@@ -253,7 +253,7 @@ class KeyedWindows(Publishable):
         timed |= any(each.needs_times for each in frames.values())
         self.monoid, self.frame, self.name = monoid, window, name
         self.store, self._owns_store = opened, opened is not store
-        self.bucket = Bucket(Kind(monoid, frames, settings, timed, name, self.store))
+        self.bucket = Bucket(KeyedKind(monoid, frames, settings, timed, name, self.store))
         self._starts: dict[str, Start] = {}
         #: Which events of the last batch were accepted; None if all were.
         self.last_accepted: np.ndarray | None = None
@@ -273,7 +273,7 @@ class KeyedWindows(Publishable):
         return self._kind.settings
 
     @property
-    def _kind(self) -> Kind:
+    def _kind(self) -> KeyedKind:
         return self.bucket.kind
 
     # --- events -----------------------------------------------------------------------------------
@@ -351,7 +351,7 @@ class KeyedWindows(Publishable):
         moment = np.array([to_time(time)], "<i8")
         rows = self.as_stored(self.reader.inputs.blank(1), 1)
         marks = self._retractions([True], 1)
-        self.bucket.advance(Batch(keys, codes, rows, moment, retracts=marks), "last")
+        self.bucket.advance(KeyedBatch(keys, codes, rows, moment, retracts=marks), "last")
 
     def _retractions(self, retracts: Any, count: int) -> np.ndarray | None:
         """Return which rows of a batch are retractions; None if none is."""
@@ -381,7 +381,7 @@ class KeyedWindows(Publishable):
 
     def read(
         self, keys: Any, values: Any, times: Any, retracts: Any = None, asks: Any = None
-    ) -> Batch:
+    ) -> KeyedBatch:
         """Read arguments. Raises UnsuitableKey, InvalidValue, InvalidTime and NotPageable."""
         if self._kind.timed and times is None:
             raise InvalidTime("these windows need a time with every event: give times=")
@@ -401,7 +401,7 @@ class KeyedWindows(Publishable):
         times: np.ndarray | None,
         retracts: Any = None,
         asks: np.ndarray | None = None,
-    ) -> Batch:
+    ) -> KeyedBatch:
         """Return a batch of events of distinct keys; reads and checks the values.
 
         Rows that ``asks`` marks are questions. The values of questions and retractions are ignored.
@@ -423,7 +423,7 @@ class KeyedWindows(Publishable):
     def _batch(
         self, keys: Keys, codes: np.ndarray, values: Any, times: np.ndarray | None, retracts: Any,
         asks: np.ndarray | None,
-    ) -> Batch:  # fmt: skip
+    ) -> KeyedBatch:  # fmt: skip
         reader, settings = self.reader, self._kind.settings
         rows, count = reader.rows(values, len(codes))
         if count != len(codes):
@@ -436,7 +436,7 @@ class KeyedWindows(Publishable):
         invalid = invalid_rows(reader, rows, count, settings.nulls, name, ignored)
         ahead = times_ahead(times, settings, asks)
         rows = self.as_stored(rows, count)
-        return Batch(keys, codes, rows, times, invalid, retracts=marks, ahead=ahead, asks=asks)
+        return KeyedBatch(keys, codes, rows, times, invalid, retracts=marks, ahead=ahead, asks=asks)
 
     def _follow(self, values: Any) -> bool:
         """Take the types of columns from the first values; return whether a type was taken."""
@@ -535,7 +535,7 @@ class KeyedWindows(Publishable):
         return result_of(results, 0) if one else results
 
     @alone
-    def answers(self, batch: Batch) -> Questions:
+    def answers(self, batch: KeyedBatch) -> Questions:
         """Add a batch of events and questions; return the answers. Raises as ``extend`` does."""
         questions = self.bucket.advance(batch, "last").questions
         assert questions is not None
@@ -829,7 +829,9 @@ class KeyedWindows(Publishable):
             if opened is not store:
                 opened.close()
 
-    def _take(self, unread: UnreadSnapshot, store: PageStore, changes: int) -> Source | None:
+    def _take(
+        self, unread: UnreadSnapshot, store: PageStore, changes: int
+    ) -> SnapshotSource | None:
         """Add everything in a snapshot to a new bucket."""
         found, monoid = unread.snapshot, stored_after(self.monoid, unread.snapshot.columns)
         bucket = self.bucket = Bucket(replace(self._kind, monoid=monoid, changes=changes))
@@ -838,7 +840,7 @@ class KeyedWindows(Publishable):
         kind = bucket.kind
         require_observed(kind.reader, kind.frames, found.columns)
         bucket.tree.layout.kind = found.kind
-        source = Source(unread, store, kind.reader, kind.corrects)
+        source = SnapshotSource(unread, store, kind.reader, kind.corrects)
         if store is self.store and found.window == self.name:
             bucket.tree.number = found.number
         carry(source, bucket)

@@ -29,7 +29,7 @@ from mta.columns.schemas import Rows
 from mta.columns.texts import listed_text
 from mta.kernels.native import bounds_of, first_later, inverse, rows_of, sort_within, spread
 from mta.keyed.corrections import Corrected, Retractions, correct, folds_with
-from mta.keyed.kind import Kind
+from mta.keyed.kind import KeyedKind
 from mta.keyed.table import STANDALONE, Table, folds, take_or
 from mta.monoids.base import AbstractMonoid, empties
 from mta.triggers.rules import EveryCount, EveryPeriod
@@ -136,7 +136,7 @@ class Work:
     """
 
     def __init__(
-        self, kind: Kind, new: Table, known: Table, at: np.ndarray, last: np.ndarray | None,
+        self, kind: KeyedKind, new: Table, known: Table, at: np.ndarray, last: np.ndarray | None,
         want: Want, taken: Retractions | None, asked: Asked | None,
     ) -> None:  # fmt: skip
         self.kind, self.new, self.known, self.at, self.want = kind, new, known, at, want
@@ -326,7 +326,7 @@ class Work:
 
 
 def results_at(
-    kind: Kind,
+    kind: KeyedKind,
     table: Table,
     of: np.ndarray,
     at: np.ndarray,
@@ -366,7 +366,7 @@ def results_at(
     return Found(of, at, outputs, times, monoid.inputs.take(table.rows, rows))
 
 
-def unanswered(kind: Kind, count: int) -> list[Rows]:
+def unanswered(kind: KeyedKind, count: int) -> list[Rows]:
     """Return ``count`` results of each window without events, to be filled in."""
     return [empties(kind.monoid, count) for _ in kind.frames]
 

@@ -40,7 +40,7 @@ class IncreasingRun(NamedTuple):
     """The number of events in the window."""
 
 
-class _Part(NamedTuple):
+class _Run(NamedTuple):
     """A partial: one part of the window, or many parts as columns."""
 
     events: Any
@@ -117,17 +117,17 @@ def _lift(pair: Any) -> Partial:
     value, time = pair
     one = ones(value, "i8")
     none = one - one
-    return tuple(_Part(one, value, value, time, time, one, time, one, time, one, none, time, time))
+    return tuple(_Run(one, value, value, time, time, one, time, one, time, one, none, time, time))
 
 
 def _result(partial: Partial) -> tuple[Any, ...]:
-    part = _Part(*partial)
+    part = _Run(*partial)
     return part.start, part.end, part.end - part.start, part.best, part.before, part.events
 
 
 def _combine(left: Partial, right: Partial) -> Partial:
     """Combine two neighboring parts: the left part's last run may continue in the right part."""
-    one, two = _Part(*left), _Part(*right)
+    one, two = _Run(*left), _Run(*right)
     many = np.ndim(one.events) or np.ndim(two.events)
     pick = np.where if many else lambda condition, yes, no: yes if condition else no
     some, more = one.events > 0, two.events > 0

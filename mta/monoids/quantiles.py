@@ -242,7 +242,7 @@ def _bracket(runs: Sequence[np.ndarray], count: int, low: int, high: int) -> tup
     )
 
 
-class _Values(Holistic[None]):
+class _AllValues(Holistic[None]):
     """All values of a window, without a result."""
 
     def __init__(self) -> None:
@@ -271,7 +271,7 @@ class Rank(Parts[float]):
         if method not in get_args(RankMethod):
             raise ValueError(f"method is one of {', '.join(get_args(RankMethod))}, not {method!r}")
         self.method, self.descending, self.pct = method, descending, pct
-        self._values, newest = _Values(), Last("f8")
+        self._values, newest = _AllValues(), Last("f8")
         super().__init__([(self._values, same_value), (newest, same_value)])
         self._judges = ((newest, same_value),)
         self.name = f"Rank({method}, descending={descending}, pct={pct})"

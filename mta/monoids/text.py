@@ -53,7 +53,7 @@ class _TextMonoid(RangeMonoid[Any]):
         raise NotImplementedError
 
 
-class _Extreme(_TextMonoid):
+class _TextExtreme(_TextMonoid):
     """The smallest or the largest object; the oldest wins a tie."""
 
     _largest: bool
@@ -93,7 +93,7 @@ def _ranks(values: Any) -> np.ndarray | None:
     return ranks
 
 
-class MinText(_Extreme):
+class MinText(_TextExtreme):
     """The smallest text, or other object that Python orders; the oldest wins a tie.
 
     Args:
@@ -109,7 +109,7 @@ class MinText(_Extreme):
     _largest = False
 
 
-class MaxText(_Extreme):
+class MaxText(_TextExtreme):
     """The largest text, or other object that Python orders; the oldest wins a tie.
 
     Args:

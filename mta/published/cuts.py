@@ -26,7 +26,7 @@ from mta.monoids.product import Product, result_columns, result_name
 from mta.published.pages import Lookup, Steps
 from mta.published.views import KeyedView, Operation, WindowView
 from mta.publishing.buckets import bucket_of, reader_of
-from mta.publishing.records import Head
+from mta.publishing.records import PublishedHead
 from mta.times import TimeUnit, are_many, moment_of
 
 #: A moment: a datetime, a number, or "now" by the clock of this machine; or one of these per key.
@@ -80,7 +80,7 @@ class PublishedStatus:
     """The bytes of the cached pages."""
 
 
-class Snapshot:
+class PublishedSnapshot:
     """A snapshot that is decoded on first use."""
 
     def __init__(self, operation: Operation, data: bytes) -> None:
@@ -97,7 +97,10 @@ class Cut:
     """All buckets as of one committed batch; a bucket without a snapshot is None."""
 
     def __init__(
-        self, head: Head, operation: Operation, snapshots: Sequence[Snapshot | None]
+        self,
+        head: PublishedHead,
+        operation: Operation,
+        snapshots: Sequence[PublishedSnapshot | None],
     ) -> None:
         self.head, self.operation, self.snapshots = head, operation, snapshots
         #: When the store was last checked for a newer batch.
@@ -109,7 +112,7 @@ class Cut:
         if what.keys and len(head.buckets) > 1:
             self._bucket_of = bucket_of(what.keys, len(head.buckets))
 
-    def by_digest(self) -> dict[tuple[int, bytes | None], Snapshot]:
+    def by_digest(self) -> dict[tuple[int, bytes | None], PublishedSnapshot]:
         """Return the newest snapshot of each bucket, by bucket and digest."""
         pairs = enumerate(zip(self.head.buckets, self.snapshots, strict=True))
         return {(n, bucket[0][1]): each for n, (bucket, each) in pairs if bucket and each}

@@ -15,12 +15,12 @@ from mta.frames.base import Frame
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations
 from mta.pages import name_of
-from mta.published.cuts import Cut, Moment, PublishedStatus, Snapshot
+from mta.published.cuts import Cut, Moment, PublishedSnapshot, PublishedStatus
 from mta.published.pages import ReadOnlyPages
 from mta.published.single import Indexes
 from mta.published.views import Operation
 from mta.publishing.publisher import read_head
-from mta.publishing.records import Head, snapshot_key
+from mta.publishing.records import PublishedHead, snapshot_key
 from mta.times import Duration, TimeUnit, to_duration
 from stores import PageStore, StoreLike, open_store
 
@@ -187,7 +187,7 @@ class PublishedWindows:
         assert self._cut is not None
         return self._cut
 
-    def _read(self, head: Head, before: Cut | None) -> Cut:
+    def _read(self, head: PublishedHead, before: Cut | None) -> Cut:
         """Return the cut of a head; one ``get_many`` for the snapshots that are not known yet."""
         if before is not None and head.what == before.head.what:
             operation = before.operation
@@ -205,10 +205,10 @@ class PublishedWindows:
                 raise CorruptSnapshot(
                     f"the snapshot {key} is damaged: its bytes do not match its name; publish again"
                 )
-            known[each] = Snapshot(operation, snapshot)
+            known[each] = PublishedSnapshot(operation, snapshot)
         return Cut(head, operation, [known.get(each) for each in enumerate(newest)])
 
-    def _operation(self, head: Head) -> Operation:
+    def _operation(self, head: PublishedHead) -> Operation:
         """Return the operation, rebuilt from its published description."""
         what, given = head.what, self._window
         own = {} if given is None else dict(given) if isinstance(given, Mapping) else {"": given}

@@ -60,7 +60,7 @@ class NotSimple(Exception):
     """The general method must answer."""
 
 
-class Node(NamedTuple):
+class StoredNode(NamedTuple):
     """A decoded index in the form that a search for a single key needs."""
 
     decoded: Index
@@ -68,7 +68,7 @@ class Node(NamedTuple):
     names: bytes
 
     @classmethod
-    def of(cls, index: Index) -> Node:
+    def of(cls, index: Index) -> StoredNode:
         firsts = np.ascontiguousarray(index.firsts, np.uint64)
         return cls(index, firsts.data, index.names.tobytes())
 
@@ -78,16 +78,16 @@ class Node(NamedTuple):
         return self.names[end - NAME_BYTES : end] if end else None
 
 
-class Indexes(dict[bytes, Node]):
+class Indexes(dict[bytes, StoredNode]):
     """Decoded indexes by digest, the earliest read first; shared by all snapshots."""
 
     def __init__(self) -> None:
         super().__init__()
         self._lock = threading.Lock()
 
-    def keep(self, name: bytes, index: Index) -> Node:
+    def keep(self, name: bytes, index: Index) -> StoredNode:
         """Keep a decoded index, and return it as a node."""
-        node = Node.of(index)
+        node = StoredNode.of(index)
         with self._lock:
             self[name] = node
             if len(self) > _INDEXES:
@@ -121,7 +121,7 @@ class IndexedPages(RunPages):
             found |= self.see(missing, lambda pages: self.read_indexes(missing, pages))
         return [node.decoded for _, _, name in places if (node := found[name]) is not None]
 
-    def read_indexes(self, places: Sequence[Place], found: list[Any]) -> dict[bytes, Node]:
+    def read_indexes(self, places: Sequence[Place], found: list[Any]) -> dict[bytes, StoredNode]:
         """Decode pages as indexes, and keep these. Raises MissingPage and CorruptPage."""
         read: list[Index] = self.decoded(places, self.require_all(places, found))
         pairs = zip(places, read, strict=True)
@@ -129,7 +129,7 @@ class IndexedPages(RunPages):
 
 
 @dataclass(slots=True)
-class _Part:
+class _StoredPart:
     """The entry of a key in one table."""
 
     mark: int
@@ -141,7 +141,7 @@ class _Part:
 
 
 @dataclass(slots=True)
-class Events:
+class PagedEvents:
     """A key's events in order."""
 
     rows: Rows
@@ -211,7 +211,7 @@ class _TablePage:
         found = np.frombuffer(self._cut(column, width * at, width * (at + count)), _OFFSETS[width])
         return [base + unit * offset for offset in found.tolist()]
 
-    def part(self, place: int, timed: bool, kinds: Sequence[str]) -> _Part:
+    def part(self, place: int, timed: bool, kinds: Sequence[str]) -> _StoredPart:
         """Return the entry at a place; its value columns have these kinds."""
         if self._columns != _VALUES + len(kinds):
             raise CorruptPage("it has the wrong number of columns")
@@ -229,7 +229,7 @@ class _TablePage:
             else:
                 width = self._width(column, events)
                 columns.append(self._cut(column, width * start, width * stop))
-        return _Part(mark, count, times, columns)
+        return _StoredPart(mark, count, times, columns)
 
     def _bits(self, column: int, start: int, count: int) -> bytes:
         """Return the bits of some events, no bytes if all bits of the page are set."""
@@ -249,32 +249,34 @@ class SingleKeys:
         self._layout, self._memtable, self._pages = pages.layout, snapshot.memtable, pages
         self._late = snapshot.lateness is not None
         #: The oldest run first.
-        self._tops = [(run.height, run.number, Node.of(run.top)) for run in snapshot.runs]
+        self._tops = [(run.height, run.number, StoredNode.of(run.top)) for run in snapshot.runs]
         schema = pages.layout.schema
         self.is_simple = _is_fixed(schema)
         #: The kinds of the value columns of a page.
         self._kinds = [kind for kind, _ in schema.dump(schema.new(0))]
         self._labels: set[bytes] = set()
 
-    def find(self, hashed: int, packed: bytes) -> Steps[Events | None]:
+    def find(self, hashed: int, packed: bytes) -> Steps[PagedEvents | None]:
         """Return the events of a key, None if it has none; one step per level that is not cached.
 
         Raises NotSimple, MissingPage and CorruptPage.
         """
-        fresh: dict[bytes, Node] = {}
+        fresh: dict[bytes, StoredNode] = {}
         tables, missing = self._reach(hashed, fresh)
         while missing:
             found = yield keys_of(self._layout.window, missing)
             fresh |= self._pages.read_indexes(missing, found)
             tables, missing = self._reach(hashed, fresh)
-        parts: list[_Part] = []
+        parts: list[_StoredPart] = []
         if tables:
             found = yield keys_of(self._layout.window, tables)
             parts = self._parts(tables, found, hashed, packed)
         parts = self._with_memtable(parts, hashed, packed)
         return self._joined(parts) if parts else None
 
-    def _reach(self, hashed: int, fresh: Mapping[bytes, Node]) -> tuple[list[Place], list[Place]]:
+    def _reach(
+        self, hashed: int, fresh: Mapping[bytes, StoredNode]
+    ) -> tuple[list[Place], list[Place]]:
         """Return the tables that may have a key, the oldest first, and the indexes to read."""
         tables, missing, known = list[Place](), list[Place](), self._pages.known.get
         for height, number, node in self._tops:
@@ -291,9 +293,9 @@ class SingleKeys:
 
     def _parts(
         self, places: list[Place], found: list[Any], hashed: int, packed: bytes
-    ) -> list[_Part]:
+    ) -> list[_StoredPart]:
         """Return the entries of the key in some tables, the oldest table first."""
-        parts, key = list[_Part](), hashed.to_bytes(8, "little")
+        parts, key = list[_StoredPart](), hashed.to_bytes(8, "little")
         known = None if self._layout.kind in WHOLE else packed
         for place, page in zip(places, self._pages.require_all(places, found), strict=True):
             try:
@@ -314,7 +316,9 @@ class SingleKeys:
                 raise CorruptPage(f"it is the page of {window!r}, with columns of {kinds!r:.200}")
             self._labels.add(label)
 
-    def _with_memtable(self, parts: list[_Part], hashed: int, packed: bytes) -> list[_Part]:
+    def _with_memtable(
+        self, parts: list[_StoredPart], hashed: int, packed: bytes
+    ) -> list[_StoredPart]:
         """Return the parts together with the key's entry in the snapshot's memtable."""
         table = self._memtable
         if table is None:
@@ -327,12 +331,12 @@ class SingleKeys:
                 times = [] if table.times is None else table.times[start:stop].tolist()
                 dumped = table.schema.dump(table.schema.cut(table.rows, start, stop))
                 columns = [bytes(data) for _, data in dumped]
-                _take(parts, _Part(int(table.marks[place]), stop - start, times, columns))
+                _take(parts, _StoredPart(int(table.marks[place]), stop - start, times, columns))
                 break
             place += 1
         return parts
 
-    def _joined(self, parts: list[_Part]) -> Events:
+    def _joined(self, parts: list[_StoredPart]) -> PagedEvents:
         """Join parts in order of age; sort by time if events may come late."""
         schema, count = self._layout.schema, sum([part.count for part in parts])
         counts = [part.count for part in parts]
@@ -345,7 +349,7 @@ class SingleKeys:
         if self._late and times != sorted(times):
             order = sorted(range(count), key=times.__getitem__)
             rows, times = schema.take(rows, np.array(order)), [times[at] for at in order]
-        return Events(rows, times, count)
+        return PagedEvents(rows, times, count)
 
 
 def _as_bits(bits: int, count: int) -> bytes:
@@ -364,7 +368,7 @@ def _joined_bits(columns: Sequence[bytes], counts: Sequence[int]) -> bytes:
     return _as_bits(bits, at)
 
 
-def _take(parts: list[_Part], part: _Part) -> None:
+def _take(parts: list[_StoredPart], part: _StoredPart) -> None:
     """Add the entry of a newer table to the parts. Raises NotSimple."""
     if part.mark not in (MORE, ALL):
         raise NotSimple
@@ -385,7 +389,7 @@ class Results:
         self._is_plain = monoid is outputs and monoid.is_plain and monoid.inputs.plain
         self._empty = result_of(outputs.results(empties(outputs, 1)), 0)
 
-    def of(self, events: Events, moment: int | None) -> list[Any]:
+    def of(self, events: PagedEvents, moment: int | None) -> list[Any]:
         """Return each window's result, by default at the newest event. Raises NotSimple."""
         count, times = events.count, events.times
         newest = times[-1] if times else 0

@@ -20,10 +20,10 @@ from mta.frames.base import Frame
 from mta.keyed.changes import with_marks
 from mta.keyed.coverage import incomplete
 from mta.keyed.keys import Keys
-from mta.keyed.kind import Kind
+from mta.keyed.kind import KeyedKind
 from mta.keyed.lsm import LSMTree
 from mta.keyed.moments import Answers, answers
-from mta.keyed.snapshot import Counts, UnreadSnapshot
+from mta.keyed.snapshot import KeyCounts, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, given_back, open_window
 from mta.keyed.table import EXPIRED, STANDALONE, Table
 from mta.keyed.windows import KeyedWindows
@@ -71,7 +71,7 @@ class KeyedView:
             )
         settings = changed(KeyedWindows, found.recipe, _NO_CLOCK)
         settings = settings.spanning(found.lateness, found.retained or None)
-        self.kind = Kind(
+        self.kind = KeyedKind(
             with_marks(operation.monoid, found), operation.frames, settings, found.timed,
             found.window, operation.store, found.changes,
         )  # fmt: skip
@@ -87,7 +87,7 @@ class KeyedView:
         if self.kind.vectorized and self._single.is_simple:
             self._results = Results(self.kind.monoid, self.monoid, self.kind.frames.values())
 
-    def counts(self) -> Counts:
+    def counts(self) -> KeyCounts:
         return self.snapshot.counts
 
     def incomplete(self) -> list[Incomplete]:
@@ -150,10 +150,10 @@ class WindowView:
             ) from error
         self.monoid, self.timed = operation.monoid, self._window.engine.timed
 
-    def counts(self) -> Counts:
+    def counts(self) -> KeyCounts:
         with self._lock:
             intake, structure = self._window.engine.intake, self._window.engine.structure()
-            return Counts(1, 0, structure.back, intake.late_count, intake.invalid_count)
+            return KeyCounts(1, 0, structure.back, intake.late_count, intake.invalid_count)
 
     def incomplete(self) -> list[Incomplete]:
         with self._lock:

@@ -30,7 +30,7 @@ from mta.publishing.records import (
     PREFIX,
     SERVICE,
     Bucket,
-    Head,
+    PublishedHead,
     What,
     decode_written,
     encode_written,
@@ -47,7 +47,7 @@ Written = dict[tuple[int, int], bytes]
 
 
 @dataclass(frozen=True)
-class Part:
+class PublishedPart:
     """One bucket of one batch, which a task publishes."""
 
     name: str
@@ -99,7 +99,7 @@ class BatchPublisher:
         self.name, self.what, self.buckets, self.retain = name, what, buckets, retain
         self._start = start
 
-    def head(self, store: PageStore) -> Head | None:
+    def head(self, store: PageStore) -> PublishedHead | None:
         """Return the current head; raise PublishConflict if it is of windows that processes share.
 
         A query takes the name of another query over, but such windows have other writers.
@@ -111,7 +111,7 @@ class BatchPublisher:
             )
         return found
 
-    def committed(self, store: PageStore, source: str, batch: int) -> Head | None:
+    def committed(self, store: PageStore, source: str, batch: int) -> PublishedHead | None:
         """Publish a committed batch, and return the head; None if the query publishes nothing here.
 
         One ``get_many`` for the head, one for the records of the batch, and one put. Raises
@@ -137,14 +137,14 @@ class BatchPublisher:
             known = [each for each in buckets[bucket] or [] if each[1] != digest]
             buckets[bucket] = [(number, digest), *known]
         kept: list[Bucket] = [None if b is None else b[: self.retain + 1] for b in buckets]
-        head = Head(self.name, source, batch, time_ns() // 1000, self.what, kept)
+        head = PublishedHead(self.name, source, batch, time_ns() // 1000, self.what, kept)
         replace_head(store, before, head)
         done = {written_key(self.name, source, *each) for each in written}
         snapshots = {snapshot_key(self.name, bucket, d) for (_, bucket), d in written.items()}
         delete_keys(store, done | (snapshots - head.snapshot_keys()))
         return head
 
-    def whole(self, store: PageStore, source: str, digests: Mapping[int, bytes]) -> Head:
+    def whole(self, store: PageStore, source: str, digests: Mapping[int, bytes]) -> PublishedHead:
         """Publish all buckets at once; those without a digest have no keys."""
         before = self.head(store)
         batch = 1 if before is None or before.source != source else before.batch + 1
@@ -152,11 +152,11 @@ class BatchPublisher:
             [(batch, digests[bucket])] if bucket in digests else []
             for bucket in range(self.buckets)
         ]
-        head = Head(self.name, source, batch, time_ns() // 1000, self.what, buckets)
+        head = PublishedHead(self.name, source, batch, time_ns() // 1000, self.what, buckets)
         replace_head(store, before, head)
         return head
 
-    def _first(self, before: Head | None, is_whole: bool) -> list[Bucket]:
+    def _first(self, before: PublishedHead | None, is_whole: bool) -> list[Bucket]:
         """Return the first buckets of a query; if ``is_whole``, others have no keys."""
         if self._start is None:
             return [[] if is_whole else None for _ in range(self.buckets)]
@@ -216,7 +216,9 @@ def republish(
         for bucket, snapshot in snapshots.items():
             after[bucket] = None
             if suits(snapshot, before.what):
-                after[bucket] = [(batch, Part(name, retain=0, bucket=bucket).put(store, snapshot))]
+                after[bucket] = [
+                    (batch, PublishedPart(name, retain=0, bucket=bucket).put(store, snapshot))
+                ]
         store.flush()
         head = replace(before, batch=batch, time=time_ns() // 1000, buckets=after)
         replace_head(store, before, head)

@@ -16,7 +16,7 @@ from time import time_ns
 
 from mta.errors import NotPageable, PublishConflict, UnsupportedOperation
 from mta.pages import name_of
-from mta.publishing.records import HEAD, PREFIX, Head, What, head_key, snapshot_key
+from mta.publishing.records import HEAD, PREFIX, PublishedHead, What, head_key, snapshot_key
 from stores import PageStore
 
 #: Keys that are deleted with one call.
@@ -64,7 +64,7 @@ class Publisher:
         batch = 1 if before is None else before.batch + 1
         older = [] if before is None else list(before.buckets[0] or [])
         kept = [each for each in older if each[1] != digest][: self.retain]
-        head = Head(
+        head = PublishedHead(
             self.name, self.source, batch, time_ns() // 1000, what, [[(batch, digest), *kept]]
         )
         self._own.append(head)
@@ -84,7 +84,7 @@ class Publisher:
         )
 
 
-def _is_same(one: Head, other: Head) -> bool:
+def _is_same(one: PublishedHead, other: PublishedHead) -> bool:
     """Return whether two heads name the same snapshots; ``replace_head`` may change the time."""
     return (one.source, one.batch, one.buckets) == (other.source, other.batch, other.buckets)
 
@@ -125,7 +125,7 @@ class Publishable:
             self._publisher = None
 
 
-def read_head(store: PageStore, name: str) -> Head | None:
+def read_head(store: PageStore, name: str) -> PublishedHead | None:
     """Return the head of a name, None if nothing is published; one store call.
 
     If the store overwrites no keys, a listing finds the newest head: one more call. Raises
@@ -141,14 +141,14 @@ def read_head(store: PageStore, name: str) -> Head | None:
         store.discard([key])  # the only record that changes: a cached copy may be outdated
         (data,) = store.get_many([key])
         if data is not None:
-            return Head.decode(data)
+            return PublishedHead.decode(data)
         if store.capabilities.overwrites:
             return None
         key = head_key(name)  # replaced since it was listed
     return None
 
 
-def replace_head(store: PageStore, before: Head | None, head: Head) -> None:
+def replace_head(store: PageStore, before: PublishedHead | None, head: PublishedHead) -> None:
     """Write a head, then delete the snapshots that only the previous head names."""
     gone = set[str]()
     if before is not None:

@@ -88,7 +88,7 @@ class What:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class PublishedHead:
     """A head; the module describes the fields."""
 
     name: str
@@ -103,7 +103,7 @@ class Head:
         return seal(MAGIC, VERSION, fields)
 
     @staticmethod
-    def decode(data: bytes) -> Head:
+    def decode(data: bytes) -> PublishedHead:
         """Return the head in these bytes. Raises CorruptSnapshot."""
         return unseal(data, MAGIC, VERSION, "what is published under a name", _head)
 
@@ -163,14 +163,14 @@ def decode_written(data: bytes, bucket: int) -> bytes:
     return unseal(data, WRITTEN, _WRITTEN_VERSION, "the record of a task", validated)
 
 
-def _head(values: list[Any]) -> Head:
+def _head(values: list[Any]) -> PublishedHead:
     match values:
         case [str(name), str(source), int(batch), int(time), list(what), list(buckets)]:
             head_key(name)
             if not (0 <= batch < _FAR and 0 <= time < _LAST and 1 <= len(buckets) <= MAX_BUCKETS):
                 raise corrupt("its numbers are invalid")
             found: list[Bucket] = [None if b is None else [*map(_snapshot, b)] for b in buckets]
-            head = Head(name, source, batch, time, _what(what), found)
+            head = PublishedHead(name, source, batch, time, _what(what), found)
             if head.what.shape != "keys" and not (len(buckets) == 1 and head.buckets[0]):
                 raise corrupt("windows without keys have one snapshot")
             if head.what.shape == "keys" and not head.what.keys and len(buckets) > 1:

@@ -24,7 +24,7 @@ from mta.serve.metrics import Metrics
 from mta.serve.openapi import document
 from mta.serve.requests import body_of, flag_of, key_of, limit_of, moment_of, parameters, query_of
 from mta.serve.service import Service
-from mta.serve.settings import Settings
+from mta.serve.settings import ServerSettings
 
 #: How many seconds a thread that reads pages waits until the event loop releases the interpreter.
 #: With the default of 0.005, a busy loop would delay each answer of the store by that time.
@@ -160,7 +160,7 @@ class More:
     """Their descriptions in the OpenAPI document."""
 
 
-def create_app(settings: Settings, more: More | None = None) -> ASGIApp:
+def create_app(settings: ServerSettings, more: More | None = None) -> ASGIApp:
     """Return the application of a worker. Raises the errors of ``open_published``."""
     more = more or More()
     sys.setswitchinterval(_SWITCH_SECONDS)

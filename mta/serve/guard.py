@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mta.serve.answers import Problem, problem_of
 from mta.serve.metrics import Metrics
-from mta.serve.settings import Settings
+from mta.serve.settings import ServerSettings
 
 logger = logging.getLogger(__name__)
 #: The paths that need a token; the page, the documentation and the health check have no data.
@@ -42,7 +42,7 @@ _HEADERS = [
 class Guard:
     """An application with these checks in front of it."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
         self._app, self._settings, self._metrics = app, settings, metrics
         self._any_host = settings.token is not None or not settings.is_local
         #: How many requests for data are handled, as far as they are not answered.

@@ -8,7 +8,7 @@ from typing import Any
 from mta.serve.answers import ARROW, JSON, PROBLEM_JSON, PROBLEMS
 from mta.serve.keys import KeyForm
 from mta.serve.requests import DEFAULT_EVENTS, MAX_EVENTS, MOMENT_PATTERN, MOMENTS
-from mta.serve.settings import Settings
+from mta.serve.settings import ServerSettings
 from mta.times import CERTAIN
 
 #: The problems that any request may have.
@@ -21,7 +21,7 @@ OF_BODY = ("RequestTimeout", "BodyTooLarge", "TooManyKeys", "UnsupportedMediaTyp
 
 
 def document(
-    settings: Settings, keys: KeyForm, columns: Sequence[str], more: Mapping[str, Any]
+    settings: ServerSettings, keys: KeyForm, columns: Sequence[str], more: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document.
 
@@ -99,7 +99,7 @@ def _parameters(keys: KeyForm) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _query(settings: Settings, keys: KeyForm) -> dict[str, Any]:
+def _query(settings: ServerSettings, keys: KeyForm) -> dict[str, Any]:
     moment = {"description": MOMENTS, "anyOf": [MOMENT_TEXT, _MOMENT_NUMBER]}
     many = {"minItems": 1, "maxItems": settings.max_keys}
     moments = {"type": "array", "items": moment, **many}

@@ -143,7 +143,7 @@ async def _read(request: Request, max_bytes: int) -> bytes:
     return bytes(body)
 
 
-class Query(NamedTuple):
+class KeyQuery(NamedTuple):
     """The content of the body of a query."""
 
     keys: list[Any] | None
@@ -157,7 +157,7 @@ class Query(NamedTuple):
         return len(self.at) if self.keys is None else len(self.keys)
 
 
-def query_of(body: Mapping[str, Any], form: KeyForm, max_keys: int) -> Query:
+def query_of(body: Mapping[str, Any], form: KeyForm, max_keys: int) -> KeyQuery:
     """Return the query in a body. Raises Problem, UnsuitableKey, InvalidTime."""
     if unknown := body.keys() - {"keys", "at", "partial"}:
         raise Problem(
@@ -182,7 +182,7 @@ def query_of(body: Mapping[str, Any], form: KeyForm, max_keys: int) -> Query:
         moments = np.array([moment_of(each) for each in at], "M8[us]")
     elif at is not None:
         moments = moment_of(at)
-    return Query([form.of_json(key) for key in keys or []] or None, moments, partial)
+    return KeyQuery([form.of_json(key) for key in keys or []] or None, moments, partial)
 
 
 def flag_of(partial: str | None) -> bool:

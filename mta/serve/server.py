@@ -27,9 +27,9 @@ from mta.serve import logs
 from mta.serve.app import create_app
 from mta.serve.connections import Clients, Connection
 from mta.serve.metrics import FOLDER
-from mta.serve.settings import InvalidService, Settings
+from mta.serve.settings import InvalidService, ServerSettings
 
-Create = Callable[[Settings], ASGIApp]
+Create = Callable[[ServerSettings], ASGIApp]
 #: How many seconds requests may still take when the service stops.
 _GRACE = 10
 #: How many seconds a connection without requests stays open: longer than with most proxies.
@@ -45,7 +45,7 @@ _OTHER_FILES = 200
 class _Config(Config):
     """The configuration of uvicorn's processes; workers get it pickled."""
 
-    def __init__(self, settings: Settings, create: Create, verbose: bool) -> None:
+    def __init__(self, settings: ServerSettings, create: Create, verbose: bool) -> None:
         level = "info" if verbose else "warning"
         super().__init__(
             partial(_app, settings, create), factory=True, workers=settings.workers,
@@ -59,7 +59,7 @@ class _Config(Config):
         self.clients = Clients(settings.max_connections, settings.max_connections_per_address)
 
 
-def _app(settings: Settings, create: Create) -> ASGIApp:
+def _app(settings: ServerSettings, create: Create) -> ASGIApp:
     """Return the application of this process, which ends together with its parent."""
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -73,7 +73,7 @@ def _end_after(parent: multiprocessing.process.BaseProcess) -> None:
 
 
 def run(
-    settings: Settings, started: Callable[[], None], verbose: bool = False,
+    settings: ServerSettings, started: Callable[[], None], verbose: bool = False,
     create: Create = create_app,
 ) -> None:  # fmt: skip
     """Serve until a signal ends it; ``started`` is called once the socket is bound.
@@ -107,7 +107,7 @@ def _require_files(count: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
 
 
-def _bound(settings: Settings) -> socket.socket:
+def _bound(settings: ServerSettings) -> socket.socket:
     try:
         found = socket.create_server(
             (settings.host, settings.port),

@@ -25,7 +25,7 @@ from mta.published import AsyncPublishedWindows, PublishedWindows
 from mta.published.reader import open_published
 from mta.serve.answers import ONLY, Problem, named
 from mta.serve.keys import KeyForm
-from mta.serve.settings import Settings
+from mta.serve.settings import ServerSettings
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ _COUNT_WINDOW = re.compile(r"CountWindow\((\d+)\)")
 class Service:
     """Published windows for the requests of a worker. Raises the errors of ``open_published``."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
         self._reader: PublishedWindows = open_published(
             settings.store, settings.name, refresh=None, cache=settings.cache

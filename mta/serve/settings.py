@@ -19,7 +19,7 @@ class InvalidService(WindowStoreError, ValueError):
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """The settings of ``mta serve``; sizes are in bytes, times in seconds."""
 
     name: str
@@ -58,7 +58,9 @@ class Settings:
             return False
 
 
-def checked(settings: Settings, environment: Mapping[str, str] = os.environ) -> Settings:
+def checked(
+    settings: ServerSettings, environment: Mapping[str, str] = os.environ
+) -> ServerSettings:
     """Return the settings with the token of the environment. Raises InvalidService.
 
     >>> checked(Settings("n", "file:///pages", host="0.0.0.0"), {})

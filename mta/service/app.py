@@ -32,7 +32,7 @@ from mta.serve.answers import (
 )
 from mta.serve.app import More, create_app, route
 from mta.serve.requests import body_of, parameters, query_of, raw_body_of
-from mta.serve.settings import Settings
+from mta.serve.settings import ServerSettings
 from mta.service.commits import Task
 from mta.service.declaration import read_declaration
 from mta.service.openapi import paths_of
@@ -49,7 +49,7 @@ _RECENT = 50
 class EventPaths:
     """The answers of the paths that take events."""
 
-    def __init__(self, owners: Owners, settings: Settings) -> None:
+    def __init__(self, owners: Owners, settings: ServerSettings) -> None:
         self._owners, self._settings = owners, settings
         self._recent: deque[dict[str, Any]] = deque(maxlen=_RECENT)
 
@@ -194,7 +194,7 @@ def _columns(outcomes: list[Outcome], names: list[str]) -> dict[str, Any]:
     return columns
 
 
-def create_service(settings: Settings) -> ASGIApp:
+def create_service(settings: ServerSettings) -> ASGIApp:
     """Return the application of a worker that takes events of the windows declared in a file."""
     assert settings.declaration is not None
     declared = read_declaration(Path(settings.declaration))

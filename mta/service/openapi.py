@@ -8,7 +8,7 @@ from mta.serve.answers import ARROW, JSON
 from mta.serve.keys import KeyForm
 from mta.serve.openapi import MOMENT_TEXT, OF_BODY, object_of, operation
 from mta.serve.requests import MOMENTS
-from mta.serve.settings import Settings
+from mta.serve.settings import ServerSettings
 from mta.service.declaration import ID, Declaration
 from mta.service.rows import EARLIEST, MAX_TEXT
 from mta.times import CERTAIN
@@ -23,7 +23,7 @@ _ANY: dict[str, Any] = {}
 _MOMENT = {"type": ["string", "null"], "format": "date-time"}
 
 
-def paths_of(declared: Declaration, form: KeyForm, settings: Settings) -> dict[str, Any]:
+def paths_of(declared: Declaration, form: KeyForm, settings: ServerSettings) -> dict[str, Any]:
     """Return the paths, with the columns of the declared windows."""
     row = _row(declared, form)
     many = {"type": "array", "items": row, "minItems": 1, "maxItems": settings.max_keys}

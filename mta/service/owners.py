@@ -24,7 +24,7 @@ from typing import Any
 from mta.errors import WindowStoreError
 from mta.pages import name_of
 from mta.publishing.publisher import delete_keys, read_head, replace_head
-from mta.publishing.records import Bucket, Head, snapshot_key, what_of
+from mta.publishing.records import Bucket, PublishedHead, snapshot_key, what_of
 from mta.serve.answers import Problem, problem_of
 from mta.service.commits import Committer, Job, Task
 from mta.service.declaration import Declaration
@@ -316,11 +316,13 @@ def _unknown() -> Problem:
     )
 
 
-def published_head(declared: Declaration, buckets: Iterable[Bucket], batch: int) -> Head:
+def published_head(declared: Declaration, buckets: Iterable[Bucket], batch: int) -> PublishedHead:
     """Return what readers of declared windows read first."""
     what = what_of("keys", declared.aggregations, declared.frames)
     what.keys.extend(declared.keys)
-    return Head(declared.name, declared.source, batch, time.time_ns() // 1000, what, [*buckets])
+    return PublishedHead(
+        declared.name, declared.source, batch, time.time_ns() // 1000, what, [*buckets]
+    )
 
 
 def require_created(declared: Declaration) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 from mta.errors import CorruptSnapshot, StoreUnavailable
 from mta.frames.base import lifetime_of
 from mta.keyed.admission import Admission, Limits
-from mta.keyed.bucket import Batch
+from mta.keyed.bucket import KeyedBatch
 from mta.keyed.windows import KeyedWindows
 from mta.publishing.publisher import delete_keys
 from mta.serve.answers import Problem, to_json
@@ -110,7 +110,9 @@ class Shard:
         self.newest = max(self.newest, *times)
         self._retries.add(digests, answers, keys)
 
-    def _batch(self, keys: Sequence[Any], times: Sequence[int], values: Sequence[Any]) -> Batch:
+    def _batch(
+        self, keys: Sequence[Any], times: Sequence[int], values: Sequence[Any]
+    ) -> KeyedBatch:
         columns: Any = columns_of(self._declared, values) or range(len(keys))
         return self.windows.read(self._rows.keys_of(keys), columns, np.array(times, "M8[us]"))
 
@@ -185,7 +187,7 @@ class Shard:
         self._note(moments, kept.keys, kept.digests, answers)
 
     def _set(
-        self, found: Admission, batch: Batch, places: list[int], times: list[int],
+        self, found: Admission, batch: KeyedBatch, places: list[int], times: list[int],
         outcomes: list[Outcome | None],
     ) -> None:  # fmt: skip
         """Set the outcomes of judged events."""
@@ -215,7 +217,7 @@ class Shard:
                 "LimitExceeded", f"The event would raise {aggregate} above {most:g}.", **answer
             )
 
-    def _fits(self, found: Admission, batch: Batch) -> dict[int, int | None]:
+    def _fits(self, found: Admission, batch: KeyedBatch) -> dict[int, int | None]:
         """Return when refused events fit, of each key only for the first event and equal ones."""
         first = dict[int, int]()
         for row in sorted(found.refused):

@@ -32,7 +32,7 @@ _LONGEST_LIFETIME, _LONGEST_PERIOD = 1 << 61, 1 << 59
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TriggerProgress:
     """The progress of a stream, as far as triggers need it."""
 
     events: int = 0
@@ -43,7 +43,7 @@ class Progress:
     """The moment of the last result."""
 
 
-class Plan(NamedTuple):
+class TriggerPlan(NamedTuple):
     """The results that a batch makes due: after how many of its events, and at which moments."""
 
     stops: np.ndarray
@@ -58,22 +58,22 @@ class Trigger(Recorded, ABC):
 
     @abstractmethod
     def due(
-        self, progress: Progress, micros: np.ndarray | None, count: int, lifetime: int | None
-    ) -> Plan:
+        self, progress: TriggerProgress, micros: np.ndarray | None, count: int, lifetime: int | None
+    ) -> TriggerPlan:
         """Return what the next ``count`` events make due; a few whole-batch expressions.
 
         ``lifetime`` is the time after which a window without new events is empty, None if never.
         """
 
     @abstractmethod
-    def quiet(self, progress: Progress, micros: int | None) -> bool:
+    def quiet(self, progress: TriggerProgress, micros: int | None) -> bool:
         """Return whether an event that arrives next makes nothing due."""
 
-    def next_moment(self, progress: Progress) -> int:
+    def next_moment(self, progress: TriggerProgress) -> int:
         """Return the moment of a result that is requested now."""
         return progress.events
 
-    def is_open(self, progress: Progress) -> bool:
+    def is_open(self, progress: TriggerProgress) -> bool:
         """Return whether an event has arrived since the last result."""
         return progress.events > (progress.given or 0)
 
@@ -110,16 +110,16 @@ class EveryCount(Trigger):
             ) from None
 
     def due(
-        self, progress: Progress, micros: np.ndarray | None, count: int, lifetime: int | None
-    ) -> Plan:
+        self, progress: TriggerProgress, micros: np.ndarray | None, count: int, lifetime: int | None
+    ) -> TriggerPlan:
         first = 0 if self.is_overdue(progress) else self.count - progress.events % self.count
         stops = np.arange(first, count + 1, self.count)
-        return Plan(stops, stops + progress.events)
+        return TriggerPlan(stops, stops + progress.events)
 
-    def quiet(self, progress: Progress, micros: int | None) -> bool:
+    def quiet(self, progress: TriggerProgress, micros: int | None) -> bool:
         return (progress.events + 1) % self.count != 0 and not self.is_overdue(progress)
 
-    def is_overdue(self, progress: Progress) -> bool:
+    def is_overdue(self, progress: TriggerProgress) -> bool:
         """Return whether the last event's result is still due, because a store failed."""
         return progress.events % self.count == 0 and self.is_open(progress)
 
@@ -192,8 +192,8 @@ class EveryPeriod(Trigger):
         return self.moment(self.number(micros + 1) - 1)
 
     def due(
-        self, progress: Progress, micros: np.ndarray | None, count: int, lifetime: int | None
-    ) -> Plan:
+        self, progress: TriggerProgress, micros: np.ndarray | None, count: int, lifetime: int | None
+    ) -> TriggerPlan:
         assert micros is not None
         if progress.newest is None:
             before, offset = micros[: count - 1], 1
@@ -201,7 +201,7 @@ class EveryPeriod(Trigger):
             before, offset = np.concatenate(([progress.newest], micros[: count - 1])), 0
         now = micros[offset:count]
         gaps, moments = self.spread(*self.between(before, now, lifetime, progress.given))
-        return Plan(gaps + offset, moments)
+        return TriggerPlan(gaps + offset, moments)
 
     def between(
         self, before: np.ndarray, now: np.ndarray, lifetime: int | None, given: int | None = None
@@ -222,11 +222,11 @@ class EveryPeriod(Trigger):
         """Return the index of the event that makes each boundary due, and the boundary."""
         return np.repeat(np.arange(len(counts)), counts), self.moment(spread(first, counts))
 
-    def quiet(self, progress: Progress, micros: int | None) -> bool:
+    def quiet(self, progress: TriggerProgress, micros: int | None) -> bool:
         assert micros is not None
         return progress.newest is None or micros <= self.boundary(progress.newest)
 
-    def next_moment(self, progress: Progress) -> int:
+    def next_moment(self, progress: TriggerProgress) -> int:
         """Return the boundary of the next result, if an event has arrived since the last one."""
         assert progress.newest is not None
         first: int = self.number(progress.newest)
@@ -235,7 +235,7 @@ class EveryPeriod(Trigger):
         moment: int = self.moment(first)
         return moment
 
-    def is_open(self, progress: Progress) -> bool:
+    def is_open(self, progress: TriggerProgress) -> bool:
         newest, given = progress.newest, progress.given
         return newest is not None and (given is None or newest > given)
 
@@ -253,12 +253,12 @@ class OnDemand(Trigger):
         """Take no parameters."""
 
     def due(
-        self, progress: Progress, micros: np.ndarray | None, count: int, lifetime: int | None
-    ) -> Plan:
+        self, progress: TriggerProgress, micros: np.ndarray | None, count: int, lifetime: int | None
+    ) -> TriggerPlan:
         none = np.zeros(0, "<i8")
-        return Plan(none, none)
+        return TriggerPlan(none, none)
 
-    def quiet(self, progress: Progress, micros: int | None) -> bool:
+    def quiet(self, progress: TriggerProgress, micros: int | None) -> bool:
         return True
 
     def describe(self) -> str:

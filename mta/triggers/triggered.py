@@ -48,7 +48,14 @@ from mta.pages import corrupt
 from mta.recipes import rebuilt, recipe_of
 from mta.snapshots import Snapshot, entry, is_number, is_time, is_time_or_nil, seal, unseal
 from mta.times import TimeUnit, in_unit, to_time
-from mta.triggers.rules import TRIGGERS, EveryPeriod, OnDemand, Plan, Progress, Trigger
+from mta.triggers.rules import (
+    TRIGGERS,
+    EveryPeriod,
+    OnDemand,
+    Trigger,
+    TriggerPlan,
+    TriggerProgress,
+)
 from mta.windows.checks import require_kind
 from mta.windows.engine import Engine
 from mta.windows.intake import alone
@@ -83,7 +90,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         self.engine, self.intake, self.trigger = engine, engine.intake, trigger
         if trigger.needs_times:
             self.intake.timed, self.intake.needed_by = True, trigger
-        self.progress = Progress()
+        self.progress = TriggerProgress()
         #: The moments and rows of the results that are due but not yet returned.
         self._held = self._nothing()
 
@@ -174,7 +181,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         plan = self.trigger.due(self.progress, micros, count, self.engine.frame.lifetime)
         return self._follow(plan, rows, micros, count)
 
-    def _follow(self, plan: Plan, rows: Rows, micros: np.ndarray | None, count: int) -> Due:
+    def _follow(self, plan: TriggerPlan, rows: Rows, micros: np.ndarray | None, count: int) -> Due:
         """Insert the events up to each stop and write its result; then insert the rest."""
         outputs, at, start, before = self.monoid.outputs, 0, 0, self.progress.events
         out = outputs.new(len(plan.stops))
@@ -196,7 +203,13 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         return self._give(plan.moments, out)
 
     def _put_next(
-        self, plan: Plan, at: int, start: int, rows: Rows, micros: np.ndarray | None, out: Rows
+        self,
+        plan: TriggerPlan,
+        at: int,
+        start: int,
+        rows: Rows,
+        micros: np.ndarray | None,
+        out: Rows,
     ) -> int:
         """Insert events up to one or more stops and write their results; return how many."""
         moment = int(plan.moments[at])
@@ -208,7 +221,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
     def _went(self, micros: int | None, count: int) -> None:
         """Record that events were inserted, the last of them with a time."""
         at = self.progress
-        self.progress = Progress(at.events + count, micros, at.given)
+        self.progress = TriggerProgress(at.events + count, micros, at.given)
         self.intake.advance(micros)
 
     def _joined(self, moments: np.ndarray, out: Rows) -> tuple[np.ndarray, Rows]:
@@ -400,7 +413,7 @@ class TriggeredSnapshot:
 
     window: bytes
     trigger: list[Any]
-    progress: Progress
+    progress: TriggerProgress
     moments: list[int]
     columns: list[Payload]
     open: list[Payload] | None = None
@@ -443,6 +456,6 @@ def _validated(values: list[Any]) -> TriggeredSnapshot:
         raise corrupt("its fields have the wrong types")
     Snapshot.decode(window)
     fits = is_number, is_time_or_nil, is_time_or_nil
-    progress = Progress(*entry("progress", [events, newest, given], *fits))
+    progress = TriggerProgress(*entry("progress", [events, newest, given], *fits))
     entry("moments", moments, *[is_time] * len(moments))
     return TriggeredSnapshot(window, trigger, progress, moments, columns, part)

@@ -56,7 +56,7 @@ _Row = TypeVar("_Row")
 
 
 @dataclass(frozen=True)
-class Layout:
+class FileLayout:
     """The format of the files."""
 
     format: str
@@ -80,7 +80,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Chunk:
+class RowChunk:
     """Some rows of a file: their columns, and the line (Parquet: the row number) of each row."""
 
     columns: dict[str, Any]
@@ -91,11 +91,11 @@ class Chunk:
 
 def read_chunks(
     path: Path,
-    layout: Layout,
+    layout: FileLayout,
     names: Sequence[str] | None = None,
     size: int = CHUNK_ROWS,
     groups: range | None = None,
-) -> Iterator[Chunk]:
+) -> Iterator[RowChunk]:
     """Yield the rows of a file in chunks, with some or all columns. Raises InvalidInput.
 
     Columns of text files are lists of ``str`` and None, columns of Parquet files are Arrow arrays.
@@ -110,8 +110,8 @@ def read_chunks(
 
 
 def _csv_chunks(
-    path: Path, layout: Layout, names: Sequence[str] | None, size: int
-) -> Iterator[Chunk]:
+    path: Path, layout: FileLayout, names: Sequence[str] | None, size: int
+) -> Iterator[RowChunk]:
     with _open_text(path, layout) as text:
         cells, end = layout.cells(text), 0
         try:
@@ -144,7 +144,7 @@ def _csv_chunks(
                     more = False
                 pairs = zip(names, places, strict=True)
                 columns = {name: [row[place] or None for row in rows] for name, place in pairs}
-                yield Chunk(columns, lines, malformed)
+                yield RowChunk(columns, lines, malformed)
         except csv.Error as error:
             raise InvalidInput(
                 f"{path}, the row that starts in line {end + 1}: {error}: close its quotes, double "
@@ -152,7 +152,7 @@ def _csv_chunks(
             ) from error
 
 
-def _check_header(path: Path, header: list[str], layout: Layout) -> None:
+def _check_header(path: Path, header: list[str], layout: FileLayout) -> None:
     other = [c for c in COMMON_DELIMITERS if c != layout.delimiter and c in header[0]]
     if len(header) == 1 and len(other) == 1:
         typed = "\\t" if other[0] == "\t" else other[0]
@@ -162,8 +162,8 @@ def _check_header(path: Path, header: list[str], layout: Layout) -> None:
 
 
 def _json_chunks(
-    path: Path, layout: Layout, names: Sequence[str] | None, size: int
-) -> Iterator[Chunk]:
+    path: Path, layout: FileLayout, names: Sequence[str] | None, size: int
+) -> Iterator[RowChunk]:
     with _open_text(path, layout) as text:
         rows = _json_rows(path, text)
         while part := list(_until_full(islice(rows, size), text.source)):
@@ -173,7 +173,7 @@ def _json_chunks(
                 dict.fromkeys(name for row in found for name in row) if names is None else names
             )
             columns = {name: [_json_cell(row.get(name)) for row in found] for name in wanted}
-            yield Chunk(columns, [line for line, _ in part], malformed)
+            yield RowChunk(columns, [line for line, _ in part], malformed)
 
 
 def _until_full(rows: Iterator[_Row], source: _Source) -> Iterator[_Row]:
@@ -246,7 +246,7 @@ def _nested(value: Any, **how: Any) -> str:
 
 def _parquet_chunks(
     path: Path, names: Sequence[str] | None, size: int, groups: range | None
-) -> Iterator[Chunk]:
+) -> Iterator[RowChunk]:
     with pq.ParquetFile(path) as file:
         names = _present(path, file.schema_arrow.names, names)
         meta, batch = file.metadata, None
@@ -254,10 +254,10 @@ def _parquet_chunks(
         start = 1 + sum(meta.row_group(group).num_rows for group in range(groups.start))
         for batch in file.iter_batches(size, list(groups), names):
             columns = {name: batch.column(name) for name in names}
-            yield Chunk(columns, range(start, start + batch.num_rows))
+            yield RowChunk(columns, range(start, start + batch.num_rows))
             start += batch.num_rows
         if batch is None:
-            yield Chunk(
+            yield RowChunk(
                 {name: pa.nulls(0, file.schema_arrow.field(name).type) for name in names}, ()
             )
 
@@ -265,7 +265,7 @@ def _parquet_chunks(
 def split_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield parts of Parquet files: the path, the first row group, and the one after the last."""
     for path in listed_paths(batches):
-        with named_errors(path, Layout("parquet")):
+        with named_errors(path, FileLayout("parquet")):
             meta = pq.read_metadata(path)
         parts, first, size = [], 0, 0
         for group in range(meta.num_row_groups):
@@ -355,7 +355,7 @@ class _Text(io.TextIOWrapper):
     source: _Source
 
 
-def _open_text(path: Path, layout: Layout) -> _Text:
+def _open_text(path: Path, layout: FileLayout) -> _Text:
     file: Any = path.open("rb")
     packed = file.peek(2)[:2] == b"\x1f\x8b"
     file = gzip.GzipFile(fileobj=file) if packed else file
@@ -367,7 +367,7 @@ def _open_text(path: Path, layout: Layout) -> _Text:
 
 
 @contextmanager
-def named_errors(path: Path, layout: Layout) -> Iterator[None]:
+def named_errors(path: Path, layout: FileLayout) -> Iterator[None]:
     """Turn a library's errors about the file into InvalidInput."""
     try:
         yield
@@ -385,7 +385,7 @@ def named_errors(path: Path, layout: Layout) -> Iterator[None]:
         ) from error
 
 
-def _line_of(path: Path, layout: Layout) -> int:
+def _line_of(path: Path, layout: FileLayout) -> int:
     """Return the line of the first bytes that the encoding cannot decode; linear in the file."""
     decoder, lines = codecs.getincrementaldecoder(layout.codec)(), 1
     with _open_text(path, layout) as text:

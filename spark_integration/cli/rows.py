@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from mta.windows.settings import Nan
 from spark_integration.cli.readers import (
     SUFFIXES,
-    Chunk,
-    Layout,
+    FileLayout,
+    RowChunk,
     listed_paths,
     named_errors,
     read_chunks,
@@ -43,7 +43,7 @@ NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 class Selection:
     """Which columns of the files are read, and with which types."""
 
-    layout: Layout
+    layout: FileLayout
     roots: tuple[Path, ...]
     """The inputs; the names of folders below them may contain columns, such as ``device=7``."""
     key: str | None
@@ -100,7 +100,7 @@ class Selection:
             with named_errors(path, self.layout):
                 yield self._rows(path, chunk, {**chunk.columns, **found})
 
-    def _rows(self, path: Path, chunk: Chunk, found: dict[str, Any]) -> pa.RecordBatch:
+    def _rows(self, path: Path, chunk: RowChunk, found: dict[str, Any]) -> pa.RecordBatch:
         faults = _Faults({at: (MALFORMED, what) for at, what in chunk.malformed.items()})
         rows = len(chunk.rows)
         if self.key is None:

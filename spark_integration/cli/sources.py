@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 from mta.times import TIME_UNITS, TimeUnit, likely_unit
 from spark_integration.cli.expressions import parse_aggregation
 from spark_integration.cli.job import Job
-from spark_integration.cli.readers import SUFFIXES, Layout, listed, read_chunks
+from spark_integration.cli.readers import SUFFIXES, FileLayout, listed, read_chunks
 from spark_integration.cli.rows import is_number, partitions_of, type_of_time
 from spark_integration.errors import InputDenied, InvalidInput, InvalidRequest
 
@@ -67,7 +67,7 @@ class Source:
 
     inputs: tuple[Path, ...]
     files: tuple[Path, ...]
-    layout: Layout
+    layout: FileLayout
     sample: pd.DataFrame
     schema: pa.Schema | None
     """The schema of a Parquet file; the columns of other files are text."""
@@ -112,7 +112,7 @@ def open_source(job: Job) -> Source:
     return Source(inputs, tuple(files), layout, sample.assign(**partitions), schema, tuple(empty))
 
 
-def layout_of(job: Job, fmt: str) -> Layout:
+def layout_of(job: Job, fmt: str) -> FileLayout:
     """Return the format of the files as the job describes it. Raises InvalidRequest."""
     delimiter = {"\\t": "\t", "tab": "\t"}.get(job.delimiter, job.delimiter)
     if len(delimiter) != 1 or delimiter in '\r\n"' or delimiter == job.quote:
@@ -132,7 +132,7 @@ def layout_of(job: Job, fmt: str) -> Layout:
     if fmt == "csv" and job.decimal == delimiter and not job.quote:
         raise InvalidRequest(f"--decimal and --delimiter are both {delimiter!r}: change one")
     decimal = job.decimal if fmt == "csv" else "."
-    return Layout(fmt, delimiter, job.quote, job.encoding, decimal)
+    return FileLayout(fmt, delimiter, job.quote, job.encoding, decimal)
 
 
 def resolve_columns(job: Job, source: Source) -> Job:
@@ -289,7 +289,7 @@ def _below(path: Path, files: Sequence[Path]) -> list[Path]:
     return [file for file in files if file == path or path in file.parents]
 
 
-def _first_sample(files: Sequence[Path], layout: Layout) -> tuple[Path, pd.DataFrame]:
+def _first_sample(files: Sequence[Path], layout: FileLayout) -> tuple[Path, pd.DataFrame]:
     """Return the first file with rows, or else with columns, and its sample."""
     without_rows = None
     for file in files:
@@ -304,7 +304,7 @@ def _first_sample(files: Sequence[Path], layout: Layout) -> tuple[Path, pd.DataF
     return without_rows
 
 
-def _sample(path: Path, layout: Layout) -> pd.DataFrame:
+def _sample(path: Path, layout: FileLayout) -> pd.DataFrame:
     for chunk in read_chunks(path, layout, size=SAMPLE_ROWS):
         table = pa.table(chunk.columns) if layout.format == "parquet" else None
         rows = pd.DataFrame(chunk.columns, dtype=object) if table is None else table.to_pandas()
@@ -312,7 +312,7 @@ def _sample(path: Path, layout: Layout) -> pd.DataFrame:
     return pd.DataFrame()
 
 
-def _has_rows(path: Path, layout: Layout) -> bool:
+def _has_rows(path: Path, layout: FileLayout) -> bool:
     return path.stat().st_size > 0 and any(
         len(chunk.rows) for chunk in read_chunks(path, layout, (), size=1)
     )
@@ -336,7 +336,7 @@ def _holds_numbers(cells: pd.Series, decimal: str = ".") -> bool:
     return bool(len(cells)) and all(is_number(cell, decimal) for cell in cells)
 
 
-def _advice(cells: pd.Series, layout: Layout) -> str:
+def _advice(cells: pd.Series, layout: FileLayout) -> str:
     """Return what to do about cells that are no numbers; '' if they do not look like numbers."""
     if _holds_numbers(cells, layout.decimal):
         return ""

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_integration.runners.workers import PageCounts, settle, state_partitions
-from spark_integration.step.step import Counts
+from spark_integration.step.step import RowCounts
 
 # Columns of packed rows. A user's columns may have the same names, because they are in the blobs.
 LABEL, BLOB, TIME = "__label", "__blob", "__time"
@@ -38,7 +38,7 @@ NUMBERS = "__counts"
 #: The usual name of the counts in a query's ``observedMetrics``.
 METRICS = "sliding_aggregate"
 #: The names of the counts, in the order of ``NUMBERS``.
-COUNTS = (*Counts._fields, *PageCounts._fields)
+COUNTS = (*RowCounts._fields, *PageCounts._fields)
 RESULT_SCHEMA = f"{BLOB} binary, {NUMBERS} array<long>"
 
 # After this many rows or bytes, a task writes one blob per bucket. The limits are large enough for
@@ -75,7 +75,7 @@ def from_blobs(blobs: Iterable[bytes | pa.Buffer]) -> pa.Table:
     return pa.concat_tables(pa.ipc.open_stream(blob).read_all() for blob in blobs)
 
 
-def pack_results(rows: pa.Table, counts: Counts, pages: PageCounts) -> pa.Table:
+def pack_results(rows: pa.Table, counts: RowCounts, pages: PageCounts) -> pa.Table:
     """Return a step's results as rows (blob, counts), with at most ``BLOB_ROWS`` results each.
 
     The counts are in the first row, whose blob is null if there are no results.

@@ -18,7 +18,7 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.frames.windows import CountWindow
-from mta.keyed.bucket import Advance, Batch
+from mta.keyed.bucket import Advance, KeyedBatch
 from mta.keyed.table import NO_TIME, Table, folds, take_or
 from mta.keyed.work import Found, union_of
 from mta.monoids.base import AbstractMonoid, same_value
@@ -99,7 +99,7 @@ class RunningWindows(Windows):
         require_valid(self.whole, invalid, len(batch))
         return Advance(line, late, invalid, found, keys, bounds, None, none, none, none)
 
-    def _batch(self, group: Sorted) -> Batch:
+    def _batch(self, group: Sorted) -> KeyedBatch:
         plan, options = self.whole, self.whole.options
         nulls = options.settings.nulls
         values = {
@@ -109,7 +109,7 @@ class RunningWindows(Windows):
         rows, count = plan.monoid.rows(values, group.rows.num_rows)
         codes = np.repeat(np.arange(len(group.keys)), np.diff(group.bounds))
         invalid = plan.monoid.invalid(rows, count)
-        return Batch(group.keys, codes, rows, group.times, invalid, late_first=True)
+        return KeyedBatch(group.keys, codes, rows, group.times, invalid, late_first=True)
 
     def _results(self, known: Table, at: Ints, new: Table) -> tuple[Found, Rows]:
         """Return the results of new rows, and the last partial of each key that has any."""
@@ -138,7 +138,7 @@ class RunningWindows(Windows):
         if len(places) and new.times is not None:
             times = new.times[new.bounds[places + 1] - 1]
             keys = new.keys if len(places) == len(new) else new.keys.take(places)
-            self.bucket.advance(Batch(keys, np.arange(len(places)), last, times), "last")
+            self.bucket.advance(KeyedBatch(keys, np.arange(len(places)), last, times), "last")
 
 
 def windows_of(

@@ -38,7 +38,7 @@ MAGIC, VERSION = "mta-start", 1
 PREFIX = "start."
 
 
-class Start(NamedTuple):
+class SavedStart(NamedTuple):
     """The content of a page of a start."""
 
     buckets: int
@@ -50,7 +50,7 @@ class Start(NamedTuple):
         return seal(MAGIC, VERSION, [*self])
 
 
-def put_starts(store: PageStore, name: str, starts: dict[int, Start]) -> None:
+def put_starts(store: PageStore, name: str, starts: dict[int, SavedStart]) -> None:
     """Write the pages of some buckets, and flush the store."""
     store.put_many({_key(name, bucket): start.encode() for bucket, start in starts.items()})
     store.flush()
@@ -62,7 +62,7 @@ def begin(store: PageStore, name: str) -> None:
     store.flush()
 
 
-def finish(store: PageStore, name: str, start: Start, made: Sequence[int]) -> None:
+def finish(store: PageStore, name: str, start: SavedStart, made: Sequence[int]) -> None:
     """Mark a start as complete; buckets that were not written have no keys."""
     bare = start._replace(snapshot=b"")
     rest = [bucket for bucket in range(start.buckets) if bucket not in set(made)]
@@ -72,7 +72,7 @@ def finish(store: PageStore, name: str, start: Start, made: Sequence[int]) -> No
     store.flush()
 
 
-def read_start(store: PageStore, name: str, bucket: int | None = None) -> Start:
+def read_start(store: PageStore, name: str, bucket: int | None = None) -> SavedStart:
     """Return the start of a bucket, or the common one. Raises MissingPage and CorruptSnapshot."""
     key = _key(name, "whole" if bucket is None else bucket)
     data = store.get_many([key])[0]
@@ -114,7 +114,7 @@ def after_cutover(timed: Timed, plan: Plan) -> Timed:
     return timed.take(timed.times >= plan.start.until)
 
 
-def require_suitable(start: Start, name: str, buckets: int, fixed: Fixed) -> None:
+def require_suitable(start: SavedStart, name: str, buckets: int, fixed: Fixed) -> None:
     """Raises StateMismatch if a start has other keys, times or another number of buckets."""
     old = [("buckets", str(start.buckets)), *start.fixed]
     new = [("buckets", str(buckets)), *fixed]
@@ -130,9 +130,9 @@ def _key(name: str, bucket: int | str) -> str:
     return f"{PREFIX}{name}/{bucket}"
 
 
-def _validated(values: list[Any]) -> Start:
+def _validated(values: list[Any]) -> SavedStart:
     match values:
         case [int(buckets), int() | None as until, list(fixed), bytes(snapshot)]:
             if all(map(is_pair_of_texts, fixed)):
-                return Start(buckets, until, [(what, text) for what, text in fixed], snapshot)
+                return SavedStart(buckets, until, [(what, text) for what, text in fixed], snapshot)
     raise corrupt("its fields have the wrong types")

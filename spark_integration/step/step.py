@@ -48,7 +48,7 @@ from spark_integration.step.windows import Expired
 from stores.base import PageStore
 
 
-class Counts(NamedTuple):
+class RowCounts(NamedTuple):
     """The counts of a micro-batch's rows in ``observedMetrics``; docs/spark.md describes them."""
 
     rows_read: int
@@ -65,7 +65,7 @@ class Advanced(NamedTuple):
 
     state: bytes
     rows: pa.Table
-    counts: Counts
+    counts: RowCounts
     timer: int | None = None
     """Once the watermark is later than this, in microseconds, the step must run again."""
     promotions: int = 0
@@ -132,7 +132,9 @@ def step(
 # --- counts and rows ------------------------------------------------------------------------------
 
 
-def counts_of(plan: Plan, read: int, before_cutover: int, done: Advance, incomplete: int) -> Counts:
+def counts_of(
+    plan: Plan, read: int, before_cutover: int, done: Advance, incomplete: int
+) -> RowCounts:
     """Return the counts of rows, including rows before the cutover and rows ahead."""
     options = plan.options
     late = 0 if done.late is None else int(done.late.sum())
@@ -142,7 +144,7 @@ def counts_of(plan: Plan, read: int, before_cutover: int, done: Advance, incompl
     invalid = read - before_cutover - ahead - taken - late - missing
     dropped = before_cutover + invalid + missing
     dropped += sum(n for n, mark in ((late, LATE), (ahead, AHEAD)) if mark not in options.marks)
-    return Counts(read, dropped, late, invalid, missing, incomplete, ahead)
+    return RowCounts(read, dropped, late, invalid, missing, incomplete, ahead)
 
 
 def results_of(plan: Plan, group: Sorted, done: Advance, gone: Expired | None) -> pa.Table:

@@ -11,7 +11,7 @@ from stores.base import PageStore, T, WrapperStore, start_over_in_children
 
 
 @dataclass
-class Count:
+class CallCount:
     """The counts of one operation."""
 
     calls: int = 0
@@ -23,12 +23,12 @@ class Count:
 class Counts:
     """The counts of all operations. ``missing`` counts requested pages that did not exist."""
 
-    get: Count = field(default_factory=Count)
-    put: Count = field(default_factory=Count)
-    delete: Count = field(default_factory=Count)
-    prefetch: Count = field(default_factory=Count)
-    flush: Count = field(default_factory=Count)
-    keys: Count = field(default_factory=Count)
+    get: CallCount = field(default_factory=CallCount)
+    put: CallCount = field(default_factory=CallCount)
+    delete: CallCount = field(default_factory=CallCount)
+    prefetch: CallCount = field(default_factory=CallCount)
+    flush: CallCount = field(default_factory=CallCount)
+    keys: CallCount = field(default_factory=CallCount)
     missing: int = 0
 
 
@@ -107,7 +107,7 @@ class CountingStore(WrapperStore):
 
     def _add(self, operation: str, pages: int, size: int = 0, *, missing: int = 0) -> None:
         with self._lock:
-            count: Count = getattr(self.counts, operation)
+            count: CallCount = getattr(self.counts, operation)
             count.calls += 1
             count.pages += pages
             count.bytes += size

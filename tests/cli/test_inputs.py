@@ -22,7 +22,7 @@ from mta.cli.console import ProgressLine
 from spark_integration.cli import readers, stream
 from spark_integration.cli.job import Job
 from spark_integration.cli.progress import HELD_PAGES, Progress, spark_errors
-from spark_integration.cli.readers import Layout, read_chunks
+from spark_integration.cli.readers import FileLayout, read_chunks
 from spark_integration.cli.sources import open_source, resolve_columns
 from spark_integration.cli.stream import read_input
 from stores import MemoryStore
@@ -343,7 +343,7 @@ def test_reads_what_python_writes(
     with path.open("w", encoding=encoding, newline="") as file:
         writer = csv.writer(file, delimiter=delimiter, quoting=quoting, lineterminator=end)
         writer.writerows([("x", "y", "z"), *rows])
-    chunks = list(read_chunks(path, Layout("csv", delimiter, '"', encoding), ["z", "x"], size))
+    chunks = list(read_chunks(path, FileLayout("csv", delimiter, '"', encoding), ["z", "x"], size))
     got = [pair for chunk in chunks for pair in zip(*chunk.columns.values(), strict=True)]
     assert got == [(z or None, x or None) for x, _, z in rows]
     assert not any(chunk.malformed for chunk in chunks)
@@ -402,7 +402,7 @@ def test_chunks_have_few_bytes(tmp_path, monkeypatch):
     objects = [json.dumps({"ts": at, "x": "0" * 100_000}) for at in range(60)]
     (tmp_path / "a.json").write_text("\n".join(objects))
     for name, kind in (("a.csv", "csv"), ("a.json", "json")):
-        chunks = [*read_chunks(tmp_path / name, Layout(kind))]
+        chunks = [*read_chunks(tmp_path / name, FileLayout(kind))]
         assert 4 <= len(chunks) <= 12
         assert [int(at) for chunk in chunks for at in chunk.columns["ts"]] == [*range(60)]
 
@@ -411,12 +411,12 @@ def test_json_of_any_depth_is_a_cell_or_a_row_with_a_reason(tmp_path):
     for depth in [1, 10, *range(150, 1100, 31), 3000, 100_000]:
         for opening, closing in (('{"x":' * depth, "}" * depth), ("[" * depth, "]" * depth)):
             (tmp_path / "a.json").write_text(f'{{"ts":1,"x":{opening}7{closing}}}\n{{"ts":2}}\n')
-            (chunk,) = read_chunks(tmp_path / "a.json", Layout("json"), ["ts", "x"])
+            (chunk,) = read_chunks(tmp_path / "a.json", FileLayout("json"), ["ts", "x"])
             assert chunk.columns["ts"][1] == "2"
             assert chunk.columns["ts"][0] == "1" or "recursion" in chunk.malformed[0]
             (tmp_path / "b.json").write_text(f"[{opening}7{closing},1]")
             try:
-                (chunk,) = read_chunks(tmp_path / "b.json", Layout("json"), ["ts"])
+                (chunk,) = read_chunks(tmp_path / "b.json", FileLayout("json"), ["ts"])
                 assert len(chunk.rows) == 2
             except WindowStoreError as error:
                 assert "not a JSON array" in str(error)
@@ -505,7 +505,8 @@ def test_a_large_parquet_file_is_read_in_parts(spark, tmp_path, monkeypatch):
     groups = [range(part["first"], part["end"]) for part in parts]
     assert groups == [range(1), range(1, 2), range(2, 3), range(3, 4)]
     pieces = [
-        read_chunks(tmp_path / "a.parquet", Layout("parquet"), ["v"], 2, part) for part in groups
+        read_chunks(tmp_path / "a.parquet", FileLayout("parquet"), ["v"], 2, part)
+        for part in groups
     ]
     assert [row for chunks in pieces for chunk in chunks for row in chunk.rows] == [*range(1, 11)]
     assert rows_of(spark, tmp_path, {}) == [("a", float(value)) for value in range(10)]

@@ -17,7 +17,7 @@ from mta import Max, Monoid, Product, SampleStdDev
 from mta.aggregations import PopulationStdDev
 from mta.algorithms import PBA, SBA, BoundaryAggregator, count_chunk_size, time_chunk_size
 from mta.errors import EmptyWindow, InvalidTime, InvalidValue, LateEvent
-from mta.in_order.boundary import Chunk
+from mta.in_order.boundary import RangeChunk
 from tests.support.in_order_windows import Counted, PlainList, joined
 
 BOTH = pytest.mark.parametrize("algorithm", [SBA, PBA])
@@ -28,7 +28,7 @@ def largest() -> Monoid:
     return Monoid(float("-inf"), max, name="max")
 
 
-def lcs_of(chunk: Chunk) -> list[Any]:
+def lcs_of(chunk: RangeChunk) -> list[Any]:
     """All of lcs, of which entry 0 is the ca."""
     return [chunk.ca, *(chunk.lcs(slot) for slot in range(1, chunk.stop - chunk.start))]
 

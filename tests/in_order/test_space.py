@@ -27,7 +27,7 @@ from mta.algorithms import (
     TwoStacksLite,
 )
 from mta.in_order import chunked_queue
-from mta.in_order.chunked_queue import ChunkedQueue, Segment
+from mta.in_order.chunked_queue import ChunkedQueue, QueueSegment
 from tests.support.in_order_windows import Tracked, cut_off, joined, longest, tracked
 
 #: What is alive after any operation on a window that is never larger than n.
@@ -125,13 +125,13 @@ def test_long_lists_of_cells_are_freed_without_recursion(algorithm: type) -> Non
         assert Tracked.alive <= before  # those of an earlier test may be freed meanwhile
 
 
-class CountedSegment(Segment):
+class CountedSegment(QueueSegment):
     """A chunk of which it is known how many there are."""
 
     __slots__ = ()
     alive = 0
 
-    def __init__(self, columns: int, size: int, previous: Segment | None) -> None:
+    def __init__(self, columns: int, size: int, previous: QueueSegment | None) -> None:
         super().__init__(columns, size, previous)
         CountedSegment.alive += 1
 
@@ -143,7 +143,7 @@ class CountedSegment(Segment):
 def test_a_chunk_is_freed_when_its_last_element_left(
     size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chunked_queue, "Segment", CountedSegment)
+    monkeypatch.setattr(chunked_queue, "QueueSegment", CountedSegment)
     with without_collector():
         before = CountedSegment.alive
         queue = ChunkedQueue(columns=2, chunk_size=size)

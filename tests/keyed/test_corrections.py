@@ -21,7 +21,7 @@ from mta.errors import (
     UnsuitableMonoid,
     UnsupportedOperation,
 )
-from mta.keyed.bucket import Batch
+from mta.keyed.bucket import KeyedBatch
 from mta.keyed.keys import read_keys
 from mta.keyed.work import Found
 from stores import MemoryStore, PageStore
@@ -278,7 +278,7 @@ class Life:
         (shape,) = self.shapes.values()
         keys, codes = read_keys(names, self.windows.bucket.key_kind)
         rows, _ = self.windows.reader.rows(values, len(names))
-        batch = Batch(keys, codes, rows, times.view("i8"), None, retracts=marks)
+        batch = KeyedBatch(keys, codes, rows, times.view("i8"), None, retracts=marks)
         done = self.windows.bucket.advance(batch, "changed")
         found: Found = done.found
         if not len(found):

@@ -117,9 +117,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str,
         s3: S3Server = request.getfixturevalue("s3_server")
         options = [f"cache_dir={tmp_path}/cache"] if request.param == "cached s3" else []
         url = s3.url(name, *options)
-        from stores.object_store import Bucket
+        from stores.object_store import ObjectBucket
 
-        bucket = Bucket(parse(url))
+        bucket = ObjectBucket(parse(url))
 
         def objects(_: Recording) -> bytes:
             names = [f"{f}/{n}" for f in bucket.folders() for n, _ in bucket.names(f, "")]

@@ -13,7 +13,7 @@ import pytest
 
 from mta import CountWindow, KeyedWindows, SharedWindows, Sum, Window, open_published
 from mta.errors import MissingPage, NotPublished, PublishConflict, StoreUnavailable
-from mta.publishing.batches import BatchPublisher, Part
+from mta.publishing.batches import BatchPublisher, PublishedPart
 from mta.publishing.buckets import bucket_of
 from mta.publishing.publisher import unpublish
 from mta.publishing.records import what_of
@@ -264,7 +264,7 @@ class Query:
 
     def task(self, batch: int, rows: dict[int, int], bucket: int) -> bytes:
         """What a bucket's task does with its rows; its new state, which Spark may commit."""
-        part = Part("q", 2, self.source, batch, bucket)
+        part = PublishedPart("q", 2, self.source, batch, bucket)
         store = part.guarded(self.store)
         settings: dict[str, Any] = {"page_bytes": 64}
         monoid, frame = Sum("int64"), CountWindow(SIZE)

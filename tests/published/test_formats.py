@@ -52,8 +52,8 @@ from mta.keyed import leaves as keyed_pages
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.nulls import SkipNulls
 from mta.pages import name_of
-from mta.publishing.batches import Part
-from mta.publishing.records import Head, decode_written, head_key, what_of, written_key
+from mta.publishing.batches import PublishedPart
+from mta.publishing.records import PublishedHead, decode_written, head_key, what_of, written_key
 from stores import MemoryStore
 from tests.support import forgeries
 
@@ -130,13 +130,13 @@ def head() -> bytes:
     what = what_of("keys", monoid, {"hour": TimeWindow("1 hour"), "five": CountWindow(5)})
     what = replace(what, keys=[("card", "string")], on=("ts", "timestamp[us, tz=UTC]"))
     buckets: Any = [[(7, bytes(range(16))), (5, bytes(16))], [], None]
-    return Head("cards", "query", 7, 1_700_000_000_000_000, what, buckets).encode()
+    return PublishedHead("cards", "query", 7, 1_700_000_000_000_000, what, buckets).encode()
 
 
 def written() -> bytes:
     """The record of a task."""
     store = MemoryStore()
-    Part("cards", 2, "query", 7, 3).write(store, b"snapshot")
+    PublishedPart("cards", 2, "query", 7, 3).write(store, b"snapshot")
     (data,) = store.get_many([written_key("cards", "query", 7, 3)])
     assert data is not None
     return data
@@ -153,7 +153,7 @@ def test_records_are_those_of_the_golden_files(record: Callable[[], bytes]) -> N
 
 
 def test_golden_files_are_read() -> None:
-    found = Head.decode((GOLDEN / "head.bin").read_bytes())
+    found = PublishedHead.decode((GOLDEN / "head.bin").read_bytes())
     assert found.encode() == head()
     assert found.buckets == [[(7, bytes(range(16))), (5, bytes(16))], [], None]
     assert (

@@ -10,7 +10,7 @@ from mta import CountWindow, KeyedWindows, Sum, open_published, published_names
 from mta.audit.keyed import OpaqueKeys
 from mta.audit.published import needed_by_published, unneeded_records
 from mta.cli.commands import CommandLine
-from mta.publishing.batches import Part
+from mta.publishing.batches import PublishedPart
 from stores import MemoryStore, open_store
 from tests.published.test_crashes import Query, of_query, read_all
 
@@ -40,7 +40,7 @@ def test_records_that_a_kill_has_left_are_found_and_those_of_a_batch_under_way_a
     for batch in range(3):
         query.run(batch, dict.fromkeys(keys, batch))
         publisher.committed(store, "query", batch)
-    Part("q", 2, "query", 1, 0).write(store, b"of a late task")
+    PublishedPart("q", 2, "query", 1, 0).write(store, b"of a late task")
     query.run(3, dict.fromkeys(keys, 3))  # not committed yet
     found = unneeded_records(store, list(store.keys()), "query")
     assert len(found) == 2 and {key.split("/")[1] for key in found} == {"snapshot", "written"}

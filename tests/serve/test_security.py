@@ -14,7 +14,7 @@ import pytest
 from mta import KeyedWindows, Max, TimeWindow
 from mta.cli.commands import CommandLine
 from mta.cli.console import Exit
-from mta.serve.settings import InvalidService, Settings, checked
+from mta.serve.settings import InvalidService, ServerSettings, checked
 from tests.serve.conftest import Published
 from tests.support.patience import LONG, in_time
 from tests.support.servers import PASSWORD, PASSWORD_IN_URL, RedisServer, redis_with_password
@@ -62,13 +62,16 @@ def test_what_holds_no_data_is_open(path: str, secured: Served) -> None:
 
 def test_hosts_that_others_reach_need_a_token() -> None:
     for host in ("0.0.0.0", "::", "192.168.1.5", "example.org", ""):
-        settings = Settings("n", "file:///pages", host=host)
+        settings = ServerSettings("n", "file:///pages", host=host)
         with pytest.raises(InvalidService, match="MTA_SERVE_TOKEN"):
             checked(settings, {})
         assert checked(settings, {"MTA_SERVE_TOKEN": TOKEN}).token == TOKEN
-    assert checked(Settings("n", "file:///pages", host="0.0.0.0", insecure=True), {}).token is None
+    assert (
+        checked(ServerSettings("n", "file:///pages", host="0.0.0.0", insecure=True), {}).token
+        is None
+    )
     for host in ("127.0.0.1", "localhost", "::1", "127.8.9.1"):
-        assert checked(Settings("n", "file:///pages", host=host), {}).token is None
+        assert checked(ServerSettings("n", "file:///pages", host=host), {}).token is None
 
 
 @pytest.mark.parametrize(
@@ -76,7 +79,7 @@ def test_hosts_that_others_reach_need_a_token() -> None:
 )
 def test_a_weak_token_is_refused(token: str) -> None:
     with pytest.raises(InvalidService, match="openssl rand"):
-        checked(Settings("n", "file:///pages"), {"MTA_SERVE_TOKEN": token})
+        checked(ServerSettings("n", "file:///pages"), {"MTA_SERVE_TOKEN": token})
 
 
 @pytest.mark.parametrize(

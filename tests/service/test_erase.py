@@ -485,10 +485,10 @@ def home_of(request: pytest.FixtureRequest, folder: Path, kind: str) -> tuple[st
             key + (client.get(key) or b"") for key in client.scan_iter(match=f"*{name}*")
         )
     from stores.address import parse
-    from stores.object_store import Bucket
+    from stores.object_store import ObjectBucket
 
     url = request.getfixturevalue("s3_server").url(uuid4().hex)
-    bucket = Bucket(parse(url))
+    bucket = ObjectBucket(parse(url))
 
     def objects(_: str) -> bytes:
         found = b""

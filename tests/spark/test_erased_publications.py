@@ -137,11 +137,11 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str,
         )
     else:
         from stores.address import parse
-        from stores.object_store import Bucket
+        from stores.object_store import ObjectBucket
 
         s3: S3Server = request.getfixturevalue("s3_server")
         url = s3.url(name, f"cache_dir={tmp_path}/cache")
-        bucket = Bucket(parse(url))
+        bucket = ObjectBucket(parse(url))
 
         def objects() -> bytes:
             names = [f"{f}/{n}" for f in bucket.folders() for n, _ in bucket.names(f, "")]

@@ -16,7 +16,7 @@ from mta.frames import SinceMax
 from spark_integration import History, delete_history, save_history, sliding_aggregate
 from spark_integration.errors import InvalidRequest, StateMismatch
 from spark_integration.plan import StartFrom
-from spark_integration.step.starts import Start, put_starts
+from spark_integration.step.starts import SavedStart, put_starts
 from spark_integration.step.step import step
 from stores import InvalidStoreURL, MemoryStore, open_store
 from tests.support.spark.events import (
@@ -38,7 +38,7 @@ def started(store: MemoryStore, until: int | None) -> Any:
     plan = make_plan(window=TimeWindow(30), monoid=product, results={"sum": pa.float64()})
     rows = rows_of(*(("a", float(i), 1.0) for i in range(100)))
     snapshot = snapshot_in(step(None, rows, plan, store).state)
-    put_starts(store, "h", {0: Start(1, until, plan.fixed, snapshot)})
+    put_starts(store, "h", {0: SavedStart(1, until, plan.fixed, snapshot)})
     return plan
 
 

@@ -11,7 +11,7 @@ from spark_integration.runners.packing import (
     BLOB,
     LABEL,
     NUMBERS,
-    Counts,
+    RowCounts,
     bucket_of,
     from_blobs,
     pack_results,
@@ -73,7 +73,7 @@ def test_an_empty_batch_is_skipped() -> None:
 
 def test_results_without_rows_still_carry_their_counts() -> None:
     packed = pack_results(
-        pa.table({"a": pa.array([], pa.int64())}), Counts(3, 3, 2, 1), PageCounts()
+        pa.table({"a": pa.array([], pa.int64())}), RowCounts(3, 3, 2, 1), PageCounts()
     )
     assert packed.to_pylist() == [{BLOB: None, NUMBERS: [3, 3, 2, 1, 0, 0, 0, *PageCounts()]}]
     assert list(unpack(packed.to_batches())) == []
@@ -81,6 +81,6 @@ def test_results_without_rows_still_carry_their_counts() -> None:
 
 def test_many_results_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "BLOB_ROWS", 10)
-    packed = pack_results(pa.table({"a": list(range(25))}), Counts(25), PageCounts())
+    packed = pack_results(pa.table({"a": list(range(25))}), RowCounts(25), PageCounts())
     assert packed.column(NUMBERS).to_pylist() == [[25, *[0] * 6, *PageCounts()], None, None]
     assert from_blobs(packed.column(BLOB).to_pylist()).column("a").to_pylist() == list(range(25))

@@ -1,7 +1,7 @@
 """Counts outside and inside a buffer."""
 
 from stores.memory import MemoryStore
-from stores.testing.counting import Count, CountingStore
+from stores.testing.counting import CallCount, CountingStore
 from stores.write_buffer import WriteBuffer
 
 
@@ -13,16 +13,16 @@ def test_every_operation_is_counted() -> None:
         store.prefetch(["g/2", "g/3"])
         assert list(store.keys("g/")) == ["g/2"]
         store.flush()
-        assert store.counts.put == Count(1, 2, 5)
-        assert store.counts.get == Count(1, 3, 5)
+        assert store.counts.put == CallCount(1, 2, 5)
+        assert store.counts.get == CallCount(1, 3, 5)
         assert store.counts.missing == 1
-        assert store.counts.delete == Count(1, 1, 0)
-        assert store.counts.prefetch == Count(1, 2, 0)
-        assert store.counts.keys == Count(1, 1, 0)
-        assert store.counts.flush == Count(1, 0, 0)
+        assert store.counts.delete == CallCount(1, 1, 0)
+        assert store.counts.prefetch == CallCount(1, 2, 0)
+        assert store.counts.keys == CallCount(1, 1, 0)
+        assert store.counts.flush == CallCount(1, 0, 0)
         before = store.reset()
         assert before.put.pages == 2
-        assert store.counts.put == Count()
+        assert store.counts.put == CallCount()
 
 
 def test_outermost_and_innermost() -> None:

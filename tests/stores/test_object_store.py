@@ -253,9 +253,9 @@ def test_mta_gc_compacts(s3_server: S3Server, tmp_path: Path) -> None:
         for start in range(0, 10_000, 500):
             window.extend(np.arange(start, start + 500))
             (tmp_path / "snapshot").write_bytes(window.checkpoint())
-    from stores.object_store import Bucket
+    from stores.object_store import ObjectBucket
 
-    bucket = Bucket(parse(url))
+    bucket = ObjectBucket(parse(url))
     before = dict(bucket.names("f-w", ""))
     assert main(["gc", str(tmp_path / "snapshot"), "--store", url, "--delete", "--compact"]) == 0
     after = dict(bucket.names("f-w", ""))
