@@ -329,7 +329,10 @@ class PackFolder:
                     break
 
     def _try_load(self, after: str) -> bool:
-        """List and add objects; return False if a list was replaced meanwhile: then list again."""
+        """List and add objects; return False if one was removed meanwhile: then list again.
+
+        A pack may be removed because another, which the listing does not have, replaced its pages.
+        """
         with self._lock:
             known = self._catalog.names()
         began = _stamp(-_SKEW)
@@ -344,8 +347,11 @@ class PackFolder:
                 self._catalog.add_list(name, *data, lambda n: n in sizes or n in known)
         with self._lock:
             new = [n for n in new if n.endswith(PACK) and not self._catalog.knows(n)]
+        lost = False
         for name, found in _together(lambda name: self._read_index(name, sizes[name]), new):
-            if found is not None:
+            if found is None:
+                lost |= name not in self._damaged
+            else:
                 with self._lock:
                     self._catalog.add(name, sizes[name], found[0])
                 if len(found[1]) == sizes[name]:
@@ -360,7 +366,7 @@ class PackFolder:
             others = self._catalog.unlisted() - MOST_UNLISTED
         self._since_list = max(self._since_list, LIST_EVERY + others)
         self._loaded, self._listed_until = True, began
-        return True
+        return not lost
 
     def _may_be_unlisted(self) -> set[str]:
         """Return recent packs of this process that a late listing may not contain."""

@@ -331,6 +331,27 @@ def test_a_list_that_was_replaced_under_a_reader_is_no_error() -> None:
     assert old not in objects.objects
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_a_page_that_replaced_another_since_the_listing_is_found(known: bool) -> None:
+    """As the head of published windows does, of which a reader lists the newest."""
+    objects = MemoryObjects()
+    store, reader = PackStore(objects), PackStore(objects)
+    store.put_many(page(0))
+    assert known is False or [*reader.keys()] == [*page(0)]
+    store.put_many(page(1))
+    replacing = iter([2, 3])
+
+    def replace_it(kind: str, names: Sequence[str]) -> None:
+        number = next(replacing, 0) if kind == "GET" else 0
+        if number:
+            store.put_many(page(number))
+            store.delete_many([*page(0), *page(number - 1)])
+            store.flush()  # which removes the objects
+
+    objects.before = replace_it
+    assert [*reader.keys()] == [*page(3)]
+
+
 def test_a_reader_finds_pages_that_were_moved_meanwhile() -> None:
     objects = MemoryObjects()
     store, reader = PackStore(objects), PackStore(objects)
