@@ -60,6 +60,7 @@ from spark_integration.runners.workers import (
     running_batch,
     settle,
     state_pages_seen,
+    state_pages_shared,
     state_partitions,
     store_of,
 )
@@ -191,7 +192,7 @@ class StateWithPages(StatefulProcessor):
         """Advance a bucket with its packed rows."""
         saved, reached = self._state.get(), timerValues.getCurrentWatermarkInMs()
         before = None if saved is None else bytes(saved[0])
-        pages = StatePages(self._pages, cached=state_pages_seen)
+        pages = StatePages(self._pages, cached=state_pages_seen, shared=state_pages_shared())
         after, timer, results = advance_bucket(
             self._plan, self._step, key[0], before, rows, pages, reached
         )

@@ -9,10 +9,12 @@ leaves no page behind, and an older state has the pages that its snapshot names.
 
 Every page needs a call from Python to Java, because Spark's protocol has no call for several pages:
 about 45 us to put 4 KB, 85 us to get them and 30 us to remove them; and the calls pickle, so larger
-pages take proportionally longer. So puts and deletes wait for ``flush``, and a page that is put and
-deleted before the flush is never sent. Pages that were read or written are cached. The cache may
-outlive the task: a name that contains the digest of its page never stands for another page, so it
-does not matter which of the cached pages Spark committed.
+pages take proportionally longer: 350 KB take some milliseconds. So puts and deletes wait for
+``flush``, and a page that is put and deleted before the flush is never sent. Pages that were read
+or written are cached: in memory, and on local disk for the other workers, because Spark's next task
+for a bucket may run in any of them. The caches may outlive the task: a name that contains the
+digest of its page never stands for another page, so it does not matter which of the cached pages
+Spark committed.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from pyspark.errors import PySparkException
 
 from stores.address import parse
 from stores.base import Capabilities, PageStore, check_keys, check_pages
+from stores.disk_cache import DiskCache
 from stores.errors import InvalidStoreURL, StoreClosed, StoreUnavailable, UnsupportedOperation
 from stores.lru import LRU
 
@@ -74,18 +77,20 @@ class StatePages(PageStore):
     ``flush`` passes them to Spark, whose commit of the batch makes them durable. Up to
     ``write_buffer`` bytes of puts and deletes wait for the flush; beyond that, they are sent
     immediately. ``cached`` has pages by name; tasks that run one after the other may share it.
+    ``shared`` has them for other processes.
     """
 
     url = URL
 
     def __init__(
-        self, pages: MapState, write_buffer: int = 8 << 20, cached: PageCache | None = None
-    ) -> None:
+        self, pages: MapState, write_buffer: int = 8 << 20, cached: PageCache | None = None,
+        shared: DiskCache | None = None,
+    ) -> None:  # fmt: skip
         self._pages = pages
         self._capacity = write_buffer
         self._pending: dict[str, bytes | None] = {}  # None is a delete
         self._pending_bytes = 0
-        self._cached = page_cache() if cached is None else cached
+        self._cached, self._shared = page_cache() if cached is None else cached, shared
         self._closed = False
         # The calls share one socket, on which each answer follows its request.
         self._lock = threading.Lock()
@@ -99,24 +104,41 @@ class StatePages(PageStore):
         """Return the pages in the order of the keys; one call for each page not in memory."""
         check_keys(keys, _CAPABILITIES)
         with self._calls():
-            return [self._get(key) for key in keys]
+            found = {key: self._held(key) for key in keys}
+            missing = [
+                key for key, page in found.items() if page is None and key not in self._pending
+            ]
+            if missing:
+                found |= self._fetched(missing)
+        return [found[key] for key in keys]
 
-    def _get(self, key: str) -> bytes | None:
-        if key in self._pending:
-            return self._pending[key]
-        if (cached := self._cached.get(key)) is not None:
-            return cached
-        if (row := self._pages.getValue((key,))) is None:
-            return None
-        page = bytes(row[0])
-        self._cached.put(key, page)
-        return page
+    def _held(self, key: str) -> bytes | None:
+        """Return a page that is in memory."""
+        return self._pending[key] if key in self._pending else self._cached.get(key)
+
+    def _fetched(self, keys: list[str]) -> dict[str, bytes | None]:
+        """Return pages that are not in memory: those of other processes, then those of Java."""
+        none: list[bytes | None] = [None] * len(keys)
+        shared = none if self._shared is None else self._shared.get_many(keys)
+        found, read = dict(zip(keys, shared, strict=True)), dict[str, bytes]()
+        for key, page in found.items():
+            if page is None and (row := self._pages.getValue((key,))) is not None:
+                read[key] = bytes(row[0])
+        found |= read
+        for key, page in found.items():
+            if page is not None:
+                self._cached.put(key, page)
+        if self._shared is not None:
+            self._shared.put_many(read)
+        return found
 
     def discard(self, keys: Sequence[str]) -> None:
         """Drop the cached copies of these pages; no call."""
         with self._calls():
             for key in keys:
                 self._cached.pop(key)
+            if self._shared is not None:
+                self._shared.delete_many(keys)
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """Accept the pages; no call, unless the buffer is full."""
@@ -146,6 +168,11 @@ class StatePages(PageStore):
                 self._pages.removeKey((key,))
             else:
                 self._pages.updateValue((key,), (page,))
+        if self._shared is not None and self._pending:
+            gone = [key for key, page in self._pending.items() if page is None]
+            self._shared.delete_many(gone)
+            pages = {key: page for key, page in self._pending.items() if page is not None}
+            self._shared.put_many(pages)
         self._pending, self._pending_bytes = {}, 0
 
     def keys(self, prefix: str = "") -> Iterator[str]:

@@ -23,9 +23,10 @@ from typing import Any, NamedTuple
 
 from pyspark import TaskContext
 
-from spark_integration.runners.state_pages import page_cache
+from spark_integration.runners.state_pages import URL, page_cache
 from stores import open_store
 from stores.base import PageStore, T
+from stores.disk_cache import DiskCache
 from stores.errors import WindowStoreError
 from stores.testing.counting import CountingStore
 
@@ -40,6 +41,10 @@ MOST = 8
 """The number of open stores above which unused ones are closed."""
 CACHED = 256 << 20
 """The most bytes of pages in Spark's state that a worker caches."""
+SHARED = 1 << 30
+"""The most bytes of these pages on local disk, for all workers of an executor."""
+#: The environment variable with the folders that Spark removes when the executor ends.
+_LOCAL_DIRS = "SPARK_LOCAL_DIRS"
 
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
@@ -72,6 +77,25 @@ class _Lease:
 _open: dict[tuple[int, str], _Lease] = {}  # the least recently used one first
 #: Pages in Spark's state that this process has read or written, for its later tasks.
 state_pages_seen = page_cache(CACHED)
+_shared: dict[int, DiskCache | None] = {}  # by the id of the process
+
+
+def state_pages_shared() -> DiskCache | None:
+    """Return the pages in Spark's state that all workers of this executor share, on local disk.
+
+    They are in a folder that Spark removes with the executor. None if there is no such folder.
+    """
+    process = os.getpid()
+    if process not in _shared:
+        folder, *_ = os.environ.get(_LOCAL_DIRS, "").split(",")
+        _shared.clear()
+        _shared[process] = None
+        if folder:
+            try:
+                _shared[process] = DiskCache(os.path.join(folder, "mta-state"), URL, SHARED)
+            except (WindowStoreError, OSError) as error:
+                _log.warning("workers do not share pages in Spark's state: %s", error)
+    return _shared[process]
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from pathlib import Path
 from unittest import SkipTest
 
 import pytest
@@ -19,6 +20,7 @@ from stores import (
     UnsupportedOperation,
     open_store,
 )
+from stores.disk_cache import DiskCache
 from stores.testing.conformance import PageStoreConformance
 
 Row = tuple[bytes | bytearray]
@@ -84,6 +86,23 @@ class TestSmallStatePages(TestStatePages):
         return StatePages(self.map, write_buffer=1000, cached=page_cache(500))
 
 
+class TestSharedStatePages(TestStatePages):
+    """Pages are on local disk too, for other processes."""
+
+    @pytest.fixture(autouse=True)
+    def _shared(self, tmp_path: Path) -> Iterator[None]:
+        self.shared = DiskCache(str(tmp_path), "spark://state", 64 << 20)
+        yield
+        self.shared.close()
+
+    def open(self) -> PageStore:
+        return StatePages(self.map, cached=self.cached, shared=self.shared)
+
+    def raw_delete(self, key: str) -> None:
+        super().raw_delete(key)
+        self.shared.delete_many([key])
+
+
 def test_a_page_is_one_call_and_one_that_came_and_went_is_not_put() -> None:
     pages = Map()
     store = StatePages(pages)
@@ -112,6 +131,28 @@ def test_later_tasks_of_a_worker_do_not_read_its_pages_again() -> None:
     later.delete_many(["w/0/1"])
     later.flush()
     assert StatePages(pages, cached=cached).get_many(["w/0/1"]) == [None]
+
+
+def test_other_workers_do_not_read_its_pages_from_java(tmp_path: Path) -> None:
+    pages = Map()
+    caches = [DiskCache(str(tmp_path), "spark://state", 64 << 20) for _ in range(2)]
+    one, other = (StatePages(pages, shared=cache) for cache in caches)
+    pages.rows["w/0/0",] = (b"zero",)
+    assert one.get_many(["w/0/0", "w/0/9"]) == [b"zero", None]
+    one.put_many({"w/0/1": b"one", "w/0/2": b"two"})
+    one.flush()
+    pages.calls.clear()
+    assert other.get_many(["w/0/0", "w/0/1", "w/0/2"]) == [b"zero", b"one", b"two"]
+    assert pages.calls == []
+    other.delete_many(["w/0/1"])
+    other.flush()
+    again = StatePages(pages, shared=caches[0])
+    assert again.get_many(["w/0/1", "w/0/2"]) == [None, b"two"]
+    again.discard(["w/0/2"])
+    pages.rows["w/0/2",] = (b"whole",)
+    assert again.get_many(["w/0/2"]) == [b"whole"]
+    for cache in caches:
+        cache.close()
 
 
 def test_waiting_pages_and_kept_ones_are_bounded() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_integration import executor_store
+from spark_integration.runners import workers
 from spark_integration.runners.packing import unpack
 from stores import open_store
 
@@ -68,3 +69,17 @@ def test_what_is_there_to_stay_is_set_aside_ever_more_seldom() -> None:
         "assert at == [2, 4, 8, 16], (at, found)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_workers_of_an_executor_share_pages_in_a_folder_of_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for folder, is_shared in (("", False), (f"{tmp_path}/file", False), (f"{tmp_path},/b", True)):
+        monkeypatch.setattr(workers, "_shared", {})
+        monkeypatch.setenv("SPARK_LOCAL_DIRS", folder)
+        found = workers.state_pages_shared()
+        assert (found is not None) == is_shared
+        assert workers.state_pages_shared() is found
+    assert found is not None and list(tmp_path.glob("mta-state/*"))
+    found.close()
