@@ -74,12 +74,13 @@ def test_what_is_there_to_stay_is_set_aside_ever_more_seldom() -> None:
 def test_workers_of_an_executor_share_pages_in_a_folder_of_spark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "file").write_bytes(b"")
-    for folder, is_shared in (("", False), (f"{tmp_path}/file", False), (f"{tmp_path},/b", True)):
+    for folder, is_shared in (("", False), ("relative", False), (f"{tmp_path},/b", True)):
         monkeypatch.setattr(workers, "_shared", {})
         monkeypatch.setenv("SPARK_LOCAL_DIRS", folder)
         found = workers.state_pages_shared()
         assert (found is not None) == is_shared
         assert workers.state_pages_shared() is found
-    assert found is not None and list(tmp_path.glob("mta-state/*"))
+    assert found is not None
+    found.put_many({"w/0/1": b"one"})
+    assert found.get_many(["w/0/1"]) == [b"one"] and list(tmp_path.glob("mta-state/*"))
     found.close()
