@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -53,14 +54,6 @@ class EventPaths:
         self._owners, self._settings = owners, settings
         self._recent: deque[dict[str, Any]] = deque(maxlen=_RECENT)
 
-    async def add(self, request: Request) -> Response:
-        """``POST /v1/events``: adds events, and returns the aggregates including them."""
-        return await self._answer(request, "add")
-
-    async def check(self, request: Request) -> Response:
-        """``POST /v1/check``: returns the same as if the events were added."""
-        return await self._answer(request, "check")
-
     async def erase(self, request: Request) -> Response:
         """``POST /v1/erase``: erases keys, with all their events and answers."""
         parameters(request)
@@ -78,7 +71,8 @@ class EventPaths:
         self._recent.extend(left)
         return json_response({"erased": len(keys)})
 
-    async def _answer(self, request: Request, task: Task) -> Response:
+    async def _answer(self, task: Task, request: Request) -> Response:
+        """``POST /v1/events`` and ``/v1/check``: adds events, or answers as if they were added."""
         parameters(request)
         content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if content not in (JSON, NDJSON, ARROW):
@@ -166,8 +160,8 @@ class EventPaths:
 
     def routes(self) -> list[Route]:
         return [
-            route("/v1/events", self.add, "POST"),
-            route("/v1/check", self.check, "POST"),
+            route("/v1/events", partial(self._answer, "add"), "POST"),
+            route("/v1/check", partial(self._answer, "check"), "POST"),
             route("/v1/erase", self.erase, "POST"),
             route("/v1/limits", self.limits),
         ]

@@ -102,7 +102,9 @@ class Committer:
         self._jobs: deque[Job] = deque()
         #: The jobs of the last commit; those that it did not answer wait again.
         self._taken: list[Job] = []
-        self._waiting, self._stops, self._doubts, self.is_open = 0, False, False, True
+        #: How many events wait.
+        self.waiting = 0
+        self._stops, self._doubts, self.is_open = False, False, True
         self._wake = threading.Condition()
         #: When the last commit began, its processor time, and when the last state was written.
         self._began, self._worked, self._compacted = 0.0, 0.0, time.monotonic()
@@ -116,10 +118,10 @@ class Committer:
         with self._wake:
             if self._stops or not self.is_open:
                 raise NotOwner("the shard is being given up")
-            if self._waiting + len(job.rows) > MOST_WAITING:
+            if self.waiting + len(job.rows) > MOST_WAITING:
                 raise Problem("TooManyEvents", "Retry in a second.", retry_after="1")
             self._jobs.append(job)
-            self._waiting += len(job.rows)
+            self.waiting += len(job.rows)
             self._wake.notify()
 
     def check_owner(self) -> None:
@@ -137,11 +139,6 @@ class Committer:
     def join(self) -> None:
         """Wait until the shard is given up."""
         self._thread.join()
-
-    @property
-    def waiting(self) -> int:
-        """Return how many events wait."""
-        return self._waiting
 
     def _run(self) -> None:
         try:
@@ -192,7 +189,7 @@ class Committer:
             while self._jobs and count + len(self._jobs[0].rows) <= MOST_ROWS:
                 jobs.append(self._jobs.popleft())
                 count += len(jobs[-1].rows)
-            self._waiting -= count
+            self.waiting -= count
         return jobs
 
     def _commit_between(self) -> None:
@@ -233,7 +230,7 @@ class Committer:
         left = [job for job in jobs if None in job.outcomes]
         with self._wake:
             self._jobs.extendleft(reversed(left))
-            self._waiting += sum(len(job.rows) for job in left)
+            self.waiting += sum(len(job.rows) for job in left)
 
     def _compact_when_due(self) -> None:
         age = time.monotonic() - self._compacted

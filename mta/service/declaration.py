@@ -39,7 +39,7 @@ from mta.keyed.admission import Limits
 from mta.keyed.windows import KeyedWindows
 from mta.monoids.product import Product, result_name
 from mta.publishing.records import MAX_BUCKETS, SERVICE
-from stores import PageStore
+from stores import MemoryStore, PageStore
 from stores.address import size
 
 OnUnavailable = Literal["refuse", "admit"]
@@ -139,7 +139,7 @@ def read_declaration(path: Path) -> Declaration:
     found = Declaration(**given | {"limits": {}})
     _require_distinct_columns(settings, found)
     limits = {name: _limit(settings, name, each, found) for name, each in given["limits"].items()}
-    settings.checked("allowed_lateness", lambda: Limits(found.windows(0, _memory()), limits))
+    settings.checked("allowed_lateness", lambda: Limits(found.windows(0, MemoryStore()), limits))
     return replace(found, limits=limits)
 
 
@@ -188,9 +188,3 @@ def _require_distinct_columns(settings: SettingsFile, found: Declaration) -> Non
     if ID in (*names, found.time):
         name = "time" if found.time == ID else ID
         settings.fail(name, f"the column {ID!r} is the id of the event: choose another name")
-
-
-def _memory() -> PageStore:
-    from stores import MemoryStore
-
-    return MemoryStore()

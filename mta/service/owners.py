@@ -83,7 +83,7 @@ class Owners:
         """Start listening, looking for shards, and publishing."""
         port = await self._receiver.start(self._host)
         self._address = f"{self._host}:{port}"
-        for work, period in ((self._beat, self._period), (self._look, self._period),
+        for work, period in ((self._members.beat, self._period), (self._look, self._period),
                              (self._publish, 1.0)):  # fmt: skip
             thread = threading.Thread(target=self._repeat, args=[work, period], daemon=True)
             thread.start()
@@ -123,9 +123,6 @@ class Owners:
 
     # --- owning -----------------------------------------------------------------------------------
 
-    def _beat(self) -> None:
-        self._members.beat()
-
     def _look(self) -> None:
         """Look at the heads; claim shards without a living owner, or give one up."""
         living, name, count = self._members.look(), self.declared.name, self.declared.shards
@@ -139,7 +136,11 @@ class Owners:
         share, mine = -(-count // len(living)), [*self._committers]
         if len(mine) > share:
             self._committers[mine[-1]].stop()
-        free = [shard for shard in range(count) if self._is_free(shard, heads[shard], living)]
+        others = living - {self._own}
+        free = [
+            shard for shard, head in enumerate(heads)
+            if shard not in self._committers and head.owner not in others
+        ]  # fmt: skip
         shuffle(free)
         self.problem, failed = None, dict[int, Problem]()
         for shard in free[: max(0, share - len(mine))]:
@@ -151,11 +152,6 @@ class Owners:
                 logger.error("shard %s cannot be served: %s", shard, error)
                 failed[shard] = _problem_of(error)
         self._problems = failed
-
-    def _is_free(self, shard: int, head: ShardHead, living: set[str]) -> bool:
-        if shard in self._committers:
-            return False
-        return head.owner == self._own or head.owner not in living
 
     def _claim(self, number: int, head: ShardHead) -> None:
         shard = Shard(
@@ -190,29 +186,25 @@ class Owners:
     def _publish(self) -> None:
         """Publish the newest snapshots, as far as readers do not have them.
 
-        Processes may overwrite each other's heads; then the next call publishes again.
+        Processes may overwrite each other's heads; then the next call publishes again. Until then,
+        readers see the snapshot before, which is retained.
         """
         with self._publishing:
-            self._publish_newest()
-
-    def _publish_newest(self) -> None:
-        snapshots = dict(self._snapshots)
-        head = read_head(self.store, self.declared.name) if snapshots else None
-        if head is None or head.source != self.declared.source:
-            return
-        buckets, changed = [*head.buckets], False
-        for shard, snapshot in snapshots.items():
-            digest, known = name_of(snapshot), buckets[shard] or []
-            if not known or known[0][1] != digest:
-                key = snapshot_key(head.name, shard, digest)
-                self.store.put_many({key: snapshot})
-                older = [each for each in known if each[1] != digest]
-                buckets[shard] = [(head.batch + 1, digest), *older[:_RETAIN]]
-                changed = True
-        if changed:
-            self.store.flush()
-            published = published_head(self.declared, buckets, head.batch + 1)
-            replace_head(self.store, head, published)
+            snapshots = dict(self._snapshots)
+            head = read_head(self.store, self.declared.name) if snapshots else None
+            if head is None or head.source != self.declared.source:
+                return
+            buckets = [*head.buckets]
+            for shard, snapshot in snapshots.items():
+                digest, known = name_of(snapshot), buckets[shard] or []
+                if not known or known[0][1] != digest:
+                    self.store.put_many({snapshot_key(head.name, shard, digest): snapshot})
+                    older = [each for each in known if each[1] != digest]
+                    buckets[shard] = [(head.batch + 1, digest), *older[:_RETAIN]]
+            if buckets != head.buckets:
+                self.store.flush()
+                published = published_head(self.declared, buckets, head.batch + 1)
+                replace_head(self.store, head, published)
 
     # --- events -----------------------------------------------------------------------------------
 

@@ -173,7 +173,7 @@ def test_a_thousand_kills(store: Store, tmp_path: Path, seed: int) -> None:
 def kill(store: Store, folder: Path, kills: int, seed: int) -> None:
     (url, outage), random = store, Random(seed)
     path = declared_in(folder, url)
-    serving = [Serving(path, create=True), Serving(path)]
+    serving = [started(path, create=True), started(path)]
     serving[0].wait_until_all_shards_are_owned()
     logs, killed = list[str](), 0
     clients = Clients([each.port for each in serving], seed)
@@ -194,7 +194,7 @@ def kill(store: Store, folder: Path, kills: int, seed: int) -> None:
                 continue
             process.send_signal(signal.SIGKILL if what == "kill" else signal.SIGTERM)
             logs.append(serving[which].stop()[1])
-            serving[which] = restarted(path)
+            serving[which] = started(path)
             clients.ports[which] = serving[which].port
     finally:
         clients.stop()
@@ -212,14 +212,14 @@ def kill(store: Store, folder: Path, kills: int, seed: int) -> None:
     )  # fmt: skip
 
 
-def restarted(path: Path) -> Serving:
+def started(path: Path, create: bool = False) -> Serving:
     """A process that is started until it runs, as by a supervisor: the store may be too slow."""
     deadline = time.monotonic() + LONG
     while True:
         try:
-            return Serving(path)
+            return Serving(path, create=create)
         except RuntimeError as error:
-            if "does not answer" not in str(error) or time.monotonic() > deadline:
+            if " answer" not in str(error) or time.monotonic() > deadline:
                 raise
 
 
