@@ -121,6 +121,8 @@ class Frame(Recorded, ABC):
     needs_times = False
     #: Whether cuts depend only on positions and times, never on values.
     positional = False
+    #: Whether the start depends on the number of events.
+    counts = False
     #: Whether a late event may bring back older events, as one that merges two sessions does. If
     #: events may be late, such older events are retained. ``cut`` may then only use positions,
     #: times and totals.
@@ -139,6 +141,14 @@ class Frame(Recorded, ABC):
     @abstractmethod
     def cut(self, view: View, time: int | None) -> int:
         """Return the position of the oldest event that stays, after an insertion at ``time``."""
+
+    def joined(self, of_one: Callable[[Frame], Any], later: Any = max, earlier: Any = min) -> Any:
+        """Return what a function returns for this frame; of two frames, the later or earlier."""
+        return of_one(self)
+
+    def start_by_count(self, stop: Any) -> Any:
+        """Return the start of windows of events up to a position, if it depends on nothing else."""
+        return None
 
     @property
     def predictable(self) -> bool:
@@ -186,6 +196,7 @@ class Both(Frame):
         self.end, self.ties = one.end, one.ties
         self.needs_times = one.needs_times or other.needs_times
         self.positional = one.positional and other.positional
+        self.counts = one.counts or other.counts
         self.merges = not self.positional and all(p.positional or p.merges for p in (one, other))
 
     @property
@@ -199,18 +210,23 @@ class Both(Frame):
             return min(known, default=None)
         return max(known) if len(known) == 2 else None
 
+    def joined(self, of_one: Callable[[Frame], Any], later: Any = max, earlier: Any = min) -> Any:
+        choose = later if self.any_of else earlier
+        return choose(*(p.joined(of_one, later, earlier) for p in (self.one, self.other)))
+
     def cut(self, view: View, time: int | None) -> int:
-        choose = max if self.any_of else min
-        return choose(self.one.cut(view, time), self.other.cut(view, time))
+        found: int = self.joined(lambda side: side.cut(view, time))
+        return found
 
     @property
     def predictable(self) -> bool:
         return self.one.predictable and self.other.predictable
 
     def cuts(self, search: TimeSearch, start: int, times: np.ndarray | None, count: int) -> Fronts:
-        one, other = (p.cuts(search, start, times, count) for p in (self.one, self.other))
-        choose = np.maximum if self.any_of else np.minimum
-        cuts: np.ndarray = choose(as_array(one, count), as_array(other, count))
+        cuts: np.ndarray = self.joined(
+            lambda side: as_array(side.cuts(search, start, times, count), count),
+            np.maximum, np.minimum,
+        )  # fmt: skip
         return cuts
 
     def describe(self) -> str:

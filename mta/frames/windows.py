@@ -49,6 +49,7 @@ class CountWindow(Frame):
     """
 
     positional = True
+    counts = True
 
     def __init__(self, size: int, *, exclude_current: bool = False, delay: int = 0) -> None:
         number = isinstance(size, Real) and not isinstance(size, bool) and not is_duration(size)
@@ -60,6 +61,9 @@ class CountWindow(Frame):
         if exclude_current and rows > 1:
             raise ValueError(f"exclude_current=True means delay=1, and delay is {delay}: give one")
         self.end = End(rows=1 if exclude_current else rows)
+
+    def start_by_count(self, stop: Any) -> Any:
+        return stop - self.end.rows - self.size
 
     def cut(self, view: View, time: int | None) -> int:
         return view.back - self.end.rows - self.size

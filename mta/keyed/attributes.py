@@ -38,11 +38,13 @@ def deltas(frame: Frame, joined: bool = False) -> Iterator[tuple[DeltaWindow, bo
 
 def follows_columns(frame: Frame) -> bool:
     """Return whether starts of a frame follow from counts, times and delta windows' columns."""
-    if isinstance(frame, Both):
-        return follows_columns(frame.one) and follows_columns(frame.other)
-    if type(frame) is DeltaWindow:
-        return frame.is_searched and frame.kind.kind in "biuf"
-    return frame.predictable
+
+    def follows(frame: Frame) -> bool:
+        if type(frame) is DeltaWindow:
+            return frame.is_searched and frame.kind.kind in "biuf"
+        return frame.predictable
+
+    return bool(frame.joined(follows, min, min))
 
 
 class Attributes:

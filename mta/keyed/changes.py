@@ -128,8 +128,7 @@ def schemas_of(columns: Columns, like: AbstractMonoid | None = None) -> list[Sch
     """Return the schemas of stored columns. Raises SnapshotMismatch for an unknown kind."""
     known: dict[str, Schema] = {}
     if like is not None:
-        own = like.stored.values() if isinstance(like, Product) else [like.inputs]
-        known = {repr(schema): schema for schema in own}
+        known = {repr(schema): schema for schema in like.stored.values()}
     found: list[Schema] = []
     for name, kind in columns:
         schema = known.get(kind) or schema_of_kind(kind)

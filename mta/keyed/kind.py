@@ -26,15 +26,14 @@ from typing import NamedTuple
 import numpy as np
 
 from mta.evaluators.observed import lens_in, total_before
-from mta.frames.base import Both, Frame
-from mta.frames.windows import CountWindow
+from mta.frames.base import Frame
 from mta.kernels.native import first_later
 from mta.keyed.attributes import Attributes
 from mta.keyed.table import Lanes, Table, is_vectorized
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.ranges import Positions
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.product import Product, reader_of
+from mta.monoids.product import reader_of
 from mta.windows.settings import Settings
 from stores import PageStore
 
@@ -105,7 +104,7 @@ class Retention:
         self.late, self.asked = Span(lateness or 0), Span(max(lateness or 0, retained))
         #: Whether windows at the horizon are retained completely. Otherwise a window by count may
         #: miss its oldest event there, which a late event would replace.
-        self.answers = retained > 0 or not any(map(_counts, frames.values()))
+        self.answers = retained > 0 or not any(frame.counts for frame in frames.values())
 
     def read(self, late: Iterable[tuple[int, int]], asked: Iterable[tuple[int, int]]) -> None:
         """Replace the noted shorter spans by those of a snapshot."""
@@ -162,13 +161,6 @@ class Retention:
             for moment, end in zip(moments, ends, strict=True):
                 found = min(found, _cut(frame, events, end, moment))
         return max(found, events.kept_from)
-
-
-def _counts(frame: Frame) -> bool:
-    """Return whether the start of a window depends on the number of events."""
-    if isinstance(frame, Both):
-        return _counts(frame.one) or _counts(frame.other)
-    return isinstance(frame, CountWindow)
 
 
 def _cut(frame: Frame, events: FingerTreeLog, end: int, moment: int) -> int:
@@ -252,4 +244,4 @@ class KeyedKind:
 
 def columns_of(monoid: AbstractMonoid) -> Columns:
     """Return the stored columns of an event."""
-    return list(monoid.stored) if isinstance(monoid, Product) else [("", repr(monoid.inputs))]
+    return list(monoid.stored)

@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from mta.columns.reading import as_given
 from mta.columns.schemas import Nullable, Rows, Schema, column_of
 from mta.columns.texts import listed_text
 from mta.errors import CorruptSnapshot, EventsGone, PartialBatch, SnapshotMismatch
@@ -610,10 +609,7 @@ def _given(
 def given_back(monoid: AbstractMonoid, rows: Rows, count: int) -> Any:
     """Return input rows as values that ``extend`` accepts."""
     rows = listed_text(rows)
-    if isinstance(monoid, Product):
-        named = monoid.named(rows)
-        return named or range(count)
-    return range(count) if isinstance(rows, tuple) and not rows else as_given(rows, monoid.inputs)
+    return range(count) if isinstance(rows, tuple) and not rows else monoid.given(rows)
 
 
 def put_answer(

@@ -43,9 +43,9 @@ from mta.columns.texts import TextColumn, listed_text
 from mta.errors import NotPageable
 from mta.folds.blocks import fold_ranges
 from mta.folds.sliding import SlidingFolds, has_kernel, two_stacks
-from mta.frames.base import Both, Frame
+from mta.frames.base import Frame
 from mta.frames.named import DeltaWindow, SessionWindow, session_starts
-from mta.frames.windows import CountWindow, TimeFrame
+from mta.frames.windows import TimeFrame
 from mta.kernels.native import bounds_of, first_later, rows_of, sort_within
 from mta.keyed.attributes import first_within, follows_columns, tops_of
 from mta.keyed.keys import Keys, merged, range_of
@@ -378,12 +378,17 @@ class Lanes:
 
         If ``exact``, a frame that may contain earlier events starts before that row.
         """
-        if isinstance(frame, Both):
-            sides = [self.starts(p, keys, rows, times, exact) for p in (frame.one, frame.other)]
-            joined: np.ndarray = (np.maximum if frame.any_of else np.minimum)(*sides)
-            return joined
-        if isinstance(frame, CountWindow):
-            starts: np.ndarray = rows + (1 - frame.end.rows - frame.size)
+        found: np.ndarray = frame.joined(
+            lambda side: self._starts(side, keys, rows, times, exact), np.maximum, np.minimum
+        )
+        return found
+
+    def _starts(
+        self, frame: Frame, keys: np.ndarray, rows: np.ndarray, times: np.ndarray | None,
+        exact: bool,
+    ) -> np.ndarray:  # fmt: skip
+        starts: np.ndarray | None = frame.start_by_count(rows + 1)
+        if starts is not None:
             return starts if exact else np.maximum(starts, self.bounds[keys], out=starts)
         if isinstance(frame, DeltaWindow):
             return self._delta_at(frame, keys, rows)

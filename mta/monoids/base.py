@@ -25,6 +25,7 @@ from mta.columns import codec
 from mta.columns.reading import (
     NEVER_MISSING,
     PLAIN,
+    as_given,
     is_missing,
     missing,
     objects,
@@ -39,6 +40,8 @@ from mta.monoids.equality import Scale, same
 from mta.recipes import Recorded, name_of
 
 Partial = Any
+#: Returns a changed aggregation, given its columns in a Product, or None, and itself.
+ChangePart = Callable[[Any, "AbstractMonoid"], "AbstractMonoid"]
 
 if TYPE_CHECKING:  # typing.TypeVar has defaults from Python 3.13
     from typing_extensions import TypeVar
@@ -79,6 +82,8 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
     never_null: bool = False
     #: Returns the number of values in a partial, or in each row of partials, if these store it.
     values_in: Callable[[Any], Any] | None = None
+    #: The names of the results; one aggregation has one without a name.
+    aliases: tuple[str, ...] = ("",)
     #: Whether results are values of the last input column and have its type.
     follows_column: bool = False
     #: Whether results are computed from ranges of events; see ``mta.monoids.ranges``.
@@ -106,6 +111,19 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
     def values_of(self, partials: Rows) -> Rows:
         """Convert partials back to values. Requires ``joins_values``."""
         return partials
+
+    @cached_property
+    def stored(self) -> dict[tuple[str, str], Schema]:
+        """The stored columns of an event, by name and type; values have one without a name."""
+        return {("", repr(self.inputs)): self.inputs}
+
+    def given(self, rows: Rows) -> Any:
+        """Return input rows as values that ``rows`` accepts."""
+        return as_given(rows, self.inputs)
+
+    def with_parts(self, change: ChangePart) -> AbstractMonoid:
+        """Return a changed monoid: of several aggregations, each with its columns is changed."""
+        return change(None, self)
 
     @property
     def invertible(self) -> bool:

@@ -29,7 +29,7 @@ from mta.columns.reading import as_objects, is_missing
 from mta.columns.schemas import Array, Decimals, Nullable, NullableColumn, Objects, Record, Schema
 from mta.errors import InvalidValue
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.product import Product, own_columns
+from mta.monoids.product import Columns, Product, own_columns
 
 #: Types whose values a column of doubles reads.
 _NUMBERS = (int, float, bool, np.number, np.bool_, Decimal)
@@ -97,8 +97,6 @@ def _of_each_type(monoid: AbstractMonoid) -> Iterator[AbstractMonoid]:
 
 def types_of(monoid: AbstractMonoid) -> dict[str, str]:
     """Return the name of the type of each column of objects of one type."""
-    if not isinstance(monoid, Product):
-        return _named("", monoid.inputs)
     found: dict[str, str] = {}
     for (name, _), schema in monoid.stored.items():
         found |= _named(name, schema)
@@ -112,14 +110,12 @@ def _named(name: str, schema: Schema) -> dict[str, str]:
 
 def _typed(monoid: AbstractMonoid, type_of: Callable[[str, int | None], Any]) -> AbstractMonoid:
     """Return a monoid, or a product's parts, for the types of their columns."""
-    if isinstance(monoid, Product):
-        pairs = {
-            alias: (columns, _one(part, own_columns(columns, part), type_of))
-            for alias, (columns, part) in monoid.aggregations.items()
-        }
-        parts = zip(pairs.values(), monoid.aggregations.values(), strict=True)
-        return monoid if all(new is old for (_, new), (_, old) in parts) else Product(pairs)
-    return _one(monoid, None, type_of)
+
+    def change(columns: Columns, part: AbstractMonoid) -> AbstractMonoid:
+        names = None if columns is None else own_columns(columns, part)
+        return _one(part, names, type_of)
+
+    return monoid.with_parts(change)
 
 
 def _one(

@@ -29,7 +29,7 @@ import numpy as np
 from mta.columns.reading import as_given, plain, read_column, read_value
 from mta.columns.schemas import Array, Nullable, Objects, Record, Row, Rows, Schema
 from mta.errors import InvalidValue
-from mta.monoids.base import AbstractMonoid, Out, Partial, lift_where, same_value
+from mta.monoids.base import AbstractMonoid, ChangePart, Out, Partial, lift_where, same_value
 from mta.monoids.basic import Count
 from mta.monoids.catalogue import named, named_pair
 from mta.monoids.logical import AnyTrue
@@ -87,8 +87,8 @@ def result_columns(found: Mapping[str, Any]) -> dict[str, Any]:
 
 def require_distinct(monoid: AbstractMonoid, windows: Iterable[str]) -> None:
     """Raise ValueError if two results of multiple windows would have the same name."""
-    aliases, seen = monoid.aliases if isinstance(monoid, Product) else ("",), set[str]()
-    for name in [result_name(alias, window) for window in windows for alias in aliases]:
+    seen = set[str]()
+    for name in [result_name(alias, window) for window in windows for alias in monoid.aliases]:
         if name in seen:
             raise ValueError(
                 f"two results would be named {name!r}: rename an aggregation or a window"
@@ -230,7 +230,15 @@ class Product(Parts[dict[str, Any]]):
             values[pick(range(len(values)))] = monoid.values_of(rows)
         return tuple(values)
 
-    def named(self, rows: Rows) -> NamedRows:
+    def with_parts(self, change: ChangePart) -> AbstractMonoid:
+        pairs = {
+            alias: (columns, change(columns, part))
+            for alias, (columns, part) in self.aggregations.items()
+        }
+        parts = zip(pairs.values(), self.aggregations.values(), strict=True)
+        return self if all(new is old for (_, new), (_, old) in parts) else Product(pairs)
+
+    def given(self, rows: Rows) -> NamedRows:
         """Return input rows as a dictionary; of a column stored as several types, the exact one."""
         found = NamedRows()
         found.rows, found.stored = rows, list(self.stored)
@@ -558,14 +566,15 @@ def skipping(
 
     Results of fewer than ``min_samples`` values are null; by default, results of no values are.
     """
-    if isinstance(monoid, Product):
-        pairs = monoid.aggregations.items()
-        return Product({a: (names, skipping(one, skips, min_samples)) for a, (names, one) in pairs})
-    if isinstance(monoid.inputs, Record) and not monoid.inputs.schemas:
-        return monoid
-    if isinstance(monoid, SkipNulls):
-        return SkipNulls(monoid.monoid, monoid.filtered, min_samples, not skips)
-    return SkipNulls(monoid, min_samples=min_samples, refuses=not skips)
+
+    def change(_: Columns, one: AbstractMonoid) -> AbstractMonoid:
+        if isinstance(one.inputs, Record) and not one.inputs.schemas:
+            return one
+        if isinstance(one, SkipNulls):
+            return SkipNulls(one.monoid, one.filtered, min_samples, not skips)
+        return SkipNulls(one, min_samples=min_samples, refuses=not skips)
+
+    return monoid.with_parts(change)
 
 
 def own_columns(columns: Columns, monoid: AbstractMonoid) -> list[str]:

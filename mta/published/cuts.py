@@ -22,7 +22,7 @@ from mta.keyed.coverage import latest
 from mta.keyed.keys import Keys, hash_and_bytes, read_keys
 from mta.keyed.moments import Answers, gone_of, paired
 from mta.monoids.base import empties
-from mta.monoids.product import Product, result_columns, result_name
+from mta.monoids.product import result_columns, result_name
 from mta.published.pages import Lookup, Steps
 from mta.published.views import KeyedView, Operation, WindowView
 from mta.publishing.buckets import bucket_of, reader_of
@@ -241,7 +241,7 @@ class Cut:
         head, operation = self.head, self.operation
         views = [each.view for each in self.snapshots if each is not None]
         counts = [view.counts() for view in views]
-        aliases = operation.monoid.aliases if isinstance(operation.monoid, Product) else ("",)
+        aliases = operation.monoid.aliases
         windows = {name: frame.describe() for name, frame in operation.frames.items()}
         committed = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=head.time)
         keys = tuple(head.what.keys)

@@ -26,9 +26,9 @@ from mta.columns.reading import result_of, results_each
 from mta.columns.schemas import Array, Nullable, Record, Rows, Schema
 from mta.errors import CorruptPage, MissingPage
 from mta.folds.blocks import fold_ranges
-from mta.frames.base import Both, Frame
+from mta.frames.base import Frame
 from mta.frames.named import SessionWindow
-from mta.frames.windows import CountWindow, TimeFrame
+from mta.frames.windows import TimeFrame
 from mta.kernels import native
 from mta.kernels.native import Buffer
 from mta.keyed import leaves
@@ -457,14 +457,21 @@ def _frame_of(frame: Frame) -> Callable[[list[int], int, int], tuple[int, int]]:
     return bounds
 
 
-def _front_of(frame: Frame) -> Callable[[list[int], int, int], int]:
-    if isinstance(frame, Both):
-        one, other = _front_of(frame.one), _front_of(frame.other)
-        later = max if frame.any_of else min
-        return lambda *given: later(one(*given), other(*given))
-    if isinstance(frame, CountWindow):
-        size = frame.end.rows + frame.size
-        return lambda _, count, __: count - size
+Front = Callable[[list[int], int, int], int]
+
+
+def _front_of(frame: Frame) -> Front:
+    def choosing(choose: Any) -> Callable[[Front, Front], Front]:
+        return lambda one, other: lambda *given: choose(one(*given), other(*given))
+
+    found: Front = frame.joined(_front_of_one, choosing(max), choosing(min))
+    return found
+
+
+def _front_of_one(frame: Frame) -> Front:
+    if frame.counts:
+        by_count = frame.start_by_count
+        return lambda _, count, __: int(by_count(count))
     if isinstance(frame, SessionWindow):
         return partial(_session, frame.gap)
     assert isinstance(frame, TimeFrame)

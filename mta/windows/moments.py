@@ -19,7 +19,7 @@ from mta.evaluators.ends import stop_of
 from mta.evaluators.observed import lens_in, total_before
 from mta.frames.base import Both, Frame
 from mta.frames.named import SessionWindow
-from mta.frames.windows import CountWindow, TimeFrame
+from mta.frames.windows import TimeFrame
 from mta.logs.base import EventLog, Remembered
 from mta.logs.ranges import Positions
 from mta.monoids.base import AbstractMonoid, Out, Partial, as_output
@@ -50,15 +50,15 @@ def first_position(frame: Frame, events: Remembered, view: Positions, moment: in
 
     ``UNKNOWN`` if evicted events may belong to it. At most two page reads per level.
     """
+    found: int = frame.joined(lambda side: _first_position(side, events, view, moment))
+    return found
+
+
+def _first_position(frame: Frame, events: Remembered, view: Positions, moment: int) -> int:
     front, stop = events.kept_from, view.back
-    if isinstance(frame, Both):
-        found = [first_position(side, events, view, moment) for side in (frame.one, frame.other)]
-        return max(found) if frame.any_of else min(found)
-    if isinstance(frame, CountWindow):
-        place, left = (
-            stop - frame.end.rows - frame.size,
-            events.time_before(front) if events.by_time else None,
-        )
+    place = frame.start_by_count(stop)
+    if place is not None:
+        left = events.time_before(front) if events.by_time else None
         if place >= front and left is not None:  # evicted events may be later than retained ones
             oldest = events.time_before(place + 1)
             return UNKNOWN if oldest is None or oldest < left else place

@@ -10,14 +10,13 @@ from typing import Any, Literal, Self, Unpack, overload
 
 import numpy as np
 
-from mta.columns.reading import as_given
 from mta.errors import NotRevisable
 from mta.evaluators.coverage import Coverage
 from mta.evaluators.fiba import FiBA
 from mta.frames.shorthand import Size
 from mta.logs.base import Aggregator, OnDuplicate
 from mta.monoids.base import AbstractMonoid, Out
-from mta.monoids.product import Observed, Product, Shorthand, aggregation_of
+from mta.monoids.product import Observed, Shorthand, aggregation_of
 from mta.publishing.records import What
 from mta.snapshots import Snapshot
 from mta.times import Duration, TimeUnit, in_unit
@@ -426,8 +425,5 @@ def _revised(engine: Engine, values: Any, times: Any) -> Revision:
         at += len(part.times)
     if isinstance(monoid, Observed):
         columns = monoid.unstamped(columns)
-    if isinstance(engine.main, Product):
-        shown = engine.main.named(columns)
-    else:
-        shown = as_given(columns, engine.main.inputs)
+    shown = engine.main.given(columns)
     return Revision(moments.view("M8[us]"), shown, monoid.results(outputs), index)

@@ -236,7 +236,7 @@ def _given_again(
     """Return the rows for updates of earlier events; linear."""
     options = plan.options
     assert again.times is not None
-    values: dict[str, Any] = plan.monoid.named(again.rows)
+    values: dict[str, Any] = plan.monoid.given(again.rows)
     # Take the key columns from any row of the key.
     any_row = np.append(done.line, -1)[done.bounds[again.of]]
     alone = np.flatnonzero(np.diff(done.bounds)[again.of] == 0)  # these keys have only retractions

@@ -61,7 +61,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "late": ({"on_late": "ignore"}, ValueError, "on_late is "),
     "invalid": ({"nulls": "ignore"}, ValueError, "nulls is "),
     "lateness": ({"allowed_lateness": -1}, ValueError, "allowed_lateness"),
-    "arity": ({"arity": 1}, ValueError, "an arity"),
+    "arity": ({"arity": 1}, ValueError, "arity is"),
     "aggregator": ({"aggregator": Window}, TypeError, "unexpected keyword argument 'aggregator'"),
 }
 
