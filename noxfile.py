@@ -161,7 +161,7 @@ def docs(session: nox.Session) -> None:
 def short_soak(session: nox.Session) -> None:
     """Run the long runs of which "make test" has no short form.
 
-    Four drivers are killed, a cluster loses a worker, and the packages are shipped to another; then
+    Some drivers are killed, a cluster loses a worker, and the packages are shipped to another; then
     come the scenarios that start Javas of their own, or start queries many times. "make test" kills
     a few writers and devices, and lets some windows live at random.
     """

@@ -95,29 +95,6 @@ def test_a_whole_run_is_whole(out, capsys):
     assert "damaged   none" in printed
 
 
-def test_a_run_as_one_json_document(out, capsys):
-    def document(*arguments):
-        code = mta(*arguments, "--json")
-        return code, json.loads(capsys.readouterr().out)
-
-    store = f"file://{out / 'pages'}"
-    code, found = document("inspect", out)
-    assert (code, found["keys"], found["events"], found["store"]) == (0, 2, 2 * 7 * 1440, store)
-    assert [window["key"] for window in found["windows"]] == ["a", "b"]
-    assert found["pages"] == len(keys_of(out, 0)) + len(keys_of(out, 1)) and found["disk_bytes"] > 0
-    code, found = document("check", out)
-    assert (code, found["damaged"], found["store"]) == (0, [], store)
-    leaf = keys_of(out, 0)[-1]
-    with open_store(store) as pages:
-        pages.delete_many([leaf])
-        pages.put_many({leaf.replace("/", ":x/", 1): b"nobody needs it"})
-    code, found = document("check", out)
-    assert code == Exit.DAMAGED and [each["page"] for each in found["damaged"]] == [leaf]
-    code, found = document("gc", out)
-    assert (code, found["keys"], found["left_out"], found["deleted"]) == (0, 2, [], 0)
-    assert found["unneeded"] == [leaf.replace("/", ":x/", 1)]
-
-
 def test_damage_is_reported_by_page(out, capsys):
     inner, leaf = keys_of(out, 1)[-1], keys_of(out, 0)[-1]
     with open_store(f"file://{out / 'pages'}") as store:
@@ -189,25 +166,6 @@ def test_a_damaged_window_is_left_out_of_the_sweep(out, capsys):
 # --- many keys ------------------------------------------------------------------------------------
 
 
-def tables_of(out):
-    return [key for key in keys_of(out, 0) if ":" not in key]
-
-
-def test_damage_to_a_table_of_many_keys_is_reported(many, capsys):
-    assert mta("check", many) == 0
-    printed = capsys.readouterr().out
-    assert "windows   301 keys" in printed
-    table = tables_of(many)[0]
-    with open_store(f"file://{many / 'pages'}") as store:
-        store.delete_many([table])
-    assert mta("check", many) == Exit.DAMAGED
-    printed = capsys.readouterr().out
-    reported = rf"page {table} \(level 0, run 1\): it is not in the store; it holds events of"
-    assert re.search(reported, printed)
-    assert "which are in no other page: restore a copy of it" in printed
-    assert re.search(r"damaged +1 page$", printed, re.MULTILINE)
-
-
 def test_one_key_of_a_run(many, capsys):
     assert mta("inspect", many, "--limit", 2) == 0
     printed = capsys.readouterr().out
@@ -257,20 +215,6 @@ def test_what_a_killed_attempt_left_is_deleted(many, capsys):
     with open_store(f"file://{many / 'pages'}") as store:
         assert set(store.keys()) == before
     assert mta("check", many) == 0
-
-
-def test_with_a_damaged_table_all_keys_are_left_out(many, capsys):
-    """Nobody knows then which keys have standalone windows, nor where."""
-    with open_store(f"file://{many / 'pages'}") as store:
-        store.delete_many(tables_of(many))
-        before = set(store.keys())
-    assert any(":" in key for key in before)
-    for _ in range(2):
-        assert mta("gc", many, "--delete", "--grace", "1 ms") == 0
-    printed = capsys.readouterr().out
-    assert "see 'mta check'" in printed
-    with open_store(f"file://{many / 'pages'}") as store:
-        assert set(store.keys()) == before
 
 
 def test_a_page_is_noted_when_it_was_first_seen(tmp_path):

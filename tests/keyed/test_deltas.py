@@ -74,6 +74,7 @@ def given(events: list[tuple[int, int, float, Any]]) -> dict[str, Any]:
     return {"v": [v for _, _, v, _ in events], "d": [d for *_, d in events]}
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize("seed", some(range(4), by_default=2))
 @pytest.mark.parametrize("steps", STEPS)
 @pytest.mark.parametrize("frame", FRAMES)

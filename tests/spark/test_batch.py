@@ -80,13 +80,6 @@ def test_last_gives_one_row_per_key(spark: SparkSession, store: str, events: pa.
     assert in_form(done.collect(), "peak", "sum", "n") == expected
 
 
-def test_rows_of_a_key_come_in_order(spark: SparkSession, store: str, events: pa.Table) -> None:
-    seen: dict[str, int] = {}
-    for row in run(spark.createDataFrame(events).repartition(3), store).collect():
-        assert row.n == seen.get(row.device, 0) + 1
-        seen[row.device] = row.n
-
-
 def test_an_empty_dataframe(spark: SparkSession, store: str, events: pa.Table) -> None:
     assert run(spark.createDataFrame(events).limit(0), store).collect() == []
 
@@ -189,19 +182,6 @@ def test_results_that_do_not_fit_are_named(spark: SparkSession, store: str) -> N
         done = run(df, store, aggregations={"sum": ("w", monoid)}, types=types)
         with pytest.raises(Exception, match=f"ResultOutOfRange: {what}"):
             done.collect()
-
-
-def test_decimals_are_the_nearest_doubles_where_asked(spark: SparkSession, store: str) -> None:
-    df = spark.range(1, 100_000, 7).select(
-        F.lit("a").alias("device"),
-        (F.col("id") / 1000).cast("decimal(20,6)").alias("ts"),
-        (F.col("id") / 1000).cast("decimal(10,3)").alias("watts"),
-    )
-    doubles = {"now": ("watts", Last("f8")), "top": ("watts", Max("float64"))}
-    rows = run(df, store, aggregations=doubles).toArrow().sort_by("watts")
-    expected = [float(v) for v in rows.column("watts").to_pylist()]
-    assert rows.column("now").to_pylist() == rows.column("top").to_pylist() == expected
-    assert expected == [float(f"{i}e-3") for i in range(1, 100_000, 7)]
 
 
 def bad_rows(spark: SparkSession) -> DataFrame:

@@ -20,6 +20,7 @@ from spark_integration.plan import Plan
 from spark_integration.step.step import step
 from stores.memory import MemoryStore
 from tests.spark.test_several_windows import WINDOWS, names_of, several_plan
+from tests.support.sampling import REST
 from tests.support.spark.idle_cases import SIZE, Row, Stream, idle_plan, rows_of
 from tests.support.spark.late_streams import (
     LateJob,
@@ -178,6 +179,7 @@ def kth(rows: Iterable[Row], k: int, counts: dict[str, int]) -> list[Row]:
     return found
 
 
+@REST
 def test_a_stream_with_a_restart(spark: SparkSession, tmp_path: Path) -> None:
     """Multiple windows, in order and late."""
     job = LateJob(spark, tmp_path)

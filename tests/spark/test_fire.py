@@ -260,7 +260,7 @@ def under_fire(driver: Driver, kills: int, draw: random.Random) -> tuple[int, st
 
 def soak_kills() -> int:
     """How many drivers a long run kills: one for each hundred writers, which need no Java."""
-    return max(2, int(os.environ.get("MTA_SOAK_KILLS", "2000")) // 100)
+    return max(1, int(os.environ.get("MTA_SOAK_KILLS", "2000")) // 100)
 
 
 def start_and_disturb(driver: Driver, draw: random.Random) -> bool:

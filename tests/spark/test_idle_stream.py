@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import xxhash
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -19,6 +19,7 @@ from spark_integration import sliding_aggregate
 from spark_integration.cli.checkpoints import list_windows
 from spark_integration.errors import InvalidRequest
 from tests.support.key_by_key import lists
+from tests.support.sampling import REST, some
 from tests.support.spark.events import SECOND, START, write_files
 from tests.support.spark.faulty_steps import dying_at_the_end
 from tests.support.spark.idle_cases import SIZE, bursts, naive, plain, rows_of, turns, windows_in
@@ -144,6 +145,7 @@ def test_a_killed_worker_is_made_good_by_the_restart(job: IdleJob, tmp_path: Pat
     assert job.found() == naive(events, until=249)
 
 
+@REST
 def test_drop_and_emit_take_turns(job: IdleJob) -> None:
     events = turns(200, 4, seed=5)
     job.write(events.slice(0, 100))
@@ -190,7 +192,7 @@ def test_events_before_1970_are_never_idle(job: IdleJob) -> None:
 # --- late rows ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("idle", ["keep", "expire"])
+@pytest.mark.parametrize("idle", some(["expire", "keep"], by_default=1))
 @pytest.mark.proves("options", '`on_late="side"`', "key by key")
 def test_late_rows_come_out_beside_the_results(job: IdleJob, idle: str) -> None:
     on_time = [rows_of(("a", 10, 1.0), ("b", 20, 2.0)), rows_of(("a", 30, 3.0), ("b", 130, 4.0))]
@@ -218,28 +220,6 @@ def test_late_rows_come_out_beside_the_results(job: IdleJob, idle: str) -> None:
     job.write(rows_of(("a", 80, 7.0)))
     job.run(on_late="side", idle=idle)
     assert len(job.found(marked=True)) == (2 if idle == "keep" else 3)
-
-
-def test_a_batch_query_marks_no_row(job: IdleJob) -> None:
-    events = turns(300, 4, seed=8)
-    df = job.spark.createDataFrame(events)
-    seen = Observation()
-    settings = job.settings(on_late="side", metrics=seen)
-    rows = sliding_aggregate(df, **settings).collect()
-    assert not any(row.late for row in rows)
-    job.batches[0] = rows
-    assert job.found() == naive(events, until=0)
-    counts = {
-        "rows_read": 300,
-        "rows_dropped": 0,
-        "rows_late": 0,
-        "rows_invalid": 0,
-        "rows_missing": 0,
-        "rows_incomplete": 0,
-        "rows_ahead": 0,
-    }
-    assert of_rows(seen.get) == counts
-    assert job.pages() == set()
 
 
 # --- requests -------------------------------------------------------------------------------------

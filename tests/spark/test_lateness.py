@@ -486,16 +486,6 @@ def test_a_stream_of_late_events_with_restarts_and_replays(
         assert (job.found(), job.pages()) == (as_found(expected), pages)
 
 
-def test_a_batch_query_corrects_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    job = LateJob(spark, tmp_path)
-    events = [event for part in out_of_order(300, 3, 45.0, 3, 1) for event in part]
-    frame = spark.createDataFrame(shuffled(events, 1))
-    job.batches[0] = sliding_aggregate(frame, **job.settings(emit_updates=True)).collect()
-    oracle = Oracle(left_of(SIZE), None)
-    assert job.found() == as_found([oracle.feed(events)])
-    assert job.pages() == set()
-
-
 @pytest.mark.parametrize(
     ("changes", "advice"),
     [
