@@ -173,7 +173,7 @@ def short_soak(session: nox.Session) -> None:
     paths = [f"tests/{suite}/test_{name}.py" for suite in names for name in names[suite].split()]
     session.run(
         sys.executable, "-m", "pytest", "-m", "soak and not sample", *paths,
-        "-k", "not speculation and not million and not (drivers and file)",
+        "-k", "not speculation and not million and not killed_drivers",
         "-n", "2", "--dist", "worksteal", "--capture=fd", "-rP", env={"MTA_SOAK_KILLS": "15"},
     )  # fmt: skip
 

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from mta import ArgMax, Collect, Count, CountWindow, Last, Max, Mean, Monoid, Sum, TimeWindow
 from spark_integration import sliding_aggregate
 from stores import open_store
+from tests.support.sampling import REST
 from tests.support.spark.events import (
     Fold,
     in_form,
@@ -84,6 +85,7 @@ def test_an_empty_dataframe(spark: SparkSession, store: str, events: pa.Table) -
     assert run(spark.createDataFrame(events).limit(0), store).collect() == []
 
 
+@REST
 def test_times_of_any_kind_keep_type_and_value(spark: SparkSession, store: str) -> None:
     moments = [dt.datetime(2024, 1, day) for day in (3, 1, 2)]
     base = spark.createDataFrame([(m, float(m.day)) for m in moments], "t timestamp, v double")
@@ -111,6 +113,7 @@ def plain(key: Any) -> Any:
     return bytes(key) if isinstance(key, bytearray) else key
 
 
+@REST
 def test_keys_of_any_kind_and_of_several_columns(spark: SparkSession, store: str) -> None:
     base = spark.range(12).withColumn("i", F.col("id") % 3)
     kinds = {

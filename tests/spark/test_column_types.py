@@ -22,7 +22,7 @@ from mta.errors import NotPublished
 from mta.published import PublishedWindows
 from spark_integration import sliding_aggregate, sql
 from spark_integration.errors import InvalidRequest
-from tests.support.sampling import some
+from tests.support.sampling import REST, some
 from tests.support.spark.drivers import wait_until
 
 SIZE, ROWS = 4, 120
@@ -190,6 +190,7 @@ def test_a_stream_equals_sparks_own_windows(
     require_same(pa.concat_tables([first, second]), expected)
 
 
+@REST
 def test_published_windows_have_the_same_values(spark: SparkSession, tmp_path: Path) -> None:
     url, given = f"file://{tmp_path}/pages", table()
     stream = Stream(

@@ -24,6 +24,7 @@ from mta.errors import NotPublished
 from spark_integration import sliding_aggregate
 from spark_integration.checkpoint import saved_snapshots
 from stores import StoreUnavailable, open_store
+from tests.support.sampling import REST
 from tests.support.servers import RedisServer, free_port
 from tests.support.spark.asking import Asking
 from tests.support.spark.cards import CardFiles
@@ -445,6 +446,7 @@ def test_speculation_runs_a_slow_task_twice(
 # --- replays --------------------------------------------------------------------------------------
 
 
+@REST
 def test_the_first_and_the_second_batch_are_replayed(job: Job) -> None:
     """They lose their commits and run again: a first batch has no state to begin from."""
     events = spread(make_events(1200, 6))

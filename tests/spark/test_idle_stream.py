@@ -158,6 +158,7 @@ def test_drop_and_emit_take_turns(job: IdleJob) -> None:
     assert found == expected
 
 
+@REST
 def test_another_zone_and_columns_that_cannot_be_null(job: IdleJob) -> None:
     events = turns(150, 4, seed=6)
     job.write(events, files=3)
@@ -179,6 +180,7 @@ def test_another_zone_and_columns_that_cannot_be_null(job: IdleJob) -> None:
     assert {row.site for row in rows if not row.n} == {None}
 
 
+@REST
 def test_events_before_1970_are_never_idle(job: IdleJob) -> None:
     """Spark's watermark cannot be there."""
     events = turns(100, 2, seed=7)

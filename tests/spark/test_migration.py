@@ -36,7 +36,7 @@ from spark_integration.step.states import State
 from stores import open_store
 from tests.support.key_by_key import lists
 from tests.support.patience import LONG
-from tests.support.sampling import some
+from tests.support.sampling import REST, some
 from tests.support.servers import RedisServer
 from tests.support.spark.checkpoints import entries
 from tests.support.spark.events import last_n, last_seconds, make_events, oracle, write_files
@@ -118,6 +118,7 @@ def moved(job: Job, name: str, **changes: Any) -> Job:
     return job
 
 
+@REST
 def test_it_says_how_far_spark_is_and_waits_no_longer_than_it_may(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ from stores import PageStore, open_store
 from tests.support.documents import ROOT
 from tests.support.patience import LONG
 from tests.support.published import agrees
+from tests.support.sampling import REST
 from tests.support.spark.asking import KEYS, START
 from tests.support.spark.cards import LATE, SCHEMA, CardFiles, options, results
 from tests.support.spark.drivers import wait_until
@@ -327,6 +328,7 @@ def test_a_history_is_published_and_the_stream_that_starts_from_it_takes_over(
     assert delete_history(made)
 
 
+@REST
 def test_keys_of_all_types_are_found(spark: SparkSession, tmp_path: Path) -> None:
     keys: dict[str, list[Any]] = {
         "boolean": [True, False],

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mta.errors import InvalidQuery
 from spark_integration import sql
 from spark_integration.errors import InvalidRequest
-from tests.support.sampling import some
+from tests.support.sampling import REST, some
 from tests.support.sql_queries import Case, by_duckdb, case_of, require_equal, table_of
 
 ZONE = "spark.sql.session.timeZone"
@@ -173,6 +173,7 @@ def test_another_partition_is_shown_in_the_words_of_sql(stream: Stream) -> None:
     assert re.search(r"by \(PARTITION BY\) +k bigint +g string", said)
 
 
+@REST
 def test_totals_since_the_first_row_keep_one_partial_per_key(stream: Stream) -> None:
     table = events(600)
     query = (
@@ -196,6 +197,7 @@ def test_totals_since_the_first_row_keep_one_partial_per_key(stream: Stream) -> 
     assert stream.run(query, on_late="drop") == []
 
 
+@REST
 def test_partitions_follow_each_other_in_a_stream(stream: Stream) -> None:
     """Two partitions are two passes, which Spark chains with pages in its own state."""
     table = events(60)
