@@ -195,22 +195,6 @@ def test_a_folder_without_rights(open_folder: Path) -> None:
     in_child(work)
 
 
-def test_a_store_that_became_read_only(open_folder: Path) -> None:
-    with LocalDiskStore(open_folder) as store:
-        store.put_many(pages(3))
-    for path in [*open_folder.iterdir(), open_folder]:
-        path.chmod(0o555)
-
-    def work() -> None:
-        if os.getuid() == 0:
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-        with pytest.raises(StoreAccessDenied):
-            LocalDiskStore(open_folder).put_many(pages(1))
-
-    in_child(work)
-
-
 def become_nobody() -> None:
     if os.getuid() == 0:  # nothing is forbidden to root
         os.setgid(NOBODY)
@@ -401,14 +385,6 @@ def test_stores_on_one_folder_share_an_environment(tmp_path: Path) -> None:
     other.close()
 
 
-def test_a_dropped_store_lets_go(tmp_path: Path) -> None:
-    from stores import local_disk
-
-    before = len(local_disk._environments)
-    LocalDiskStore(tmp_path).put_many(pages(1))
-    assert len(local_disk._environments) == before
-
-
 def test_a_folder_that_was_made_again_is_another_one(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     old = LocalDiskStore(folder)
@@ -494,23 +470,6 @@ def test_killed_writers_lose_no_flushed_page(tmp_path: Path) -> None:
             assert survivor.get_many(keys) == [page] * len(keys)
             survivor.put_many({f"survivor/{turn}": page})
             done = len(keys)
-
-
-def test_two_processes_write_and_one_is_killed(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", _WRITER, f"file://{tmp_path}", "0", "5", "steady"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as steady:
-        assert steady.stdout is not None
-        steady.stdout.readline()
-        killed = write_until_killed(tmp_path, 0, 5, "killed", 0.2)
-        last = int(steady.stdout.readline())
-        for line in steady.stdout:  # it goes on after the other's death
-            if int(line) > last + 100:
-                break
-        last = int(line)
-        steady.kill()
-    with LocalDiskStore(tmp_path) as store:
-        assert None not in store.get_many([f"killed/{i:06d}" for i in range(killed)])
-        assert None not in store.get_many([f"steady/{i:06d}" for i in range(last)])
 
 
 def test_an_unusable_folder_is_not_tried_for_ever(tmp_path: Path) -> None:

@@ -61,20 +61,6 @@ def test_a_window_reads_a_page_a_leaf_once_it_is_longer_than_what_is_in_memory(
         assert store.inner <= (1 + len(frames)) * (leaves // ARITY + 8)
 
 
-def test_a_range_reads_at_most_two_pages_a_level() -> None:
-    windows, store = counted_windows(FOUR, retain_for=CountWindow(N))
-    windows.extend(values(N), emit="last")
-    levels = windows.stats().levels
-    snapshot = windows.checkpoint()
-    for start, stop in [(0, N), (1, N - 1), (7_777, 7_780), (63, 64), (63, 65), (5_000, 15_001)]:
-        windows = SharedWindows.restore(
-            snapshot, store, aggregations=Max(), window=FOUR, retain_for=CountWindow(N)
-        )
-        store.reset()
-        assert windows.range_by_position(start, stop) == values(N)[start:stop].max()
-        assert store.counts.get.pages <= 2 * (levels - 1)
-
-
 def test_ranges_and_windows_by_time_read_at_most_two_pages_a_level() -> None:
     store = CountingStore(MemoryStore())
     frames = {"day": TimeWindow(5_000)}

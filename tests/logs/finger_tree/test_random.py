@@ -309,16 +309,6 @@ def test_nodes_need_two_places(kind: type[Tree], arities: tuple[int, int | None]
         kind(joined(), *arities)
 
 
-@pytest.mark.parametrize("kind", [Tree, FingerTree])
-def test_an_empty_tree(kind: type[Tree]) -> None:
-    tree = kind(joined())
-    assert tree.query() == "" and len(tree) == 0 and not tree.evict(3)
-    tree.check()
-    tree.insert(3, "c")
-    assert tree.evict(3) and tree.query() == "" and len(tree) == 0
-    tree.check()
-
-
 @pytest.mark.parametrize("letters", ["", "ab"])
 def test_no_more_can_be_evicted_than_there_is(letters: str) -> None:
     tree = FingerTree(joined())
@@ -336,15 +326,6 @@ def test_no_more_can_be_evicted_than_there_is(letters: str) -> None:
     tree.insert(9, "z")
     tree.check()
     assert tree.query() == "z"
-
-
-def test_ranges_of_an_empty_tree() -> None:
-    pair = Pair(FingerTree, (2, None), False)
-    pair.ask_positions(0, 0)
-    pair.ask_times(0, 9)
-    pair.insert_sorted([], "")
-    pair.evict_oldest(0)
-    pair.check()
 
 
 @pytest.mark.sample(1)
