@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Self, get_args
 
 from mta import EveryCount, EveryPeriod, Trigger
 from mta.frames.base import Frame, lifetime_of, require_answerable
@@ -18,7 +18,7 @@ from mta.frames.shorthand import Size, frames_of
 from mta.monoids.product import Aggregations
 from mta.publishing.records import head_key
 from mta.times import Duration, TimeUnit, is_duration, require_unit
-from mta.windows.settings import Nan, Settings, option, require_choice
+from mta.windows.settings import Nan, Settings, option, require_choice, require_choices
 from stores.address import without_credentials
 from stores.errors import UnsupportedOperation
 
@@ -196,9 +196,7 @@ class Options:
 
     def _check_choices(self) -> None:
         try:
-            for name, kind in get_type_hints(Options).items():
-                if get_origin(kind) is Literal:
-                    require_choice(name, getattr(self, name), get_args(kind))
+            require_choices(self)
             require_choice("emit_updates", self.emit_updates, (True, False))
             require_unit(self.time_unit)
         except ValueError as error:

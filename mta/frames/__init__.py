@@ -18,16 +18,6 @@ from mta.frames.named import DeltaWindow, PunctuationWindow, SessionWindow
 from mta.frames.windows import CountWindow, TimeWindow
 
 __all__ = [
-    "ADWIN",
-    "BoundWindow",
-    "CalendarWindow",
-    "CountWindow",
-    "CustomFrame",
-    "DeltaWindow",
-    "Frame",
-    "PunctuationWindow",
-    "SessionWindow",
-    "SinceLongestRun",
-    "SinceMax",
-    "TimeWindow",
-]
+    "ADWIN", "BoundWindow", "CalendarWindow", "CountWindow", "CustomFrame", "DeltaWindow",
+    "Frame", "PunctuationWindow", "SessionWindow", "SinceLongestRun", "SinceMax", "TimeWindow",
+]  # fmt: skip

@@ -66,7 +66,7 @@ _FIRST_GROUPS, _LARGEST = 8, 16
 
 
 def small_groups(monoid: AbstractMonoid, *frames: Frame, by_time: bool = False) -> tuple[int, int]:
-    """Return the sizes of leaf and inner groups, ``leaf_arity`` and ``arity``, for many keys.
+    """Return the sizes of leaf and inner groups for many keys.
 
     A leaf page fills one LMDB page of 4 KiB. Inner groups are smaller, because a snapshot includes
     the open group of each level, and a batch writes the snapshot of each key that it touches. Nodes
@@ -76,28 +76,28 @@ def small_groups(monoid: AbstractMonoid, *frames: Frame, by_time: bool = False) 
     Args:
         monoid: The aggregation.
         *frames: The frames.
-        by_time: Whether events are stored in trees by time, for ``allowed_lateness``.
+        by_time: Whether events are stored in trees by time, as late events need.
     """
     extra = 8 if by_time or any(frame.needs_times for frame in frames) else 0
     observers = [monoid for frame in frames for _, _, monoid in frame.observers]
     partial = sum(each.partials.row_bytes or OBJECT_BYTES for each in [monoid, *observers])
     value = OBJECT_BYTES if monoid.inputs.row_bytes is None else monoid.inputs.row_bytes
-    leaf_arity = LEAF_BYTES // max(value + extra, 1)
+    leaf = LEAF_BYTES // max(value + extra, 1)
     if not by_time:
         arity = INNER_BYTES // (partial + extra + NAME_BYTES)
-        return min(max(leaf_arity, 16), 512), min(max(arity, 8), 64)
+        return min(max(leaf, 16), 512), min(max(arity, 8), 64)
     # An entry of an inner node is an event, its partial, and the name of a page below.
     arity = INNER_BYTES // (value + partial + 2 * extra + NAME_BYTES)
-    return min(max(leaf_arity // 2, 8), 256), min(max(arity // 2, 4), 32)
+    return min(max(leaf // 2, 8), 256), min(max(arity // 2, 4), 32)
 
 
-def grown(leaf_arity: int, events: int) -> int:
+def grown(leaf: int, events: int) -> int:
     """Return the size of leaf groups for a window that starts with ``events`` events.
 
     >>> grown(240, 1_025), grown(240, 16_000), grown(240, 1_000_000)
     (240, 2000, 3840)
     """
-    return max(leaf_arity, min(events // _FIRST_GROUPS, _LARGEST * leaf_arity))
+    return max(leaf, min(events // _FIRST_GROUPS, _LARGEST * leaf))
 
 
 def open_window(

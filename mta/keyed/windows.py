@@ -26,7 +26,6 @@ from mta.errors import (
     InvariantViolation,
     NotPageable,
     UnsuitableKey,
-    UnsupportedOperation,
 )
 from mta.evaluators.coverage import Coverage
 from mta.frames.base import lifetime_of
@@ -64,7 +63,7 @@ from mta.pages import NAME, require_here
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What, what_of
 from mta.times import Duration, TimeUnit, are_many, in_unit, to_time, to_times
-from mta.windows.checks import read_frame, require_store
+from mta.windows.checks import in_order, read_frame, require_store
 from mta.windows.display import html_table, human_bytes
 from mta.windows.intake import (
     alone,
@@ -356,10 +355,7 @@ class KeyedWindows(Publishable):
     def _retractions(self, retracts: Any, count: int) -> np.ndarray | None:
         """Return which rows of a batch are retractions; None if none is."""
         if self._kind.settings.lateness is None:
-            raise UnsupportedOperation(
-                "these windows insert events in order and evict the oldest first: for retractions "
-                "set allowed_lateness, even 0"
-            )
+            raise in_order("this set of windows")
         marks = np.asarray(retracts)
         if marks.dtype != bool or marks.shape != (count,):
             raise InvalidValue(

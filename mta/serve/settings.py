@@ -63,7 +63,7 @@ def checked(
 ) -> ServerSettings:
     """Return the settings with the token of the environment. Raises InvalidService.
 
-    >>> checked(Settings("n", "file:///pages", host="0.0.0.0"), {})
+    >>> checked(ServerSettings("n", "file:///pages", host="0.0.0.0"), {})
     Traceback (most recent call last):
     mta.serve.settings.InvalidService: other machines can reach 0.0.0.0: set MTA_SERVE_TOKEN to a \
 token that clients send, or pass --insecure

@@ -43,7 +43,7 @@ class TriggerProgress:
     """The moment of the last result."""
 
 
-class TriggerPlan(NamedTuple):
+class Stops(NamedTuple):
     """The results that a batch makes due: after how many of its events, and at which moments."""
 
     stops: np.ndarray
@@ -59,7 +59,7 @@ class Trigger(Recorded, ABC):
     @abstractmethod
     def due(
         self, progress: TriggerProgress, micros: np.ndarray | None, count: int, lifetime: int | None
-    ) -> TriggerPlan:
+    ) -> Stops:
         """Return what the next ``count`` events make due; a few whole-batch expressions.
 
         ``lifetime`` is the time after which a window without new events is empty, None if never.
@@ -97,7 +97,7 @@ class EveryCount(Trigger):
     Args:
         count: The number of events between two results, at least 1.
 
-    >>> EveryCount(3).due(Progress(events=2), None, 5, None).stops.tolist()
+    >>> EveryCount(3).due(TriggerProgress(events=2), None, 5, None).stops.tolist()
     [1, 4]
     """
 
@@ -111,10 +111,10 @@ class EveryCount(Trigger):
 
     def due(
         self, progress: TriggerProgress, micros: np.ndarray | None, count: int, lifetime: int | None
-    ) -> TriggerPlan:
+    ) -> Stops:
         first = 0 if self.is_overdue(progress) else self.count - progress.events % self.count
         stops = np.arange(first, count + 1, self.count)
-        return TriggerPlan(stops, stops + progress.events)
+        return Stops(stops, stops + progress.events)
 
     def quiet(self, progress: TriggerProgress, micros: int | None) -> bool:
         return (progress.events + 1) % self.count != 0 and not self.is_overdue(progress)
@@ -141,7 +141,7 @@ class EveryPeriod(Trigger):
     >>> trigger
     EveryPeriod(60000000 us)
     >>> seconds = np.array([10, 60, 61, 200]) * 1_000_000
-    >>> stops, moments = trigger.due(Progress(), seconds, 4, lifetime=60_000_000)
+    >>> stops, moments = trigger.due(TriggerProgress(), seconds, 4, lifetime=60_000_000)
     >>> stops.tolist(), (moments // 1_000_000).tolist()
     ([2, 3, 3], [60, 120, 180])
     """
@@ -193,7 +193,7 @@ class EveryPeriod(Trigger):
 
     def due(
         self, progress: TriggerProgress, micros: np.ndarray | None, count: int, lifetime: int | None
-    ) -> TriggerPlan:
+    ) -> Stops:
         assert micros is not None
         if progress.newest is None:
             before, offset = micros[: count - 1], 1
@@ -201,7 +201,7 @@ class EveryPeriod(Trigger):
             before, offset = np.concatenate(([progress.newest], micros[: count - 1])), 0
         now = micros[offset:count]
         gaps, moments = self.spread(*self.between(before, now, lifetime, progress.given))
-        return TriggerPlan(gaps + offset, moments)
+        return Stops(gaps + offset, moments)
 
     def between(
         self, before: np.ndarray, now: np.ndarray, lifetime: int | None, given: int | None = None
@@ -254,9 +254,9 @@ class OnDemand(Trigger):
 
     def due(
         self, progress: TriggerProgress, micros: np.ndarray | None, count: int, lifetime: int | None
-    ) -> TriggerPlan:
+    ) -> Stops:
         none = np.zeros(0, "<i8")
-        return TriggerPlan(none, none)
+        return Stops(none, none)
 
     def quiet(self, progress: TriggerProgress, micros: int | None) -> bool:
         return True

@@ -30,7 +30,7 @@ from mta.monoids.base import AbstractMonoid, Out, Partial, same_value
 from mta.monoids.product import Shorthand, aggregation_of
 from mta.snapshots import Snapshot
 from mta.times import Duration, is_duration
-from mta.triggers.rules import EveryCount, EveryPeriod, Trigger, TriggerPlan
+from mta.triggers.rules import EveryCount, EveryPeriod, Stops, Trigger
 from mta.triggers.triggered import ResultsWhenDue, TriggeredSnapshot, read_rows
 from mta.windows.checks import read_frame
 from mta.windows.engine import Engine
@@ -205,13 +205,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
         self._went(None if micros is None else int(micros[stop - 1]), size)
 
     def _put_next(
-        self,
-        plan: TriggerPlan,
-        at: int,
-        start: int,
-        rows: Rows,
-        micros: np.ndarray | None,
-        out: Rows,
+        self, plan: Stops, at: int, start: int, rows: Rows, micros: np.ndarray | None, out: Rows
     ) -> int:
         """Insert whole consecutive slices together, if there are several; see the base class."""
         ends = plan.stops[at : at + _CHUNK]

@@ -52,8 +52,8 @@ from mta.triggers.rules import (
     TRIGGERS,
     EveryPeriod,
     OnDemand,
+    Stops,
     Trigger,
-    TriggerPlan,
     TriggerProgress,
 )
 from mta.windows.checks import require_kind
@@ -181,7 +181,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         plan = self.trigger.due(self.progress, micros, count, self.engine.frame.lifetime)
         return self._follow(plan, rows, micros, count)
 
-    def _follow(self, plan: TriggerPlan, rows: Rows, micros: np.ndarray | None, count: int) -> Due:
+    def _follow(self, plan: Stops, rows: Rows, micros: np.ndarray | None, count: int) -> Due:
         """Insert the events up to each stop and write its result; then insert the rest."""
         outputs, at, start, before = self.monoid.outputs, 0, 0, self.progress.events
         out = outputs.new(len(plan.stops))
@@ -203,13 +203,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         return self._give(plan.moments, out)
 
     def _put_next(
-        self,
-        plan: TriggerPlan,
-        at: int,
-        start: int,
-        rows: Rows,
-        micros: np.ndarray | None,
-        out: Rows,
+        self, plan: Stops, at: int, start: int, rows: Rows, micros: np.ndarray | None, out: Rows
     ) -> int:
         """Insert events up to one or more stops and write their results; return how many."""
         moment = int(plan.moments[at])

@@ -19,9 +19,14 @@ def by_time(structure: EventLog, kind: type[_Log]) -> _Log:
     """Return the structure, which must order events by time. Raises UnsupportedOperation."""
     if isinstance(structure, kind):
         return structure
-    raise UnsupportedOperation(
-        f"{structure.name} inserts events in order and evicts the oldest first: for retractions "
-        "set allowed_lateness, even 0"
+    raise in_order(structure.name)
+
+
+def in_order(what: str) -> UnsupportedOperation:
+    """Return the error of a retraction from windows that take events in order."""
+    return UnsupportedOperation(
+        f"{what} inserts events in order and evicts the oldest first: for retractions set "
+        "allowed_lateness, even 0"
     )
 
 

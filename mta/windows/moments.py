@@ -144,6 +144,6 @@ def gone(what: str, moment: int) -> EventsGone:
     """Return the error for a window at a moment that misses events."""
     return EventsGone(
         f"events {what}have left although the window at {clock(moment)} needs them: ask for a "
-        "later moment, accept the remaining events with partial=True, or retain more (retain_for=, "
-        "a larger allowed_lateness, or a longer window)"
+        "later moment, accept the remaining events with partial=True, or retain more "
+        "(retain_for=, a larger lateness, or a longer window)"
     )

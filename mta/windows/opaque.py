@@ -84,7 +84,7 @@ def restore_opaque(
             f"{sorted(known)}; use the release that wrote it"
         )
     monoid, frame = _UnknownMonoid(state, values), KeepAll(state.timed)
-    settings = Settings(arity=state.arity, leaf_arity=state.leaf_arity, aggregator=aggregator)
+    settings = Settings(aggregator=aggregator).sized(state.leaf_arity, state.arity)
     engine = Engine(monoid, {"": frame}, store, state.window, settings, SHARED, state.timed)
     engine.load(state)
     return Opaque(engine, fronts)

@@ -30,9 +30,7 @@ def states_of(windows: Mapping[str, Cursor | OwnWindow]) -> list[WindowState]:
 
 def recipe_for(given: AbstractMonoid, frames: Sequence[Frame], settings: Settings) -> Recipe:
     """Return how windows were made; the sizes of groups are fields of the snapshot."""
-    sizes = ("arity", "leaf_arity")
-    saved = {name: value for name, value in settings.given().items() if name not in sizes}
-    return Recipe.of(given, list(frames), saved)
+    return Recipe.of(given, list(frames), settings.sized(None, None).given())
 
 
 def has_other_frame(snapshot: Snapshot, frame: Frame, timed: bool, others: bool) -> bool:

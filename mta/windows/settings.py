@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from functools import cache, cached_property
 from inspect import Parameter, signature
-from typing import Any, Literal, Self, TypedDict, get_args
+from typing import Any, Literal, Self, TypedDict, get_args, get_origin, get_type_hints
 
 from mta.descriptions import Recipe
 from mta.errors import CorruptSnapshot, SnapshotMismatch
@@ -56,14 +56,6 @@ _MOST_BYTES = 1 << 22
 AGGREGATORS: dict[str, type[EventLog]] = {
     kind.__name__: kind
     for kind in (AmortizedMTA, FiBA, LogMTA, PagedFlatFAT, PagedReactiveAggregator, SteadyMTA)
-}
-#: The allowed values of each of these settings.
-_CHOICES = {
-    "on_late": get_args(OnLate),
-    "nulls": get_args(Nulls),
-    "on_duplicate": get_args(OnDuplicate),
-    "on_missing": get_args(OnMissing),
-    "on_ahead": get_args(OnAhead),
 }
 #: The names of these settings in errors, and their smallest and largest allowed values.
 _COUNTS = {
@@ -152,8 +144,7 @@ class Settings:
     cache_bytes: int = 1 << 23
 
     def __post_init__(self) -> None:
-        for name, choices in _CHOICES.items():
-            require_choice(name, getattr(self, name), choices)
+        require_choices(self)
         for name, bounds in _COUNTS.items():
             if (value := getattr(self, name)) is not None or name in _ALWAYS:
                 object.__setattr__(self, name, to_count(value, *bounds))
@@ -288,7 +279,7 @@ class Settings:
         """Return the sizes of leaf and inner groups: as given, otherwise these."""
         return self.leaf_arity or self.arity or leaf, self.arity or inner
 
-    def sized(self, leaf: int, inner: int) -> Self:
+    def sized(self, leaf: int | None, inner: int | None) -> Self:
         """Return these settings with other sizes of leaf and inner groups."""
         return replace(self, leaf_arity=leaf, arity=inner)
 
@@ -323,6 +314,18 @@ class Settings:
             weight = OBJECT_BYTES if partial is None else partial + extra + NAME_BYTES
             arity = max(16, min(_MAX_INNER_ARITY, _INNER_BYTES // weight))
         return leaf_arity, arity
+
+
+def require_choices(settings: Any) -> None:
+    """Raise ValueError unless each field of a dataclass with a few values has one of them."""
+    for name, choices in _choices_of(settings.__class__).items():
+        require_choice(name, getattr(settings, name), choices)
+
+
+@cache
+def _choices_of(kind: Any) -> dict[str, tuple[Any, ...]]:
+    hints = get_type_hints(kind).items()
+    return {name: get_args(hint) for name, hint in hints if get_origin(hint) is Literal}
 
 
 def require_choice(name: str, value: Any, choices: Collection[Any]) -> None:
