@@ -159,13 +159,14 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def short_soak(session: nox.Session) -> None:
-    """Run the long runs of which "make test" has no short form.
+    """Run what CI has time for of the long runs that "make test" leaves out.
 
-    Some drivers are killed, a cluster loses a worker, and the packages are shipped to another; then
-    come the scenarios that start Javas of their own, or start queries many times. "make test" kills
-    a few writers and devices, and lets some windows live at random.
+    Fifteen writers, fifteen times a device, and some drivers are killed, sixty windows live at
+    random, a cluster loses a worker, and the packages are shipped to another; then come the
+    scenarios that start Javas of their own, or start queries many times.
     """
     names = {
+        "reliability": "kills soak holes", "windows": "random", "device": "broker",
         "spark": "fire shipping connect interpreter migration publishing second_format "
         "state_stream",
         "cli": "mistakes rights_and_room",

@@ -15,7 +15,6 @@ from mta.cli import main
 from mta.cli.console import Exit
 from stores import open_store
 
-DAY = 86_400
 EVENTS = 20_000
 
 
@@ -112,35 +111,6 @@ def test_garbage_goes_and_nothing_that_is_needed(saved, capsys):
     assert keys_of(address) == sorted([*before, ahead, *others])
     for window_snapshot in (several, one):
         assert mta("check", window_snapshot, "--store", address) == 0
-
-
-def test_the_newer_of_two_snapshots_does_not_make_the_older_ones_pages_garbage(saved, tmp_path):
-    address, several, _ = saved
-    with open_store(address) as store:
-        frames = {"hour": TimeWindow("1 hour"), "day": TimeWindow("1 day")}
-        windows = SharedWindows.restore(
-            several.read_bytes(), store, aggregations=Max(), window=frames, retain=9
-        )
-        windows.extend(np.zeros(9_000), np.arange(EVENTS, EVENTS + 9_000) * 10)
-        newer = tmp_path / "newer.snapshot"
-        newer.write_bytes(windows.checkpoint())
-    before = keys_of(address)
-    for window_snapshots in ((newer,), (several, newer)):
-        assert mta("gc", *window_snapshots, "--store", address, "--delete") == 0
-        assert keys_of(address) == before
-    assert mta("check", several, "--store", address) == 0
-
-
-def test_windows_with_a_damaged_page_are_left_out(saved, capsys):
-    address, several, _ = saved
-    inner = next(key for key in keys_of(address) if key.startswith("several/1/"))
-    with open_store(address) as store:
-        store.put_many({inner: b"?"})
-        store.put_many({f"several/0/9/{'ab' * 16}": b"page"})
-    before = keys_of(address)
-    assert mta("gc", several, "--store", address, "--delete") == 0
-    assert re.search(r"left out +several: page .*see 'mta check'", capsys.readouterr().out)
-    assert keys_of(address) == before
 
 
 def test_what_cannot_be_says_what_to_do(saved, tmp_path, capsys):

@@ -171,25 +171,6 @@ def test_the_trigger_may_change_and_leaves_the_state_as_it_is() -> None:
     assert len(keys_of(state, store)) == 1
 
 
-def test_late_and_invalid_rows_stay_separate() -> None:
-    store = MemoryStore()
-    for every, first in ((EveryCount(2), 2), (EveryPeriod(1), 1)):
-        plan = every_plan(every, TimeWindow(9), on_late="side", on_invalid="drop", nulls="drop_row")
-        done = step(
-            None, rows_of(("a", 1, 1.0), ("a", 2, float("nan")), ("a", 3, 3.0)), plan, store
-        )
-        found = [(_micros(r["ts"]) - START, r["all"]) for r in done.rows.to_pylist()]
-        if isinstance(every, EveryCount):
-            assert found == [(3 * SECOND, [1.0, 3.0])]
-        else:
-            assert found == [(first * SECOND, [1.0]), (2 * SECOND, [1.0])]
-        assert (done.counts.rows_invalid, done.counts.rows_late) == (1, 0)
-        late = step(done.state, rows_of(("a", 2.5, 9.0), ("a", 4, 4.0)), plan, store)
-        marks = [(r["late"], r["watts"]) for r in late.rows.to_pylist()]
-        assert (True, 9.0) in marks
-        assert late.counts.rows_late == 1
-
-
 def test_whole_numbers_of_an_empty_window_are_null() -> None:
     monoid = Product({"who": (("watts", "watts"), ArgMax())})
     plan = every_plan(EveryPeriod(1), TimeWindow(1), monoid=monoid, results={"who": pa.int64()})

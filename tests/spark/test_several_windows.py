@@ -148,12 +148,6 @@ def test_late_rows_are_marked(lateness: int | None, store: MemoryStore) -> None:
     assert done.rows.column_names[-1] == "late"
 
 
-def test_bad_values_are_dropped(store: MemoryStore) -> None:
-    plan = several_plan(on_invalid="drop", nulls="drop_row")
-    done = step(None, rows_of(("a", 1, float("nan")), ("a", 2, 3.0)), plan, store)
-    assert (done.counts.rows_invalid, done.rows.column("all_long").to_pylist()) == (1, [[3.0]])
-
-
 @pytest.mark.parametrize("lateness", [None, 5])
 def test_an_idle_key_goes_when_its_longest_window_is_empty(lateness: int | None) -> None:
     store, wait = MemoryStore(), lateness or 0
@@ -170,12 +164,6 @@ def test_an_idle_key_goes_when_its_longest_window_is_empty(lateness: int | None)
     stream.others(1000)
     stream.others(1001)
     assert (stream.keys, stream.pending, list(store.keys())) == (set(), 0, [])
-
-
-def test_windows_may_be_named_in_any_order(store: MemoryStore) -> None:
-    state = step(None, rows_of(("a", 1, 1.0)), several_plan(), store).state
-    turned = {name: WINDOWS[name][0] for name in reversed(WINDOWS)}
-    assert step(state, rows_of(("a", 2, 1.0)), several_plan(turned), store).rows.num_rows == 1
 
 
 # --- under Spark ----------------------------------------------------------------------------------

@@ -189,13 +189,6 @@ def test_values_that_are_none_stop_the_batch_or_are_dropped(
     assert done.rows.column("sum").to_pylist() == ([1.0, 3.0] if emit == "all" else [3.0])
 
 
-@pytest.mark.parametrize("emit", ["all", "last"])
-def test_nothing_but_bad_rows(emit: str, store: MemoryStore) -> None:
-    rows = with_watts(make_events(3, 1), [float("nan")] * 3)
-    done = step(None, rows, make_plan(emit=emit, on_invalid="drop", nulls="drop_row"), store)
-    assert (done.counts.rows_dropped, done.rows.num_rows) == (3, 0)
-
-
 def test_another_plan_is_named(store: MemoryStore) -> None:
     events = make_events(10, 2)
     state = step(None, events, make_plan(), store).state
