@@ -228,11 +228,6 @@ def doubles_of(column: pa.ChunkedArray) -> Any:
     return to_values(column, "watts", "skip", "propagate").values
 
 
-def test_every_decimal_of_three_places_is_read_as_the_nearest_double() -> None:
-    values = [Decimal(i).scaleb(-3) for i in range(-99_999, 100_000)]
-    assert doubles_of(decimals(pa.decimal128(10, 3), values)).tolist() == [float(v) for v in values]
-
-
 @pytest.mark.parametrize("precision", range(1, 39))
 def test_decimals_of_any_length_are_read_as_the_nearest_double(precision: int) -> None:
     draw = random.Random(precision)
@@ -254,14 +249,6 @@ def test_decimals_of_any_length_are_read_as_the_nearest_double(precision: int) -
         exact = [round(Fraction(v) * 1_000_000) for v in values]
         expected = [m if abs(m) < 2**62 else NO_TIME for m in exact]
         assert to_micros(column).tolist() == expected
-
-
-def test_decimals_are_distinguished_as_keys() -> None:
-    values = [Decimal(i).scaleb(-7) for i in range(1000)]
-    kind = pa.decimal128(38, 7)
-    group = sort_rows(table(device=pa.array(values, kind)), make_plan())
-    assert len(set(keys(group))) == 1000
-    assert sorted(key_columns(keys(group), [kind])[0].to_pylist()) == values
 
 
 def test_values_given_again_fit_their_type() -> None:
@@ -293,13 +280,6 @@ def test_nulls_are_named_or_dropped(column: str, error: type[Exception]) -> None
     with pytest.raises(error, match=f"1 of 3 rows.*{column!r}"):
         complete(rows, make_plan(nulls="raise"))
     assert len(complete(rows, make_plan(on_invalid="drop", nulls="drop_row")).times) == 2
-
-
-def test_a_time_of_nan_is_no_time() -> None:
-    rows = table(ts=[0.5, float("nan"), float("inf")])
-    with pytest.raises(InvalidTime, match="2 of 3 rows"):
-        complete(rows, make_plan())
-    assert len(complete(rows, make_plan(on_invalid="drop")).times) == 1
 
 
 # --- results --------------------------------------------------------------------------------------
