@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from mta import CountWindow, TimeWindow
-from tests.support.sampling import some
+from tests.support.sampling import REST, some
 from tests.support.spark.events import (
     in_form,
     last_n,
@@ -90,6 +90,7 @@ def test_a_killed_worker_and_a_failing_sink_are_made_good_by_restarts(
     assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
 
 
+@REST
 def test_two_queries_share_a_store(spark: SparkSession, tmp_path: Path, events: pa.Table) -> None:
     first, second = (Job(spark, tmp_path / name) for name in make_folders(tmp_path, "a", "b"))
     second.store = first.store
