@@ -61,6 +61,8 @@ from stores.lru import LRU
 _ORDER_BITS, _FIRST_ORDER = 2, 1 << 16
 #: The number of pages below an index page, and of entries in the top index of a run.
 FANOUT, TOP = 256, 8
+#: How many entries of indexes stay in memory, of about 40 bytes each.
+_INDEXED = 1 << 14
 #: How many pages of a run, and about how many bytes, a merge reads or writes together.
 _AT_ONCE, _BYTES_AT_ONCE = 256, 1 << 22
 #: With more runs than this, all runs are merged, so that a snapshot stays small.
@@ -111,6 +113,7 @@ class RunPages:
     ) -> None:
         self.store, self.layout = store, layout
         self.page_bytes, self._cache = page_bytes, LRU[bytes, bytes](cache_bytes)
+        self._indexes = LRU[bytes, Index](_INDEXED)
         #: The pages of the run or list that was written last.
         self.written: list[Entry] = []
 
@@ -181,6 +184,7 @@ class RunPages:
     def drop_cached(self) -> None:
         """Drop all cached pages."""
         self._cache.clear()
+        self._indexes.clear()
 
     def _keep(self, fresh: Mapping[bytes, Buffer]) -> None:
         """Cache the pages that were read, unless the store has them in memory."""
@@ -252,8 +256,15 @@ class RunPages:
         return _chained(self.indexes([(level, number, name) for name in names]))
 
     def indexes(self, places: Sequence[Place]) -> list[Index]:
-        """Return indexes. Raises MissingPage and CorruptPage."""
-        return self.see(places, lambda found: self.decoded(places, found))
+        """Return indexes, of which some stay in memory. Raises MissingPage and CorruptPage."""
+        known = {name: self._indexes.get(name) for _, _, name in places}
+        missing = [place for place in places if known[place[2]] is None]
+        if missing:
+            read = self.see(missing, lambda found: self.decoded(missing, found))
+            for (_, _, name), index in zip(missing, read, strict=True):
+                known[name] = index
+                self._indexes.put(name, index)
+        return [known[name] for _, _, name in places]  # type: ignore[misc]
 
     def decoded(self, places: Sequence[Place], found: Sequence[Buffer]) -> list[Any]:
         """Return the contents of pages of level 1 and above. Raises CorruptPage."""
