@@ -169,6 +169,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
 _ADVICE: dict[type[Exception], tuple[str, dict[str, str]]] = {
     errors.UnsuitableKey: ("", {}),
     errors.InvalidTime: ("", {}),
+    errors.ResultOutOfRange: ("", {}),
     errors.StoreUnavailable: ("Retry in a second.", {"retry_after": "1"}),
     errors.EventsGone: ("Request a later moment, or partial=true for the retained events.", {}),
     errors.UnsupportedOperation: (

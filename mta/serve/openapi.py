@@ -16,7 +16,10 @@ _ALWAYS = (
     "InvalidRequest", "Unauthorized", "ForbiddenHost", "InternalError", "WindowsUnreadable",
     "StoreUnavailable", "NotPublished", "TimeLimitReached", "Overloaded",
 )  # fmt: skip
-_OF_KEYS = ("UnsuitableKey", "InvalidTime", "UnsupportedOperation", "EventsGone", "NotAcceptable")
+_OF_KEYS = (
+    "UnsuitableKey", "InvalidTime", "UnsupportedOperation", "EventsGone", "NotAcceptable",
+    "ResultOutOfRange",
+)  # fmt: skip
 OF_BODY = ("RequestTimeout", "BodyTooLarge", "TooManyKeys", "UnsupportedMediaType")
 
 

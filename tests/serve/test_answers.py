@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from mta import Count, CountWindow, KeyedWindows, Max, Mean, Product, Sum, TimeWindow, Window
+from mta.aggregations import CheckedSum
 from mta.frames import SinceMax
 from mta.serve.answers import ARROW
 from tests.serve.conftest import KEYS, LAST, Published
@@ -230,3 +231,17 @@ def test_a_name_that_is_not_published_ends_the_command(on_disk: Published, folde
         Served(on_disk.store, "nothing")
     with pytest.raises(RuntimeError, match="there is no store"):
         Served(folder, "nothing")
+
+
+def test_a_sum_that_does_not_fit_at_a_moment_is_named(folder: str) -> None:
+    windows = KeyedWindows(CheckedSum("int64"), TimeWindow("1 minute"), folder, name="w")
+    windows.publish("sums")
+    large = 2**62
+    windows.extend(["a"] * 3, np.array([-large, large, large]), [0, 30, 40])
+    windows.checkpoint()
+    with Served(folder, "sums") as service:
+        assert service.get("/v1/windows/a").json["values"] == {"value": large}
+        for found in (
+            service.get("/v1/windows/a?at=70"), service.post({"keys": ["a"], "at": [70]})
+        ):  # fmt: skip
+            assert (found.status, found.problem) == (422, "ResultOutOfRange")
