@@ -16,6 +16,7 @@ import pytest
 
 from mta import Collect, Count, KeyedWindows, Max, Mean, Product, Sum, TimeWindow, Window
 from mta.aggregations import LastText, Mode
+from tests.support.sampling import some
 from tests.support.serving import TOKEN, Served
 
 playwright = pytest.importorskip(
@@ -326,7 +327,7 @@ def test_a_link_with_markup_is_text(chromium: Any, service: Served) -> None:
             assert page.evaluate("document.querySelectorAll('#problem *').length") == 0
 
 
-@pytest.mark.parametrize("moment", ["", ".000001", ".9999995", ".5", "at"])
+@pytest.mark.parametrize("moment", some(["at", ".9999995", "", ".000001", ".5"], by_default=2))
 def test_the_chart_ends_with_what_the_table_shows(
     moment: str, chromium: Any, tmp_path: Path
 ) -> None:
