@@ -302,7 +302,7 @@ class Pager(ABC):
         """Announce that these groups will be read soon. Does not wait."""
         del places
 
-    def prefetched(self, level: int, number: int, name: bytes) -> Group | None:
+    def peek(self, level: int, number: int, name: bytes) -> Group | None:
         """Return a group if no store call is needed and it is undamaged, else None."""
         del level, number, name
         return None
@@ -408,7 +408,7 @@ class StorePager(Pager):
     def prefetch(self, places: Sequence[Place]) -> None:
         self.store.prefetch([key_of(self._window, *place) for place in places])
 
-    def prefetched(self, level: int, number: int, name: bytes) -> Group | None:
+    def peek(self, level: int, number: int, name: bytes) -> Group | None:
         data = self.store.peek(key_of(self._window, level, number, name))
         group = self._opened(level, number, name, data)
         return group if isinstance(group, Group) else None  # ``read`` raises the error

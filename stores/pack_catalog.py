@@ -121,7 +121,7 @@ class Catalog:
         entries = sum(len(each.entries) for each in packs)
         self._lists[name] = _List({each.name for each in packs}, entries, says)
 
-    def settle(self) -> None:
+    def apply_deletions(self) -> None:
         """Apply the deletions that objects record, once all objects of a listing are added."""
         known: list[Pack | _List] = [*self.packs.values(), *self._lists.values()]
         for each in known:

@@ -361,7 +361,7 @@ class PackFolder:
         with self._lock:
             if not after:
                 self._damaged = {n: why for n, why in self._damaged.items() if n in sizes}
-            self._catalog.settle()
+            self._catalog.apply_deletions()
             # If many processes wrote a few packs each, the process that finds them writes a list.
             others = self._catalog.unlisted() - MOST_UNLISTED
         self._since_list = max(self._since_list, LIST_EVERY + others)
@@ -410,7 +410,7 @@ class PackFolder:
                 if not self._catalog.knows(name):
                     self._catalog.add(name, size, decode_index(end, size))
         with self._lock:
-            self._catalog.settle()
+            self._catalog.apply_deletions()
 
     # --- writing --------------------------------------------------------------------------------
 

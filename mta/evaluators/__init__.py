@@ -4,7 +4,7 @@
 - ``cursor``: a front over the events of a log, with a stack of suffix folds
 - ``own``: the window of a log that folds its events itself
 - ``ends``: cursors of frames that end before the newest event
-- ``amortized_mta``, ``steady_mta``: the MTA paper's algorithms, cursors over levels
+- ``amortized_mta``, ``steady_mta``: the MTA paper's algorithms, one cursor over levels
 - ``flatfat``, ``reactive``: FlatFAT and the Reactive Aggregator, over blocks
 - ``fiba``: FiBA, a cursor over the log of a finger tree
 - ``coverage``: which events are missing from a window

@@ -70,14 +70,15 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvariantViolation
 from mta.evaluators.cursor import Cursor
-from mta.evaluators.ends import EarlyCursor, cursor_of
+from mta.evaluators.ends import cursor_of
 from mta.folds.sliding import Events, has_kernel
 from mta.frames.windows import CountWindow, TimeWindow
-from mta.logs.base import Batch, Chunk, OrderedEvents, Prefetched, Setting
-from mta.logs.levels.log import LeafReader
+from mta.logs.base import Setting
+from mta.logs.levels.log import LeafReader, LevelLog
 from mta.logs.levels.queues import ReadAhead
-from mta.logs.levels.search import Segment, SegmentedWindow
+from mta.logs.levels.search import SegmentedWindow
 from mta.monoids.base import Partial, Refold
+from mta.pages import Group
 from mta.snapshots import Snapshot
 
 #: A chunk of a batch has at most this many bytes of values, or this many events if that is more.
@@ -86,7 +87,7 @@ _BYTES, _EVENTS = 1 << 21, 1 << 16
 _FETCHED = 2
 
 
-class AmortizedMTA(LeafReader, SegmentedWindow):
+class AmortizedMTA(LevelLog, SegmentedWindow):
     """A window with O(1) amortized combines per operation and O(log n) bulk eviction."""
 
     name = "Amortized MTA"
@@ -95,55 +96,37 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
     evaluator: type[Cursor] = Cursor
 
     def __init__(self, setting: Setting) -> None:
-        SegmentedWindow.__init__(self, setting)
-        LeafReader.__init__(self, self)
+        super().__init__(setting)
         self.cursor = cursor_of(setting, self, self.evaluator)
-        #: The cursor before the last single event, until that event cannot be taken back any more.
-        self._before = self.cursor
+        self.cursor.own_log = self
         self._ahead = ReadAhead(self.levels) if self.levels.pager.reads_ahead else None
 
-    # --- events in and out ----------------------------------------------------------------------
+    @property
+    def front(self) -> int:
+        """Return the position of the oldest event, which is that of the window."""
+        front: int = 0 if self.cursor is None else self.cursor.front
+        return front
 
-    def query(self) -> Partial:
-        """Return the aggregate of the window; 1 combine, and more if the front is in a new leaf."""
-        return self._placed().query()
+    @front.setter
+    def front(self, position: int) -> None:
+        if self.cursor is not None and position < self.cursor.back:
+            self.cursor.move(position)
+        elif self.cursor is not None:
+            self._place(position)
 
-    def _placed(self) -> Cursor:
-        """Return the cursor; move it to the current window unless it ends early (``end_at``)."""
-        cursor = self.cursor
-        if cursor.ends_early:
-            return cursor
-        if cursor.back != self.back or cursor.front > self.front:
-            cursor.place(self.front, self.back)
-        cursor.move(self.front)
-        return cursor
-
-    def end_at(self, time: int | None) -> int:
-        return self.cursor.follow(self.front, time)
+    def _place(self, front: int) -> None:
+        """Set the front of the window; the next access moves the end of one that ends early."""
+        self.cursor.place(front, front if self.cursor.ends_early else self.back)
 
     def recede(self) -> None:
-        self.cursor.place(self.front, self.back)  # a snapshot has the aggregate of another frame
+        self._place(self.front)  # a snapshot has the aggregate of another frame
+
+    # --- events in ------------------------------------------------------------------------------
 
     def insert(self, row: Row, time: int | None = None) -> None:
-        """Add one event; 1 combine, and amortized 1 for the groups that are sealed."""
         self.room()
-        lifted = self.monoid.lift(row)  # must fail before the event is added
-        grown = self._placed().grown_by(lifted)
-        self._before = copy(self.cursor)
+        self.monoid.lift(row)  # must fail before the event is added
         self.levels.append(row, time)
-        self.cursor.accept(1, grown)
-
-    def take_back(self) -> None:
-        self.levels.take_back()
-        self._open = None
-        self.cursor = self._before
-
-    def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
-        cursor, monoid, grown = self._placed(), self.monoid, None
-        if not cursor.ends_early and (cursor.is_held or not len(self)):
-            grown = cursor.grown_by(monoid.fold(monoid.lift_rows(rows, count), count))
-        self.levels.append_many(rows, times, count)  # first: it may read the parts of a tail
-        cursor.accept(count, grown)
 
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
         """Add events, all together if many of them leave before the last one arrives.
@@ -158,7 +141,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
             return super().extend(rows, times, start, stop)
         new = Events(self.monoid.inputs.cut(rows, start, stop), coming, stop - start)
         self.store(new, front)
-        self._evict_before(front)
+        self._place(front)
         return new.size
 
     def _front_after(self, times: np.ndarray | None, count: int) -> int:
@@ -171,47 +154,10 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
             return self.back + int(times.searchsorted(frame.start(last), side="right"))
         return 0
 
-    def _seal(self) -> None:
-        full = takewhile(lambda tail: tail.is_full, self.levels.tails)
-        sealed = {(tail.level, tail.number): tail for tail in full}
-        self.levels.seal()
-        self.have_read(sealed, self.front)
-
-    def _evict_before(self, position: int) -> None:
-        if not self.cursor.ends_early:
-            self.cursor = self._placed().moved_on(position)
-        self.front = position
-
-    # --- batches --------------------------------------------------------------------------------
-
-    def run(self, batch: Batch, start: int) -> int:
-        """Insert, evict and query for the next chunk of a batch; about two combines per event.
-
-        Returns how many events were added; 0 if the cuts are not predictable. If the store fails,
-        no event of the chunk was added.
-        """
-        left = batch.count - start
-        part = batch.part(start, start + min(left, self._most_events(left)))
-        chunk = Chunk(self.monoid, self.back, *part)
-        cursor = self._placed()
-        before = copy(cursor)
-        try:
-            if not cursor.run_into(chunk, batch, start):
-                return 0
-            self.store(Events(chunk.rows, chunk.times, chunk.count), cursor.front)
-        except Exception:
-            self._chunks, self.cursor = [], before
-            raise
-        self.front, self._before = cursor.front, cursor
-        self._chunks = [chunk, *self._chunks[:1]]
-        if chunk.count == left:
-            self._chunks = []
-            cursor.shrink(self.levels.leaf_arity)
-            self.release_fetched(_FETCHED)
-        return chunk.count
-
-    def _most_events(self, left: int) -> int:
+    def most_together(self, left: int, each: bool) -> int:
         """Return how many events to add together: all if the window has at most half as many."""
+        if not each:
+            return left
         frame, monoid = self.setting.frame, self.monoid
         values, partials, results = (
             schema.row_bytes for schema in (monoid.inputs, monoid.partials, monoid.outputs)
@@ -228,44 +174,35 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         )
         return left if all_at_once else most
 
-    # --- single events --------------------------------------------------------------------------
+    def release(self) -> None:
+        super().release()
+        self.cursor.shrink(self.levels.leaf_arity)
+        self.release_fetched(_FETCHED)
 
-    def prefetched(self, most: int) -> Prefetched | None:
-        room, cursor = self.spare, self._placed()
-        if not len(cursor) or not room:
-            return None
-        if isinstance(cursor, EarlyCursor):
-            return cursor.frame_ahead(most, room, self.setting.timed)
-        cursor.compute_folds()
-        found = cursor.prefetched(most)
-        if self.setting.timed and not len(found.leaving):
-            if found.size == 1:
-                found = found._replace(leaving=np.array([self.oldest_time()], "<i8"))
-            else:
-                cursor.look_at_leaf()
-                found = cursor.prefetched(most)
-            found = found.cut(len(found.leaving), self.monoid)
-        return found.beside(self.monoid.identity, room)
+    def _evict_before(self, position: int) -> None:
+        if position < self.cursor.back and not self.cursor.ends_early:
+            self.cursor.evict_to(position)
+        else:
+            self.front = position
 
-    def sync(self, came: int, gone: int, right: Partial, late: int | None) -> None:
-        self._before = self.cursor
-        self.cursor.sync(came, gone, right)
-        self.front += gone
+    # --- reading --------------------------------------------------------------------------------
 
-    # --- reading ----------------------------------------------------------------------------------
+    # Of the sealed groups, only those on the path to the front stay in memory.
+    have_read = LeafReader.have_read
+    _read_ahead = LeafReader._read_ahead
 
-    def remembered(self) -> OrderedEvents:
-        return self
+    def _seal(self) -> None:
+        full = takewhile(lambda tail: tail.is_full, self.levels.tails)
+        sealed: dict[tuple[int, int], Group] = {(tail.level, tail.number): tail for tail in full}
+        self.levels.seal()
+        self.have_read(sealed, self.front)
 
     def _follow_ahead(self, number: int) -> None:
         if self._ahead is not None:
             self._ahead.follow(number, self._inner)
 
-    def open_path(self) -> Segment | None:
-        if self.front == self.back:
-            return None
-        leaf = self._leaf(self.front // self.levels.leaf_arity)
-        return Segment(0, leaf.first, leaf, self.front - leaf.first, leaf.count)
+    def query(self) -> Partial:
+        return self.cursor.query()
 
     # --- looking at it ----------------------------------------------------------------------------
 
@@ -281,7 +218,7 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
     def check(self) -> None:
         """Check the structure like the base class, without changing the state in memory."""
         with self.preserving_state():
-            self._check_folds(self.checked_events()[: self.end_at(None) - self.front])
+            self._check_folds(self.checked_events()[: len(self.cursor)])
 
     def _check_folds(self, events: list[Partial]) -> None:
         monoid = self.monoid
@@ -300,7 +237,8 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
     @property
     def resident_rows(self) -> int:
         """Return the number of rows in tails, the stack and the result pair."""
-        return sum(tail.count for tail in self.levels.tails) + self.cursor.resident_rows + 2
+        stack: int = self.cursor.resident_rows
+        return super().resident_rows + stack + 2
 
     # --- snapshots --------------------------------------------------------------------------------
 
@@ -318,8 +256,8 @@ class AmortizedMTA(LeafReader, SegmentedWindow):
         partials, leaf = self.monoid.partials, self.levels.tails[0]
         if self.front < leaf.first and leaf.count:
             leaf.folded = leaf.count, partials.at(folds, 1)
+        self._place(self.front)
         if not self.cursor.ends_early:
-            self.cursor.place(self.front, self.back)
             self.cursor.have(partials.cut(folds, 0, 1))
 
 

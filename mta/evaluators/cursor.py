@@ -61,6 +61,7 @@ from mta.folds.sliding import (
 from mta.frames.base import Frame
 from mta.kernels.native import Sweep
 from mta.logs.base import (
+    Aggregator,
     Batch,
     Chunk,
     Leaf,
@@ -161,13 +162,12 @@ class Cursor(ObservedEvents):
         self, monoid: AbstractMonoid, frame: Frame, events: OrderedEvents,
         lenses: Mapping[int, Lens] | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(monoid, events, lenses)
-        self.frame = frame
+        super().__init__(monoid, frame, events, lenses)
         self.front = self.back = events.kept_from
         self._stamp = events.stamp
         #: Whether ``recede`` has moved the front back to the start of the folds S.
         self._has_receded = False
-        #: Whether single events have used up the folds S, so that the next ones need others.
+        #: Whether the next single events need other folds S, as the window has left these.
         self.is_used_up = False
         #: The last leaf that was read.
         self._leaf: Leaf | None = None
@@ -184,6 +184,10 @@ class Cursor(ObservedEvents):
     def taken(self) -> int:
         """Return the position after the newest event that the cursor has processed."""
         return self.back
+
+    @property
+    def is_behind(self) -> bool:
+        return self.taken != self.events.back
 
     def place(self, front: int, back: int) -> None:
         """Set the window to ``front`` and ``back``; no store call until a query."""
@@ -218,26 +222,54 @@ class Cursor(ObservedEvents):
             self._leaf = None
 
     def reach(self, front: int, back: int) -> None:
-        """Set the window like ``place``; continue with the folds S after ``recede`` if possible."""
+        """Set the window like ``place``; continue with the folds S if possible."""
         self._fresh()
-        if self._has_receded and self.front <= front < self.back:
+        if self._is_known and self.front <= front < self.back <= back:
             self._advance(back)
             self.move(front)
         elif self._has_receded or (front, back) != (self.front, self.back):
             self.place(front, back)
 
+    @property
+    def _is_known(self) -> bool:
+        """Whether the folds S stay valid if the events since then are added to G."""
+        return self._has_receded or (bool(self._stack) and not self.events.by_time)
+
     def _advance(self, back: int) -> None:
-        """Process events after ``recede``; O(log n) combines, and at most two pages per level."""
+        """Process stored events; O(log n) combines, and at most two pages per level."""
         if self.back < back:
             self._grow(self.events.fold(self.back, back))
         self.back, self._has_receded = back, False
 
     def settle(self, time: int | None) -> None:
         """Move to the frame's front after the newest event, within the retained events."""
+        self._settle(time)
+        self._hold()
+
+    def evict_to(self, front: int) -> None:
+        """Move the front of an only window; if the store fails, nothing changes."""
+        if self.own_log is None or self._is_held(front) or front >= self.back:
+            self.move(front)
+            return
+        moved = copy(self)
+        moved.move(front)
+        moved.query()
+        vars(self).update(vars(moved))
+
+    def _hold(self) -> None:
+        """Compute missing folds of an only window, so that they do not depend on its queries."""
+        if self.own_log is not None and self.front < self.back and not self.is_held:
+            self.query()
+
+    def _settle(self, time: int | None) -> None:
         events = self.events
         self._fresh()
+        if not (self.is_behind or events.by_time):
+            if self.front < self.back:
+                self.move(self.frame.cut(self, time))
+            return
         by_position = self.frame.predictable and not self.frame.merges
-        if self._has_receded and by_position and events.kept_from < events.back:
+        if self._is_known and by_position and events.kept_from < events.back:
             view = Positions(lambda: events.back, events.first_after)
             self.reach(max(self.frame.cut(view, time), events.kept_from), events.back)
             return
@@ -273,6 +305,7 @@ class Cursor(ObservedEvents):
             while stack and stack[-1].stop < front + (stack[-1].starts is None):
                 self._pop()
             if stack[-1].knows(front) if stack else self.events.path(front):
+                self.is_used_up = True
                 return self._behind(front, self.back)  # a leaf starts here: it need not be read
             self.compute_folds()
         return self._at(self._stack[-1], front)
@@ -287,13 +320,16 @@ class Cursor(ObservedEvents):
     def step(self, row: Row, time: int | None) -> None:
         """Process the next event, which is already stored; amortized O(1) combines."""
         self._fresh()
+        before = copy(self) if self.own_log is not None else None
         if self._stack:
             self._grow(self.monoid.lift(row))
         self.back += 1
         try:
-            self.move(self.frame.cut(self, time))
+            self.evict_to(self.frame.cut(self, time))
         except Exception:
             self.place(self.front, self.back - 1)
+            if before is not None:
+                vars(self).update(vars(before))
             raise
 
     def results(self, chunk: Chunk) -> Rows | None:
@@ -653,35 +689,6 @@ class Cursor(ObservedEvents):
     def is_held(self) -> bool:
         return self._is_held(self.front)
 
-    def grown_by(self, newer: Partial) -> Partial | None:
-        """Return G, or the aggregate of an empty window, with newer events; None if unknown."""
-        if self.front == self.back:
-            return newer
-        return self._joined(self._stack[-1].since, newer) if self._stack else None
-
-    def accept(self, count: int, grown: Partial | None) -> None:
-        """Add events that were added to the log, with the result of ``grown_by``."""
-        if grown is None or self.front == self.back:
-            self._stack.clear()
-        if grown is not None and self.front == self.back:
-            self._stack.append(Folds(self.back, self.back + 1, self.monoid.partials.one(grown)))
-        elif grown is not None:
-            self._stack[-1].since = grown
-        self.back += count
-
-    def moved_on(self, front: int) -> Cursor:
-        """Return a cursor of the same window from a later front on; one page read per level.
-
-        This cursor does not change, except that missing folds are computed.
-        """
-        if self._is_held(front) or front >= self.back:
-            self.move(front)
-            return self
-        moved = copy(self)
-        moved.move(front)
-        moved.query()
-        return moved
-
     def have(self, fold: Rows) -> None:
         """Set the aggregate of the current window, given as one row."""
         if self.front < self.back:
@@ -759,13 +766,33 @@ class Cursor(ObservedEvents):
     ) -> Prefetched | None:
         """Return what at most ``room`` single events need, for a window that is up to date.
 
-        ``newest`` as for ``ahead``. At most one page read per level if S is used up.
+        ``newest`` as for ``ahead``. At most one page read per level if S is used up, or if this is
+        the only window. None if that has no events.
         """
+        if self.own_log is not None:
+            return self._for_own_singles(self.own_log, most, room)
         if self.is_used_up:
             self.compute_folds()
         found = self.ahead(room, newest)
         if found.size and self.frame.needs_times and newest is None:
             found = found.cut(len(found.leaving), self.monoid)
+        return found.beside(self.monoid.identity, room)
+
+    def _for_own_singles(self, log: Aggregator, most: int, room: int) -> Prefetched | None:
+        if not len(self):
+            return None
+        if not self.frame.positional:  # only the frame may move the front
+            most = 0
+        self.compute_folds()
+        found = self.prefetched(most)
+        if self.frame.needs_times:
+            if not len(found.leaving) and found.size == 1:
+                found = found._replace(leaving=np.array([log.oldest_time()], "<i8"))
+            elif not len(found.leaving):
+                self.look_at_leaf()
+                found = self.prefetched(most)
+            found = found.cut(len(found.leaving), self.monoid)
+        found = found._replace(turns=found.turns and self.frame.positional)
         return found.beside(self.monoid.identity, room)
 
     def ahead(self, most: int, newest: Events | None = None) -> Prefetched:

@@ -104,12 +104,6 @@ class EarlyCursor(Cursor):
             self.back = stop
         self.move(front)
 
-    def grown_by(self, newer: Partial) -> Partial | None:
-        return None
-
-    def accept(self, count: int, grown: Partial | None) -> None:
-        self.waiting += count
-
     # --- batches --------------------------------------------------------------------------------
 
     def _run(self, chunk: Chunk, batch: Batch, start: int) -> None:
@@ -176,7 +170,7 @@ class EarlyCursor(Cursor):
     def for_singles(
         self, most: int, room: int, timed: bool, newest: Events | None
     ) -> Prefetched | None:
-        return self.frame_ahead(most, room, timed)
+        return self.frame_ahead(most, room, timed) if len(self) else None
 
     def frame_ahead(self, most: int, room: int, timed: bool) -> Prefetched:
         """Return the data for single events of a non-empty frame, and the events it reaches next.

@@ -38,7 +38,7 @@ from mta.evaluators.ends import EarlyCursor, cursor_of
 from mta.folds.sliding import Events
 from mta.frames.base import Frame
 from mta.frames.windows import TimeWindow
-from mta.logs.base import Aggregator, Batch, Chunk, Lens, Prefetched, Setting
+from mta.logs.base import Batch, Chunk, FoldingLog, Lens, Prefetched, Setting
 from mta.logs.finger_tree.log import LEFT_BEHIND, FingerTreeLog
 from mta.logs.finger_tree.node import Kind
 from mta.monoids.base import Partial
@@ -57,7 +57,7 @@ class Revised(NamedTuple):
     """Whether each event is in this batch."""
 
 
-class FiBA(FingerTreeLog, Aggregator):
+class FiBA(FingerTreeLog, FoldingLog):
     """A window of events in order of time; events may arrive late."""
 
     name = "FiBA"
@@ -374,7 +374,7 @@ class FiBA(FingerTreeLog, Aggregator):
         if self.front == self.back:
             return self.front
         stop = self.leaf(self.front).stop
-        found = self._searching(lens, stop).longest_prefix(self.setting.frame, accepts)
+        found = self._searching(lens, stop).prefix_accepted(lens, accepts)
         if found < stop or stop == self.back:
             return found
         monoid, pick = lens
@@ -385,7 +385,7 @@ class FiBA(FingerTreeLog, Aggregator):
         )
 
     def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        return self._searching(lens, self.back).longest_suffix(self.setting.frame, accepts)
+        return self._searching(lens, self.back).suffix_accepted(lens, accepts)
 
     def _searching(self, lens: Lens, back: int) -> Cursor:
         frame = self.setting.frame

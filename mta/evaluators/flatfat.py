@@ -49,7 +49,7 @@ from mta.evaluators.cursor import Cursor
 from mta.evaluators.observed import lenses_of_frame
 from mta.folds.sliding import Events
 from mta.in_order.flat_fat import join
-from mta.logs.base import Batch, Chunk, Lens, Setting
+from mta.logs.base import Batch, Chunk, FoldingLog, Lens, Setting
 from mta.logs.flatfat import Block, BlockPager, BlockReader
 from mta.logs.levels.queues import TOGETHER, ReadAhead
 from mta.logs.levels.search import Segment, SegmentedWindow
@@ -61,7 +61,7 @@ from mta.snapshots import Snapshot
 _MOST_DIRTY = 4
 
 
-class PagedFlatFAT(SegmentedWindow):
+class PagedFlatFAT(SegmentedWindow, FoldingLog):
     """A FIFO window whose result costs O(log n), as does the fold of any of its ranges."""
 
     name = "FlatFAT"
@@ -93,7 +93,7 @@ class PagedFlatFAT(SegmentedWindow):
 
     def take_back(self) -> None:
         self.levels.take_back()
-        self.blocks.tail(0).take_back()
+        self.blocks.drop_tails()
 
     def _seal(self) -> None:
         """Seal the full blocks; those on the front path stay in memory. One store call."""
@@ -155,11 +155,9 @@ class PagedFlatFAT(SegmentedWindow):
         return block
 
     def open_path(self) -> Segment | None:
-        if not len(self):
-            return None
-        block = self.front_block()
-        start = self.front - block.first
-        return Segment(0, block.first, block.group, start, block.group.count)
+        if len(self):
+            self.front_block()
+        return super().open_path()
 
     def group_at(self, level: int, number: int) -> Group:
         block = self.blocks.at(level, number)
@@ -186,7 +184,7 @@ class PagedFlatFAT(SegmentedWindow):
                 block = parent
         except Exception:
             for changed, where, before in undo:
-                changed.write_back(where, before)
+                changed.undo_put(where, before)
             raise
         self.drop_folds()
 

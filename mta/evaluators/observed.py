@@ -4,13 +4,37 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from sys import maxsize
 from typing import Any
 
-from mta.frames.base import Frame
-from mta.logs.base import Leaf, Lens, OrderedEvents, Remembered, lifted_events
+import numpy as np
+
+from mta.frames.base import Both, Frame
+from mta.frames.bounds import CustomFrame
+from mta.frames.windows import CountWindow
+from mta.logs.base import Aggregator, Leaf, Lens, OrderedEvents, Remembered, lifted_events
 from mta.logs.ranges import leaves_from
 from mta.monoids.base import AbstractMonoid, Partial, same_value
 from mta.monoids.product import Columns, Observed
+
+
+class Searched:
+    """A frame on an aggregate, alone or ``|`` a count."""
+
+    def __init__(self, window: ObservedWindow, frame: Frame, size: int) -> None:
+        self._window, self._frame = window, frame
+        #: The maximum number of events in the window.
+        self.size = size
+        monoid, self._pick = window.lens(frame)
+        self._lower = monoid.lower
+
+    def total(self, fold: Partial) -> Any:
+        """Return what the frame observes, given the window's aggregate."""
+        return self._lower(self._pick(fold))
+
+    def stays(self) -> Any:
+        """Return the value for which nothing is evicted at the current front, or None."""
+        return self._window.kept_total(self._frame)
 
 
 class ObservedWindow(ABC):
@@ -23,10 +47,17 @@ class ObservedWindow(ABC):
     front: int
     back: int
 
-    def __init__(self, monoid: AbstractMonoid, lenses: Mapping[int, Lens] | None = None) -> None:
-        self.monoid, self._lenses = monoid, lenses or {}
+    def __init__(
+        self, monoid: AbstractMonoid, frame: Frame, by_time: bool,
+        lenses: Mapping[int, Lens] | None = None,
+    ) -> None:  # fmt: skip
+        self.monoid, self.frame, self._lenses = monoid, frame, lenses or {}
         observed = isinstance(monoid, Observed)
         self._own: Lens = part_of(monoid, 0) if observed else (monoid, same_value)
+        #: Whether a late event may move the positions of events.
+        self._by_time = by_time
+        #: The front and the total for which a frame, by its ``id``, last evicted nothing.
+        self._kept: dict[int, tuple[int, Any]] = {}
 
     def lens(self, frame: Frame) -> Lens:
         """Return how to extract the aggregate that a frame observes from a partial."""
@@ -40,10 +71,71 @@ class ObservedWindow(ABC):
     def partials(self) -> Iterator[Partial]:
         """Yield every event of the window, lifted, oldest first."""
 
+    @property
+    @abstractmethod
+    def is_behind(self) -> bool:
+        """Whether events were added or removed since the frame was last applied."""
+
+    @abstractmethod
+    def settle(self, time: int | None) -> None:
+        """Apply the frame at the newest event, or at a later moment."""
+
+    @abstractmethod
+    def first_after(self, time: int) -> int:
+        """Return the position of the oldest event later than ``time``, from the front on."""
+
     def total(self, frame: Frame) -> Any:
         """Return the result over the whole window; costs as much as ``query``."""
         monoid, pick = self.lens(frame)
         return monoid.lower(pick(self.query()))
+
+    def longest_prefix(
+        self, frame: Frame, accepts: Callable[[Any], bool], total: Any = None
+    ) -> int:
+        """Return where the longest accepted prefix ends; see ``frames.View``."""
+        asked = None
+        if isinstance(total, int | float | np.integer) and not self._by_time:
+            asked = self.front, total
+            if self._kept.get(id(frame)) == asked:
+                return self.front
+        found = self.prefix_accepted(self.lens(frame), accepts)
+        if asked is not None and found == self.front:
+            self._kept[id(frame)] = asked
+        return found
+
+    def longest_suffix(self, frame: Frame, accepts: Callable[[Any], bool]) -> int:
+        """Return where the longest accepted suffix starts; see ``frames.View``."""
+        return self.suffix_accepted(self.lens(frame), accepts)
+
+    @abstractmethod
+    def prefix_accepted(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        """Search the longest prefix whose result is accepted; return its end."""
+
+    @abstractmethod
+    def suffix_accepted(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        """Search the longest suffix whose result is accepted; return its start."""
+
+    def searched(self, timed: bool) -> Searched | None:
+        """Return the frame if it is one on an aggregate, alone or ``|`` a count; else None."""
+        frame, size = self.frame, maxsize
+        if isinstance(frame, Both) and frame.any_of:
+            for count, other in ((frame.one, frame.other), (frame.other, frame.one)):
+                if type(count) is CountWindow:
+                    frame, size = other, count.size
+        is_searched = isinstance(frame, CustomFrame) and frame.is_searched and not timed
+        return Searched(self, frame, size) if is_searched else None
+
+    def kept_total(self, frame: Frame) -> Any:
+        """Return a total for which a frame evicts nothing from this front; None if there is none.
+
+        If no total is known, applies the frame, which searches the window.
+        """
+        if self.is_behind:
+            self.settle(None)
+        if self._kept.get(id(frame), (-1, None))[0] != self.front and self.front < self.back:
+            frame.cut(self, None)
+        kept, total = self._kept.get(id(frame), (-1, None))
+        return total if kept == self.front else None
 
     def all_prefixes(self, frame: Frame) -> Iterable[tuple[int, Any]]:
         """Yield the result of every prefix and its end; reads the whole window."""
@@ -68,10 +160,13 @@ class ObservedEvents(ObservedWindow):
     """A window over ordered events: the ranges of them that frames search."""
 
     def __init__(
-        self, monoid: AbstractMonoid, events: OrderedEvents, lenses: Mapping[int, Lens] | None
-    ) -> None:
-        super().__init__(monoid, lenses)
+        self, monoid: AbstractMonoid, frame: Frame, events: OrderedEvents,
+        lenses: Mapping[int, Lens] | None,
+    ) -> None:  # fmt: skip
+        super().__init__(monoid, frame, events.by_time, lenses)
         self.events = events
+        #: The log if this is its only window, which the log can then search.
+        self.own_log: Aggregator | None = None
 
     @abstractmethod
     def look_at_leaf(self) -> Leaf:
@@ -81,6 +176,10 @@ class ObservedEvents(ObservedWindow):
         """Return the position of the oldest event later than ``time``, from the front on."""
         if self.front == self.back:
             return self.front
+        if (log := self.own_log) is not None:  # knows the oldest time of a snapshot
+            oldest = log.oldest_time()
+            is_later = oldest is None or oldest > time
+            return self.front if is_later else self.events.first_after(time)
         leaf = self.look_at_leaf()
         assert leaf.times is not None
         if leaf.times[self.front - leaf.first] > time:
@@ -89,11 +188,11 @@ class ObservedEvents(ObservedWindow):
             return leaf.first + int(leaf.times.searchsorted(time, side="right"))
         return max(leaf.stop, self.events.first_after(time))
 
-    def longest_prefix(
-        self, frame: Frame, accepts: Callable[[Any], bool], total: Any = None
-    ) -> int:
-        """Return where the longest accepted prefix ends; O(log n) folds of ranges."""
-        monoid, pick = self.lens(frame)
+    def prefix_accepted(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        """Search with O(log n) folds of ranges, or as a log of this window does."""
+        if (log := self.own_log) is not None:
+            return log.longest_prefix(lens, accepts)
+        monoid, pick = lens
         prefix, position, step, growing = monoid.identity, self.front, 1, True
         while step:
             end = position + step
@@ -107,9 +206,11 @@ class ObservedEvents(ObservedWindow):
             step //= 2
         return position
 
-    def longest_suffix(self, frame: Frame, accepts: Callable[[Any], bool]) -> int:
-        """Return where the longest accepted suffix starts; O(log n) folds of ranges."""
-        monoid, pick = self.lens(frame)
+    def suffix_accepted(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        """Search with O(log n) folds of ranges, or as a log of this window does."""
+        if (log := self.own_log) is not None:
+            return log.longest_suffix(lens, accepts)
+        monoid, pick = lens
 
         def refused(position: int) -> bool:
             fold = self.query() if position == self.front else self.events.fold(position, self.back)

@@ -47,7 +47,7 @@ from mta.columns.schemas import Array, Record, Row, Rows
 from mta.errors import EmptyWindow, InvariantViolation
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.observed import lenses_of_frame
-from mta.logs.base import Aggregator, Batch, Leaf, Lens, Setting
+from mta.logs.base import Batch, FoldingLog, Leaf, Lens, Setting
 from mta.logs.levels.queues import BEFORE_ALL, Levels
 from mta.monoids.base import AbstractMonoid, Partial, lift_where
 from mta.monoids.equality import Scale
@@ -146,7 +146,7 @@ class WithHoles(AbstractMonoid):
         return bool(one[1] == other[1]) and self.main.same(one[0], other[0], part)
 
 
-class PagedReactiveAggregator(Aggregator):
+class PagedReactiveAggregator(FoldingLog):
     """A window in pages from which any event may be evicted."""
 
     name = "Reactive Aggregator"

@@ -83,7 +83,19 @@ class SteadyEvaluator(Cursor):
         #: The front when folds were last computed.
         self._seen = 0
 
-    def make_ahead(self) -> None:
+    def step(self, row: Row, time: int | None) -> None:
+        self._make_ahead()
+        super().step(row, time)
+        self._make_ahead()
+
+    def for_singles(
+        self, most: int, room: int, timed: bool, newest: Events | None
+    ) -> Prefetched | None:
+        self._make_ahead()
+        self.events.fold_tails()
+        return super().for_singles(min(most, _TOGETHER), min(room, _TOGETHER), timed, newest)
+
+    def _make_ahead(self) -> None:
         """Compute folds for the events that have left; leaves any error to a later call."""
         gone, self._seen = self.front - self._seen, self.front
         if gone <= 0 or not self.is_held:
@@ -151,31 +163,16 @@ class SteadyMTA(AmortizedMTA):
 
     def insert(self, row: Row, time: int | None = None) -> None:
         """Add one event; 2 combines, and a few per level if a group is sealed."""
-        self._keep_up()
+        self.fold_tails()
         super().insert(row, time)
         self.levels.fold_on(self.levels.tails[0], [row])
-
-    def prefetched(self, most: int) -> Prefetched | None:
-        self._keep_up()
-        found = super().prefetched(min(most, _TOGETHER))
-        return found and found._replace(room=min(found.room, _TOGETHER))
 
     def take_in(self, new: Events, right: Partial = None) -> int | None:
         late = super().take_in(new, right)
         self.levels.fold_on(self.levels.tails[0], self.monoid.inputs.listed(new.rows, new.size))
         return late
 
-    def _evict_before(self, position: int) -> None:
-        self._make_ahead()
-        super()._evict_before(position)
-
-    def _keep_up(self) -> None:
-        """Compute the folds for the next borders that are due by now."""
-        self._placed()
-        self._make_ahead()
+    def fold_tails(self) -> None:
+        """Complete the folds of the tails after a batch or a restore."""
         for tail in self.levels.tails:
             self.levels.fold_tail(tail)
-
-    def _make_ahead(self) -> None:
-        if isinstance(self.cursor, SteadyEvaluator):  # not if the window ends early
-            self.cursor.make_ahead()

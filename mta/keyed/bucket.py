@@ -521,7 +521,7 @@ class Bucket:
             packed = [entries.keys.packed(at) for at in range(len(entries))]
             entries.snapshots = [self.standalone.open[key].snapshot() for key in packed]
             self.tree.add(entries)
-        self.tree.settle(inline)
+        self.tree.write_runs(inline)
         for entry in self.tree.pending.due():
             self._delete(entry)
 

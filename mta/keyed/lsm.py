@@ -467,7 +467,7 @@ class LSMTree:
             pair, whole = self.memtable[-2:], not self.runs and len(self.memtable) == 2
             self.memtable[-2:] = [self._trim(join(pair, self._late), whole)]
 
-    def settle(self, inline: int) -> None:
+    def write_runs(self, inline: int) -> None:
         """Write the memtable as a run if it exceeds ``inline`` bytes, and merge runs that are due.
 
         If a store call fails, the state in memory does not change, except for merges that were

@@ -75,7 +75,7 @@ def repartition(
             if held > _HELD:
                 held = 0
                 for each in made.values():
-                    each.settle(0)
+                    each.write_runs(0)
     repartitioned = {number: each.encode() for number, each in sorted(made.items())}
     target.flush()
     return repartitioned
@@ -143,9 +143,9 @@ class _Made:
         self._snapshot.counts.standalone += len(table.standalone)
         self._tree.add(table)
 
-    def settle(self, inline: int) -> None:
+    def write_runs(self, inline: int) -> None:
         """Write the buffered tables if they exceed ``inline`` bytes."""
-        self._tree.settle(inline)
+        self._tree.write_runs(inline)
         for entry in self._tree.pending.fresh:
             if isinstance(entry, PendingPages):  # written and merged here, so no snapshot names it
                 self._tree.pages.delete(entry)
@@ -153,7 +153,7 @@ class _Made:
 
     def encode(self) -> bytes:
         """Return the snapshot as bytes."""
-        self.settle(_INLINE)
+        self.write_runs(_INLINE)
         tree = self._tree
         self._snapshot.number, self._snapshot.runs = tree.number, tree.runs
         self._snapshot.memtable = tree.memtable[0] if tree.memtable else None

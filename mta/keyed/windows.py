@@ -647,7 +647,7 @@ class KeyedWindows(Publishable):
         if self.store is None:
             raise NotPageable("these windows are only in memory (store=None); pass a store")
         if self._publisher is not None:
-            self._publisher.settle()
+            self._publisher.retry()
         self.bucket.write(INLINE_BYTES)
         if wait or self._publisher is not None:
             self.store.flush()

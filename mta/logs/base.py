@@ -35,6 +35,8 @@ from stores import PageStore
 
 #: What to do with an event that has the time of an existing event, in structures ordered by time.
 OnDuplicate = Literal["append", "replace", "combine"]
+#: The number of events of a batch that are added together.
+_CHUNK = 1 << 18
 #: The monoid of an observed aggregate, and a function that extracts it from a partial (or rows).
 Lens = tuple[AbstractMonoid, Callable[[Any], Any]]
 
@@ -298,6 +300,21 @@ class EventLog(ABC):
         """A number that grows with every accepted event."""
         return self.back
 
+    def most_together(self, left: int, each: bool) -> int:
+        """Return how many of the events left in a batch to add together.
+
+        ``each`` says whether the result after each event is requested.
+        """
+        return _CHUNK
+
+    def keep(self, chunk: Chunk) -> None:
+        """Keep a stored chunk in memory until the end of its batch, if events stay in place."""
+        return
+
+    def release(self) -> None:
+        """Release what stays in memory only during a batch."""
+        return
+
     def run_end(self, times: np.ndarray | None, start: int, stop: int) -> int:
         """Return the end of the run from ``start`` that can be added together; it is not empty."""
         return stop
@@ -461,7 +478,13 @@ class EventLog(ABC):
 
 
 class Aggregator(EventLog):
-    """The structure of a single window, with its result and the searches for its frame's cut."""
+    """The log of a single window, with its result and the searches for its frame's cut.
+
+    The log has a cursor, which is the window, or folds the window itself (``FoldingLog``).
+    """
+
+    #: The only window, if it reads the log as windows over shared events do.
+    cursor: Any = None
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -470,12 +493,12 @@ class Aggregator(EventLog):
 
     def oldest_time(self) -> int | None:
         """Return the time of the oldest event. Read once for each front position."""
-        if self._front_time[0] != self.front:
-            time = super().oldest_time()
-            if time is None:
-                return None
+        if self._front_time[0] == self.front:
+            return self._front_time[1]
+        time = super().oldest_time()
+        if time is not None and self.front + 1 < self.back:  # the newest event may be taken back
             self._front_time = self.front, time
-        return self._front_time[1]
+        return time
 
     def restore_front_time(self, time: int | None) -> None:
         """Set the time of the oldest event; None if it is unknown."""
@@ -486,6 +509,22 @@ class Aggregator(EventLog):
     @abstractmethod
     def query(self) -> Partial:
         """Return the aggregate of the window."""
+
+    @abstractmethod
+    def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        """Return the end of the longest prefix whose result is accepted."""
+
+    @abstractmethod
+    def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        """Return the start of the longest suffix whose result is accepted."""
+
+    def events(self) -> Iterator[Partial]:
+        """Yield every event of the window, lifted, from the oldest on. Reads every page once."""
+        return lifted_events(self.leaves(), self.monoid)
+
+
+class FoldingLog(Aggregator):
+    """A log that folds its window itself, as events arrive."""
 
     def run(self, batch: Batch, start: int) -> int:
         """Insert, evict and query for as many events as one vector expression can process.
@@ -525,18 +564,6 @@ class Aggregator(EventLog):
     def first_after(self, time: int) -> int:
         """Return the position of the oldest event later than ``time``."""
         return self.remembered().first_after(time)
-
-    @abstractmethod
-    def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        """Return the end of the longest prefix whose result is accepted."""
-
-    @abstractmethod
-    def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        """Return the start of the longest suffix whose result is accepted."""
-
-    def events(self) -> Iterator[Partial]:
-        """Yield every event of the window, lifted, from the oldest on. Reads every page once."""
-        return lifted_events(self.leaves(), self.monoid)
 
 
 # --- consecutive events ---------------------------------------------------------------------------

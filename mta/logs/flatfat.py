@@ -66,11 +66,6 @@ class Block:
         """The number of elements, plus the rows of the tree."""
         return self.group.count + (2 * self._fat.capacity if self._fat else 0)
 
-    def take_back(self) -> None:
-        """Discard the tree if it has the event that was removed from the group."""
-        if self._clean > self.group.count:
-            self._fat = None
-
     def between(self, start: int, stop: int) -> Partial:
         """Return the aggregate of some elements. At most 2 log2(arity) combines.
 
@@ -94,11 +89,11 @@ class Block:
         try:
             tree.update(at, partials)
         except Exception:
-            self.write_back(indices, before)
+            self.undo_put(indices, before)
             raise
         return before
 
-    def write_back(self, indices: Sequence[int], rows: Rows) -> None:
+    def undo_put(self, indices: Sequence[int], rows: Rows) -> None:
         """Undo a ``put``; the next fold computes the levels within the block again."""
         schema = self._levels.layout_of(self.level).schema
         schema.put_at(self.group.rows, np.asarray(indices, "i8"), rows)
@@ -168,9 +163,9 @@ class BlockPager(Pager):
     def prefetch(self, places: Sequence[Place]) -> None:
         self._pager.prefetch(places)  # includes blocks in memory, as a deletion reads their pages
 
-    def prefetched(self, level: int, number: int, name: bytes) -> Group | None:
+    def peek(self, level: int, number: int, name: bytes) -> Group | None:
         block = self._sealed(level, number)
-        return self._pager.prefetched(level, number, name) if block is None else block.group
+        return self._pager.peek(level, number, name) if block is None else block.group
 
     # --- blocks in memory -----------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ class Publisher:
         self._own = [] if self._head is None else [self._head]
         self._pending: tuple[bytes, What] | None = None
 
-    def settle(self) -> None:
+    def retry(self) -> None:
         """Publish what an earlier call failed to publish; call it before pages are deleted."""
         if self._pending is not None:
             self.publish(*self._pending)
@@ -55,7 +55,7 @@ class Publisher:
     def publish(self, snapshot: bytes, what: What) -> None:
         """Publish a snapshot whose pages are in the store; a read and two flushes.
 
-        If the store fails, readers keep the previous snapshot, and ``settle`` tries again. Raises
+        If the store fails, readers keep the previous snapshot, and ``retry`` tries again. Raises
         PublishConflict.
         """
         self._pending = snapshot, what

@@ -70,10 +70,10 @@ def _without_common_keys(jobs: Sequence[Job]) -> list[list[Job]]:
     return [group for _, group in groups]
 
 
-def settle(jobs: Sequence[Job], error: Exception | None = None) -> None:
+def resolve(jobs: Sequence[Job], error: Exception | None = None) -> None:
     """Give the requests of one event loop their outcomes, or an error; from any thread."""
 
-    def settle_all() -> None:
+    def resolve_all() -> None:
         for job in jobs:
             if job.done.done():  # the request has timed out
                 continue
@@ -83,7 +83,7 @@ def settle(jobs: Sequence[Job], error: Exception | None = None) -> None:
                 job.done.set_exception(error)
 
     if jobs:  # one call, as each wakes the loop up
-        jobs[0].done.get_loop().call_soon_threadsafe(settle_all)
+        jobs[0].done.get_loop().call_soon_threadsafe(resolve_all)
 
 
 class Committer:
@@ -170,7 +170,7 @@ class Committer:
         with self._wake:
             self.is_open = False
             waiting, self._jobs = [*self._taken, *self._jobs], deque()
-        settle(waiting, error)
+        resolve(waiting, error)
 
     def _next(self) -> list[Job]:
         """Return the jobs of the next commit; none if there are none for a while."""
@@ -226,7 +226,7 @@ class Committer:
 
     def _settle(self, jobs: list[Job]) -> None:
         """Answer the jobs that are complete; the others come first in the next commit."""
-        settle([job for job in jobs if None not in job.outcomes])
+        resolve([job for job in jobs if None not in job.outcomes])
         left = [job for job in jobs if None in job.outcomes]
         with self._wake:
             self._jobs.extendleft(reversed(left))

@@ -95,7 +95,7 @@ class Retries:
         answers: bytes = msgpack.packb([self._recent[each] for each in ids])
         return b"".join(ids), answers, len(ids)
 
-    def settle(self) -> None:
+    def renew(self) -> None:
         """Note that the log has a new state, with a page of the newest ids."""
         assert self._log.head is not None
         known = {page.number: ids for page, ids in self._pages}

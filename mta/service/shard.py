@@ -292,7 +292,7 @@ class Shard:
         self.log.advance(
             snapshot, self.newest, self._retries.packed(), until, moment, changed or {}, erasing
         )
-        self._retries.settle()
+        self._retries.renew()
         self.fresh = 0
         if self.log.head.erasing < 2 and was_erasing:
             self._sweep(snapshot)

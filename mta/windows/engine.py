@@ -2,14 +2,15 @@
 
     engine  =  log  +  {name: window}
 
-A log stores events, and a window evaluates a frame over them. ``SharedWindows`` has a log that only
-stores, and a cursor for each window (``evaluators.cursor``). The log of ``Window`` also folds its
-only window, "" (``evaluators.own``). Everything else is the same for one window and for many.
+A log stores events, and a window evaluates a frame over them. ``SharedWindows`` has a log for any
+windows, and a cursor for each (``evaluators.cursor``). ``Window`` has a log for one window, "",
+which is a cursor too, unless the log folds it (``evaluators.own``). Everything else is the same for
+one window and for many.
 
 A batch is processed one chunk at a time. Cursors whose cuts follow from positions and times process
 a chunk before it is stored, so that a failing store leaves them unchanged. The other windows are
-evaluated after every event. A window falls behind if a call fails or if its results are not
-requested. The next access moves it to where its frame says.
+evaluated after every event. A window falls behind if a call fails or if its results are
+not requested. The next access moves it to where its frame says.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from mta.evaluators.coverage import Coverage, coverage_of
 from mta.evaluators.cursor import Cursor
 from mta.evaluators.ends import EarlyCursor
 from mta.evaluators.fiba import FiBA
-from mta.evaluators.observed import key_of_observer, observed_by, part_of
-from mta.evaluators.own import OwnWindow, Searched
+from mta.evaluators.observed import Searched, key_of_observer, observed_by, part_of
+from mta.evaluators.own import OwnWindow
 from mta.folds.sliding import Events
 from mta.frames.base import NEWEST, Frame
 from mta.frames.windows import CountWindow, TimeWindow
-from mta.logs.base import Aggregator, Batch, Chunk, EventLog, Setting
+from mta.logs.base import Aggregator, Batch, Chunk, EventLog, FoldingLog, Setting
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import KeepAll, LevelLog
 from mta.monoids.base import AbstractMonoid, Out, Partial, as_output
@@ -69,8 +70,6 @@ from mta.windows.single import UNKNOWN, Ahead, SingleEvents
 from mta.windows.stack import Movement, WindowAhead
 from stores import StoreLike
 
-#: The number of events of a batch that each cursor processes in one piece.
-_CHUNK = 1 << 18
 #: The windows whose single events are prefetched.
 _USUAL = (CountWindow, TimeWindow)
 #: After how many leaf groups unneeded events are released, if no snapshot releases them.
@@ -88,8 +87,8 @@ class Engine(Generic[Out]):
     """The events of one stream, and the windows over them.
 
     The settings choose one of two ``logs``: in order of arrival, or in order of time. If the log
-    has a window of its own, that is the only one. Otherwise events are evicted only when no window
-    needs them. ``frame`` represents all windows.
+    is that of a single window, it evicts what leaves the window. Otherwise events are evicted only
+    when no window needs them. ``frame`` represents all windows.
     """
 
     #: Whether snapshots say how the windows were made. The windows of many keys share one recipe.
@@ -117,7 +116,9 @@ class Engine(Generic[Out]):
             raise ValueError(f"a window's name is 1 to 100 of A-Z a-z 0-9 . _ : -, not {name!r}")
         #: The log that keeps the events.
         self.kind = settings.log(*logs)
-        if issubclass(self.kind, Aggregator):
+        #: Whether the log is that of a single window, and has no events before its front.
+        self.is_single = issubclass(self.kind, Aggregator)
+        if self.is_single:
             if settings.keep is not None:
                 raise TypeError("retain_for= takes a duration; SharedWindows take a frame too")
             (frame,) = windows.values()
@@ -133,7 +134,7 @@ class Engine(Generic[Out]):
         sizes = settings.group_sizes(self.kind, self.monoid, self.timed)
         self.store, self.owns_store = opened, opened is not store
         self._begin(name, *sizes)
-        if self._own is None:
+        if not self.is_single:
             self.place(windows, {})
 
     def _aggregate(self, monoid: AbstractMonoid[Out]) -> None:
@@ -149,7 +150,7 @@ class Engine(Generic[Out]):
         self._begin(self.name, *self.settings.group_sizes(self.kind, self.monoid, self.timed))
         self.busy, intake = busy, self.intake
         intake.late_count, intake.invalid_count, intake.ahead_count = counts
-        if self._own is None:
+        if not self.is_single:
             self.place(frames, {})
 
     def follow(self, values: Any) -> bool:
@@ -175,26 +176,28 @@ class Engine(Generic[Out]):
         self.busy = False
         #: Whether the window was closed.
         self.closed = False
-        #: The window of the log, if it has one of its own; otherwise cursors read the log.
+        #: The window of the log, if it folds one itself; otherwise cursors read the log.
         self._own: OwnWindow | None = None
         self._windows: dict[str, AnyWindow] = {}
+        #: The moment of the last query after the newest event, if any since that event.
+        self._moment: int | None = None
         if isinstance(self._log, Aggregator):
             if frame.end != NEWEST and not self._log.ends_anywhere:
                 raise ValueError(
                     f"{self._log.name} folds up to the newest event, but {frame!r} ends before "
                     "it: leave aggregator= out"
                 )
-            self._own = OwnWindow(self._log, frame, self.intake)
-            self._windows[""] = self._own
+            if isinstance(self._log, FoldingLog):
+                self._own = OwnWindow(self._log, frame, self.intake)
+            self._windows[""] = self._log.cursor if self._own is None else self._own
         self._trimmed = 0
         self.single = self._singles()
 
     def _singles(self) -> SingleEvents:
-        own = self._own
         self._asked: Searched | None = None
-        if own is not None:
-            self._asked = own.searched()
-            is_usual = self._asked is not None or type(own.frame) in _USUAL
+        if self.is_single:
+            self._asked = self._windows[""].searched(self.timed)
+            is_usual = self._asked is not None or type(self.frame) in _USUAL
         else:
             is_usual = self.monoid is self.main
         # With ``max_ahead``, each time must be compared with the clock.
@@ -213,14 +216,14 @@ class Engine(Generic[Out]):
         return self._log
 
     def structure(self) -> EventLog:
-        """Return the log, after all pending insertions and the evictions of its own window.
+        """Return the log, after all pending insertions and the evictions of its only window.
 
         If an earlier call failed between an insertion and its eviction, this repeats the eviction.
         So every caller finds the window as its frame says, or gets the error of the store.
         """
         self.single.write_back()
-        if self._own is not None:
-            self.ready(self._own)
+        if self.is_single:
+            self.ready(self._windows[""])
         return self._log
 
     def _shared_log(self) -> SharedLog:
@@ -264,7 +267,8 @@ class Engine(Generic[Out]):
 
     def ready(self, window: AnyWindow) -> AnyWindow:
         """Update a window with every event, and return it. At most one page read per level."""
-        if window.taken != self.log().back:
+        self.log()
+        if window.is_behind:
             window.settle(self.intake.last_time)
         return window
 
@@ -283,7 +287,7 @@ class Engine(Generic[Out]):
             name, self.structure().remembered(), frame, window.front, window.taken, time,
             window.lens, self.settings.lateness or 0,
         )  # fmt: skip
-        if window is self._own and not (frame.positional or frame.merges):
+        if self.is_single and not (frame.positional or frame.merges):
             # Its log has all events that this frame needs, and no other frame can replace it.
             found = replace(found, incomplete=(), missing_at_least=0, missing_at_most=0)
         return replace(found, events=len(window))
@@ -303,7 +307,7 @@ class Engine(Generic[Out]):
             return {name: self.result(window) for name, window in self.windows.items()}
         if not isinstance(which, str):
             return self._result_of(which, partial)
-        window = self.window(which) if self._own is None else self._own
+        window = self._windows[""] if self.is_single else self.window(which)
         fold, count = self.current(window)
         if not count or len(self._windows) > 1:
             return self.lowered(fold, count)
@@ -331,8 +335,8 @@ class Engine(Generic[Out]):
         """Return results at a moment, or at each of many."""
         if which is None:
             return {name: self.query_at(name, partial, at, unit) for name in self.windows}
-        if self._own is not None:
-            window: AnyWindow = self._own
+        if self.is_single:
+            window = self._windows[""]
         elif isinstance(which, str):
             window = self.window(which)
         else:
@@ -353,9 +357,8 @@ class Engine(Generic[Out]):
         return self.lowered(*self.current(window))
 
     def put_result(self, out: Rows, at: int, window: AnyWindow | None = None) -> None:
-        """Write the result of a window, by default the log's own, into a row of outputs."""
-        found = self._own if window is None else window
-        assert found is not None
+        """Write the result of a window, by default the only one, into a row of outputs."""
+        found = self._windows[""] if window is None else window
         self.put_fold(*self.current(found), out, at)
 
     def put_results(self, outs: Sequence[Rows], at: int, moment: int | None = None) -> None:
@@ -371,15 +374,15 @@ class Engine(Generic[Out]):
     def pass_to(self, moment: int | None) -> None:
         """Apply the frames on times at a moment without an event."""
         self.log()
+        self._moment = moment
         for window in self._windows.values():
             if window is self._own or window.frame.needs_times:
                 window.settle(moment)
 
     def __len__(self) -> int:
-        """Return the number of events in the log's own window."""
-        length, own = self.single.length(), self._own
-        assert own is not None
-        return len(self.ready(own)) if length is None else length
+        """Return the number of events in the only window."""
+        length = self.single.length()
+        return len(self.ready(self._windows[""])) if length is None else length
 
     def lowered(self, fold: Partial, count: int) -> Out:
         """Return the result of a fold of ``count`` events."""
@@ -410,8 +413,11 @@ class Engine(Generic[Out]):
         Prefetches for the windows that are up to date, and for frames that end before the newest
         event if their results were requested. Other windows are updated on their next access.
         """
-        log = self.structure()
+        log, last = self.structure(), self.intake.last_time
         windows = {n: w for n, w in self._windows.items() if self._is_prefetched(w)}
+        is_past = self._moment is not None and (last is None or last < self._moment)
+        if is_past and any(window.ends_early for window in windows.values()):
+            return None  # a window ends at a later moment than the newest event
         sizes = [self._size_of(window.frame) for window in windows.values()]
         if not log.spare or None in sizes:
             return None
@@ -436,14 +442,12 @@ class Engine(Generic[Out]):
 
     def _is_prefetched(self, window: AnyWindow) -> bool:
         """Return whether single events enter a window on arrival."""
-        if isinstance(window, OwnWindow):
+        if self.is_single or isinstance(window, OwnWindow):
             return True
+        is_held, is_usual = window.is_held or window.is_used_up, type(window.frame) in _USUAL
         if not window.ends_early:
-            is_held = window.is_held or window.is_used_up
-            is_asked = is_held or type(window.frame) not in _USUAL
-            return is_asked and window.back == self._log.back
-        is_asked = type(window.frame) in _USUAL and window.is_held
-        return is_asked and len(self.ready(window)) > 0
+            return (is_held or not is_usual) and window.back == self._log.back
+        return is_held and is_usual and len(self.ready(window)) > 0
 
     def _newest(self, windows: Iterable[AnyWindow]) -> Events | None:
         """Return the newest events, which late events may precede; usually without a page read."""
@@ -455,7 +459,7 @@ class Engine(Generic[Out]):
             cursor.prepare_ahead()
         return log.newest(min(map(len, held), default=log.back))
 
-    def write_back(self, new: Events, moved: dict[str, Movement]) -> None:
+    def take_in(self, new: Events, moved: dict[str, Movement]) -> None:
         """Add single events that arrived, and update the windows that they have entered."""
         right = moved[""].right if self._own is not None else None
         late = self._log.take_in(new, right)
@@ -478,22 +482,22 @@ class Engine(Generic[Out]):
     def _accept(self, row: Any, micros: int | None, windows: Iterable[AnyWindow]) -> None:
         """Store an event, and move the windows that are up to date; all or nothing."""
         log, newest = self.structure(), micros
-        stamp, last = log.stamp, self.intake.last_time
+        stamp, last, self._moment = log.stamp, self.intake.last_time, None
         if micros is not None and last is not None:
             newest = max(micros, last)  # the newest event may have been retracted
         log.insert(row, micros)
         before, steps = log.back - 1, list(windows)
-        if self._own is None:
-            steps = [w for w in windows if w.back == before and not w.ends_early]
-            if self._recede(stamp):
-                return
+        if self._recede(stamp):
+            return
+        steps = [w for w in steps if w is self._own or (w.back == before and not w.ends_early)]
         fronts = [(window, window.front) for window in steps]
         try:
             for window in steps:
                 window.step(row, newest)
         except Exception:
             for window, front in fronts:
-                window.place(front, before)
+                if self._own is not None or not self.is_single:  # others restore themselves
+                    window.place(front, before)
             log.take_back()
             raise
 
@@ -521,19 +525,18 @@ class Engine(Generic[Out]):
         outs: dict[str, Rows] | None = None,
     ) -> None:
         """Insert events of a batch chunk by chunk; write the results of each window to ``outs``."""
-        if self._own is not None:
-            batch = Batch(self.monoid, rows, micros, stop, outs and outs[""])
-            self._ingest_own(self._own, batch, start)
-            return
-        log, first, newest = self._shared_log(), start, self.intake.last_time
-        started = log.taken
+        log, first, newest = self.structure(), start, self.intake.last_time
+        started, self._moment = log.taken, None
         if micros is not None and start < stop and newest is not None and micros[start] <= newest:
             self._recede_before(int(micros[start]), newest)
         try:
             while first < stop:
                 self._trim()
-                end = log.run_end(micros, first, min(first + _CHUNK, stop))
-                chunk = self._ingest_chunk(rows, micros, first, end, outs or {})
+                end = stop
+                if self._own is None:
+                    most = log.most_together(stop - first, outs is not None)
+                    end = log.run_end(micros, first, min(first + most, stop))
+                chunk = self._ingest_chunk(rows, micros, first, end, outs)
                 if chunk is not None and end < stop:
                     log.keep(chunk)
                 if micros is not None:  # the newest time determines what is released next
@@ -543,29 +546,13 @@ class Engine(Generic[Out]):
             self._fall_behind(ahead=True)
             raise
         finally:
-            log.release()
+            if outs:
+                log.release()
             done = log.taken - started
             if micros is not None and done:
                 self.went(int(micros[start + done - 1]))
-
-    def _ingest_own(self, own: OwnWindow, batch: Batch, start: int) -> None:
-        """Insert, evict and query in runs, or one by one if no cut is predictable."""
-        done, times = start, batch.times
-        self.ready(own)
-        try:
-            while done < batch.count:
-                step = own.ingest(batch, done)
-                if not step:
-                    time = None if times is None else int(times[done])
-                    self.accept(self.monoid.inputs.at(batch.rows, done), time)
-                    if batch.results is not None:
-                        self.put_result(batch.results, done, own)
-                    step = 1
-                done += step
-        finally:
-            if times is not None and done > start:
-                self.went(int(times[done - 1]))
-        self.structure()
+        if self.is_single and not outs:  # results must not depend on when the window is read
+            self.ready(self._windows[""])
 
     def went(self, time: int) -> None:
         """Record that events up to a time were added, so that windows end with the last one.
@@ -583,8 +570,8 @@ class Engine(Generic[Out]):
 
     def _recede_before(self, time: int, newest: int) -> None:
         """Move windows back to an event that is late or replaces another: results are as of it."""
-        log = self._shared_log()
-        if not isinstance(log, FingerTreeLog):
+        log = self._log
+        if not isinstance(log, FingerTreeLog) or self._own is not None:
             return
         place = log.first_changed(time)
         if time < newest or place < log.back:
@@ -600,7 +587,7 @@ class Engine(Generic[Out]):
     def _recede(self, stamp: int, chunk: Chunk | None = None) -> bool:
         """Move windows back if stored events have moved since a stamp; return whether they have."""
         log = self._log
-        if log.stamp == stamp or not isinstance(log, FingerTreeLog):
+        if log.stamp == stamp or not isinstance(log, FingerTreeLog) or self._own is not None:
             return False
         for cursor in self._cursors.values():
             if chunk is not None and cursor.back == chunk.stop == log.back:
@@ -610,40 +597,72 @@ class Engine(Generic[Out]):
         return True
 
     def _ingest_chunk(
-        self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, outs: dict[str, Rows]
-    ) -> Chunk | None:
-        """Store a chunk after the windows with predictable fronts; step the others by event."""
-        monoid, log, windows, chunk = self.monoid, self._shared_log(), self._cursors, None
-        if outs:
-            times = None if micros is None else micros[start:stop]
-            new = monoid.inputs.cut(rows, start, stop)
-            chunk, is_new = log.chunk_with(new, times, stop - start)
-            for name, cursor in windows.items():
-                batch = Batch(monoid, rows, micros, stop, outs[name])
-                if is_new is None:
-                    cursor.run_into(chunk, batch, start)
-                elif (found := cursor.results(chunk)) is not None:  # includes stored events
-                    batch.put_new(start, found, chunk.count, is_new)
-        stepped = {n: c for n, c in windows.items() if not c.frame.predictable}
-        stamp, kept = log.stamp, log.kept_from
-        while start < stop:
-            if chunk is not None and not stepped and isinstance(log, LevelLog):
-                new = Events(chunk.rows, chunk.times, chunk.count)
-                log.store(new, log.front)
-                start = stop
-                continue
-            if not stepped:
-                start += log.extend(rows, micros, start, stop)
-                continue
-            time = None if micros is None else int(micros[start])
-            self._accept(monoid.inputs.at(rows, start), time, stepped.values())
-            self.intake.advance(time)  # for windows that are updated now
-            for name in stepped.keys() & outs.keys():
-                self.put_result(outs[name], start, stepped[name])
-            start += 1
-        has_run = chunk is not None and not stepped and kept == log.kept_from
+        self, rows: Rows, micros: np.ndarray | None, start: int, stop: int,
+        outs: dict[str, Rows] | None,
+    ) -> Chunk | None:  # fmt: skip
+        """Store a chunk after the windows with predictable fronts; step the others by event.
+
+        A single window is copied, and the copy replaces it once the events are stored, because the
+        log begins where its window does.
+        """
+        log, chunk, run = cast(SharedLog, self._log), None, dict[str, Cursor]()
+        if outs and self._own is None:
+            chunk, run = self._run(rows, micros, start, stop, outs)
+        windows, own = self._windows.items(), self._own
+        stepped = {n: w for n, w in windows if w is own or not w.frame.predictable}
+        stamp, oldest = log.stamp, log.front
+        if chunk is not None and not stepped and isinstance(log, LevelLog):
+            unneeded = min(c.front for c in run.values()) if self.is_single else log.front
+            log.store(Events(chunk.rows, chunk.times, chunk.count), unneeded)
+        else:
+            while start < stop:
+                start += self._ingest_some(rows, micros, start, stop, outs, stepped)
+        if self.is_single and run:
+            self._windows[""] = cast(Aggregator, log).cursor = run[""]
+        has_run = chunk is not None and not stepped and oldest == log.front
         self._recede(stamp, chunk if has_run else None)
         return chunk
+
+    def _run(
+        self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, outs: dict[str, Rows]
+    ) -> tuple[Chunk, dict[str, Cursor]]:
+        """Return a chunk, and the windows with predictable fronts after its events."""
+        monoid, times = self.monoid, None if micros is None else micros[start:stop]
+        new = monoid.inputs.cut(rows, start, stop)
+        chunk, is_new = cast(SharedLog, self._log).chunk_with(new, times, stop - start)
+        run = {n: c for n, c in self._cursors.items() if c.frame.predictable}
+        if self.is_single:
+            run = {n: copy(c) for n, c in run.items()}
+        for name, cursor in run.items():
+            batch = Batch(monoid, rows, micros, stop, outs[name])
+            if is_new is None:
+                cursor.run_into(chunk, batch, start)
+            else:  # the chunk includes stored events
+                batch.put_new(start, cursor.results(chunk), chunk.count, is_new)
+        return chunk, run
+
+    def _ingest_some(
+        self, rows: Rows, micros: np.ndarray | None, start: int, stop: int,
+        outs: dict[str, Rows] | None, stepped: Mapping[str, AnyWindow],
+    ) -> int:  # fmt: skip
+        """Store the next events, and the results of the windows to step; return how many.
+
+        A log that folds its window itself adds as many as it can together.
+        """
+        own = self._own
+        if own is not None:
+            batch = Batch(self.monoid, rows, micros, stop, outs and outs[""])
+            if added := own.ingest(batch, start):
+                return added
+        if not stepped:
+            return self._log.extend(rows, micros, start, stop)
+        time = None if micros is None else int(micros[start])
+        self._accept(self.monoid.inputs.at(rows, start), time, stepped.values())
+        self.intake.advance(time)  # for windows that are updated now
+        for name, window in stepped.items():
+            if outs:
+                self.put_result(outs[name], start, window)
+        return 1
 
     # --- snapshots and pages ----------------------------------------------------------------------
 
@@ -715,13 +734,11 @@ class Engine(Generic[Out]):
         Raises SnapshotMismatch and CorruptSnapshot.
         """
         self._require_same(snapshot)
-        own, has_changed = self._own, False
-        if own is not None:
-            has_changed = has_other_frame(snapshot, own.frame, self.timed, others)
+        has_changed = self.is_single and has_other_frame(snapshot, self.frame, self.timed, others)
         self.load(snapshot)
-        if own is not None and has_changed:
+        if has_changed:
             self._log.recede()
-            own.settle(snapshot.last_time)
+            self._windows[""].settle(snapshot.last_time)
 
     def load(self, snapshot: Snapshot) -> None:
         """Load the events of a snapshot, whose windows are not checked."""
@@ -778,7 +795,7 @@ class Engine(Generic[Out]):
 
     def _trim(self) -> None:
         """Periodically release events that no window needs, if no snapshot releases them."""
-        if self._own is not None:
+        if self.is_single:
             return
         log = self._shared_log()
         behind = log.back - self._trimmed
@@ -787,7 +804,7 @@ class Engine(Generic[Out]):
 
     def release(self) -> None:
         """Release the leaf groups that no window needs."""
-        if self._own is not None:
+        if self.is_single:
             return  # its log evicts what leaves the window
         log, windows = self._shared_log(), list(self.windows.values())
         if (keep := self.settings.keep) is not None:

@@ -196,7 +196,7 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
                 the snapshot.
         """
         if self._publisher is not None:
-            self._publisher.settle()
+            self._publisher.retry()
         data = self.engine.checkpoint(wait or self._publisher is not None)
         if self._publisher is not None:
             self._publisher.publish(data, self._what()[0])

@@ -24,7 +24,7 @@ import numpy as np
 from mta.columns.codec import ALWAYS_PLAIN
 from mta.columns.reading import plain
 from mta.columns.schemas import Row, packed
-from mta.evaluators.own import Searched
+from mta.evaluators.observed import Searched
 from mta.folds.sliding import Events
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, same_value
 from mta.monoids.product import Product
@@ -82,7 +82,7 @@ class Owner(Protocol):
     def ahead(self, most: int) -> Ahead | None:
         """Prefetch for at most ``most`` events; return None if the next event needs more."""
 
-    def write_back(self, new: Events, moved: dict[str, Movement]) -> None:
+    def take_in(self, new: Events, moved: dict[str, Movement]) -> None:
         """Add the events that arrived and evict those that left. No store call."""
 
     def insert(self, value: Any, time: Any) -> None:
@@ -686,7 +686,7 @@ class SingleEvents:
             rows = self._monoid.inputs.gathered(self._rows)
         if count or any(each.left for each in moved.values()):
             new = Events(rows, times.astype("<i8") if self.timed else None, count)
-            self.owner.write_back(new, moved)
+            self.owner.take_in(new, moved)
 
     def _moved(self) -> Iterator[tuple[str, Movement]]:
         """Yield how each window has changed until now."""

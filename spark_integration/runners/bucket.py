@@ -57,8 +57,8 @@ from spark_integration.runners.state_pages import (
 )
 from spark_integration.runners.workers import (
     MeteredStore,
+    freeze_objects,
     running_batch,
-    settle,
     state_pages_seen,
     state_pages_shared,
     state_partitions,
@@ -108,7 +108,7 @@ def advance_bucket(
     ``reached`` is Spark's watermark, in milliseconds. It is 0, and there is no watermark, until
     events are later than 1970.
     """
-    settle()
+    freeze_objects()
     # By position: PySpark may lose column names that begin with "_" on the way through pandas.
     blobs = [blob for part in parts for blob in part.iloc[:, 1]]
     rows = from_blobs(blobs) if blobs else plan.schema.empty_table()
@@ -123,7 +123,7 @@ def advance_batch(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
     """Return the packed results of packed rows; ``step`` runs once per bucket."""
 
     def advance(bucket: pa.Table) -> pa.Table:
-        settle()
+        freeze_objects()
         rows = from_blobs(blob.as_buffer() for blob in bucket.column(BLOB))
         of_batch = replace(plan, name="batch", temporary=True)
         return _advanced(step, None, rows, of_batch, MemoryStore(), None).rows

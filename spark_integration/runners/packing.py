@@ -27,7 +27,7 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
-from spark_integration.runners.workers import PageCounts, settle, state_partitions
+from spark_integration.runners.workers import PageCounts, freeze_objects, state_partitions
 from spark_integration.step.step import RowCounts
 
 # Columns of packed rows. A user's columns may have the same names, because they are in the blobs.
@@ -95,7 +95,7 @@ def pack(
     state partitions. ``names`` are the columns' names in the blobs: PySpark's mapInArrow accepts no
     names with dots. ``timed`` adds the column of nulls that has the watermark.
     """
-    settle()
+    freeze_objects()
     buckets = buckets or state_partitions()
     held: list[pa.RecordBatch] = []
     rows = size = 0
@@ -131,7 +131,7 @@ def _packed(rows: pa.Table, names: Sequence[str], buckets: int, timed: bool) -> 
 
 def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the rows in a column ``__blob``, for mapInArrow; one blob at a time is in memory."""
-    settle()
+    freeze_objects()
     for batch in batches:
         for blob in batch.column(BLOB):
             if not blob.is_valid:

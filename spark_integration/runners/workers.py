@@ -51,7 +51,7 @@ _lock = threading.Lock()
 _calls: tuple[int, int] = (0, 0)  # the id of a process, and how many tasks it has started
 
 
-def settle() -> None:
+def freeze_objects() -> None:
     """Make the garbage collector skip all present objects; called when a task starts.
 
     PySpark collects garbage after every task, which takes longer than a small task with all objects

@@ -259,7 +259,7 @@ SHARED: dict[str, Call] = {
 def test_several_windows_are_their_lists_whichever_call_failed(
     lateness: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mta.windows.engine._CHUNK", 7)
+    monkeypatch.setattr("mta.logs.base._CHUNK", 7)
     frames: dict[str, Frame] = {"long": CountWindow(20), "short": TimeWindow(9)}
     if lateness is not None:  # where one is taken out, an older event may come back by count
         frames["long"] = TimeWindow(20)

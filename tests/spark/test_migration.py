@@ -279,7 +279,7 @@ def broken(after: int, function: Callable[..., Any]) -> Callable[..., Any]:
 
 #: Where a migration is killed, in the order of its steps: at which call of what, after how many.
 STEPS: list[tuple[Any, str, int]] = [
-    (repartitioning._Made, "settle", 2),  # some buckets are written
+    (repartitioning._Made, "write_runs", 2),  # some buckets are written
     (migration, "_copy_logs", 0),
     (migration, "_write_states", 0),
     (shutil, "rmtree", 1),  # Spark has written its state

@@ -58,10 +58,10 @@ def test_a_worker_s_modules_are_no_garbage(spark: SparkSession) -> None:
 def test_what_is_there_to_stay_is_set_aside_ever_more_seldom() -> None:
     code = (
         "import gc\n"
-        "from spark_integration.runners.workers import settle\n"
+        "from spark_integration.runners.workers import freeze_objects\n"
         "found, kept = [], []\n"
         "for _ in range(17):\n"
-        "    settle()\n"
+        "    freeze_objects()\n"
         "    found.append(gc.get_freeze_count())\n"
         "    kept.append([[] for _ in range(1000)])\n"
         "grown = [a > 1000 and b - a >= 1000 for a, b in zip(found, found[1:])]\n"

@@ -212,6 +212,8 @@ def test_a_frame_that_evicts_half_the_window_takes_log_n(
     times = np.zeros(n, "<i8") if aggregator.by_time else None
     while done < n:  # past the frame, which would keep all of these
         done += window.structure().extend(rising, times, done, n)
+    assert len(window) == n
+    asked[0] = 0
     cost = counted.of(lambda: window.insert(1.5 * n))
     assert len(window) == n // 2  # of 0, 1, ... those up to n / 2 have left
     height = levels(n // leaf_arity, arity) + 1

@@ -17,6 +17,7 @@ from mta import CountWindow, Window, pages
 from mta.aggregations import PopulationStdDev
 from mta.algorithms import FiBA, SteadyMTA
 from mta.evaluators import amortized_mta as chunks
+from mta.logs import base as logs
 from mta.logs.base import Aggregator
 from mta.windows import engine
 from stores import MemoryStore
@@ -59,7 +60,7 @@ def test_windows_are_lists(
 ) -> None:
     turn = KINDS.index(kind) + seed + SORTS.index(sort)
     monkeypatch.setattr(pages, "PART_BYTES", PARTS[turn % 4])
-    monkeypatch.setattr(engine, "_CHUNK", CHUNKS[turn % 2])
+    monkeypatch.setattr(logs, "_CHUNK", CHUNKS[turn % 2])
     monkeypatch.setattr(engine, "_TRIM_GROUPS", TRIMS[turn % 2])
     set_bulks(monkeypatch, BULKS[turn // 2 % 2])
     live_twice(sort, order, kind, seed, STEPS, turn=turn)
@@ -167,7 +168,7 @@ def test_scenarios_without_number(sort: str, monkeypatch: pytest.MonkeyPatch) ->
         order, kind, seed = random.choice(ORDERS), random.choice(KINDS), random.randrange(1 << 32)
         steps, is_hostile = random.choice([20, 40, 150]), random.random() < 0.3
         monkeypatch.setattr(pages, "PART_BYTES", random.choice(PARTS))
-        monkeypatch.setattr(engine, "_CHUNK", random.choice(CHUNKS))
+        monkeypatch.setattr(logs, "_CHUNK", random.choice(CHUNKS))
         monkeypatch.setattr(engine, "_TRIM_GROUPS", random.choice(TRIMS))
         set_bulks(monkeypatch, random.choice(BULKS))
         live_twice(sort, order, kind, seed, steps, is_hostile)

@@ -62,7 +62,7 @@ def test_batches_of_many_chunks(
 ) -> None:
     """Windows shorter than a hand, of a few hands and longer."""
     monkeypatch.setattr("mta.logs.base._FEW", 16)
-    monkeypatch.setattr("mta.windows.engine._CHUNK", 250)
+    monkeypatch.setattr("mta.logs.base._CHUNK", 250)
     monkeypatch.setattr("mta.logs.levels.log._RECENT_BYTES", 1)
     random, count = np.random.default_rng(1), 3_000
     gaps = {
@@ -123,7 +123,7 @@ def test_what_a_long_first_batch_leaves_behind_is_let_go_of(
     emit: Any, lateness: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While it goes in, and by its own times: there are none before it."""
-    monkeypatch.setattr("mta.windows.engine._CHUNK", 16)
+    monkeypatch.setattr("mta.logs.base._CHUNK", 16)
     frames: dict[str, Any] = {"day": TimeWindow(24), "few": CountWindow(5)}
     windows = SharedWindows(joined(), frames, None, arity=2, allowed_lateness=lateness)
     letters = [chr(97 + i % 26) for i in range(1000)]
@@ -136,7 +136,7 @@ def test_what_a_long_first_batch_leaves_behind_is_let_go_of(
 
 
 def test_nothing_of_a_batch_is_kept_when_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mta.windows.engine._CHUNK", 64)
+    monkeypatch.setattr("mta.logs.base._CHUNK", 64)
     windows, _ = counted_windows(FOUR)
     batch = values(1_000)
     windows.extend(batch)

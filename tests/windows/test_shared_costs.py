@@ -47,7 +47,7 @@ def test_a_window_reads_a_page_a_leaf_once_it_is_longer_than_what_is_in_memory(
 ) -> None:
     monkeypatch.setattr("mta.logs.levels.log._RECENT_BYTES", 8 * 8 * LEAF)  # eight leaf groups
     monkeypatch.setattr("mta.logs.levels.log._FETCHED_BYTES", 1)
-    monkeypatch.setattr("mta.windows.engine._CHUNK", 2 * LEAF)
+    monkeypatch.setattr("mta.logs.base._CHUNK", 2 * LEAF)
     half, leaves = N // 2, N // 2 // LEAF
     for frames in [{name: frame} for name, frame in FOUR.items()] + [FOUR]:
         store = LeafReads(MemoryStore())
@@ -78,6 +78,25 @@ def test_ranges_and_windows_by_time_read_at_most_two_pages_a_level() -> None:
         store.reset()
         assert windows.query(TimeWindow(777)) == values(N)[-777:].max()
         assert store.counts.get.pages <= 4 * (levels - 1)
+
+
+@pytest.mark.parametrize(("leaf_arity", "arity"), [(2, 2), (4, 2), (4, 16)])
+def test_the_number_of_combines_does_not_grow_with_the_levels(leaf_arity: int, arity: int) -> None:
+    """In a tree of up to twelve levels, of which each leaf needs the fold of what follows it."""
+    counted, count = Counted(), 4096
+    windows = SharedWindows(
+        counted.max, {"a": CountWindow(count)}, store=None, leaf_arity=leaf_arity, arity=arity
+    )
+    windows.extend(values(2 * count).tolist(), emit="last")
+    counted.combines = 0
+    for value in values(count).tolist():
+        windows.insert(value)
+        windows.query()
+    assert counted.combines <= 7 * count
+    counted.combines = 0
+    for start in range(0, count, 16):
+        windows.extend(values(count)[start : start + 16].tolist())
+    assert counted.combines <= 7 * count
 
 
 def test_each_window_takes_a_constant_number_of_combines() -> None:

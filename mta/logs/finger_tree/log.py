@@ -411,12 +411,6 @@ class FingerTreeLog(TreePages):
             yield leaf
             self.trim()
 
-    def keep(self, chunk: Chunk) -> None:
-        """Do nothing, because late events may be inserted into a chunk."""
-
-    def release(self) -> None:
-        """Do nothing, because no chunk is retained."""
-
     # --- eviction ---------------------------------------------------------------------------------
 
     def _evict_before(self, position: int) -> None:

@@ -81,7 +81,7 @@ class NodeCache:
         """Whether ``settle`` is due."""
         return False
 
-    def settle(self, is_pinned: Callable[[Node], bool], until: int) -> None:
+    def release_until(self, is_pinned: Callable[[Node], bool], until: int) -> None:
         """Release the leaves whose events are not after ``until``: no more events can join them."""
 
 
@@ -235,7 +235,7 @@ class PagedNodeCache(NodeCache):
     def has_made_some(self) -> bool:
         return self._are_large and self.made >= _AT_ONCE
 
-    def settle(self, is_pinned: Callable[[Node], bool], until: int) -> None:
+    def release_until(self, is_pinned: Callable[[Node], bool], until: int) -> None:
         """Release large leaves as the base class does, if there are enough; all or none."""
         settled = [
             node

@@ -121,7 +121,7 @@ class TreePages(EventLog):
         """Write large leaves that can no longer get events. If the store fails, all stay."""
         newest = self.newest_time() if self.cache.has_made_some else None
         if newest is not None:
-            self.cache.settle(self.tree.is_spine, newest - self.setting.allowed_lateness)
+            self.cache.release_until(self.tree.is_spine, newest - self.setting.allowed_lateness)
 
     # --- reading --------------------------------------------------------------------------------
 

@@ -538,7 +538,7 @@ class LeafReader:
         return None
 
 
-class LevelLog(LevelPages, LeafReader):
+class LevelLog(LeafReader, LevelPages):
     """Events in levels, read by position. Inserting takes amortized 1 combine per event."""
 
     name = "Level log"
@@ -605,6 +605,13 @@ class LevelLog(LevelPages, LeafReader):
 
     def remembered(self) -> LevelLog:
         return self
+
+    def fold(self, start: int, stop: int) -> Partial:
+        tail = self.levels.tails[0]
+        if tail.first < start < stop:  # usually the events of a batch
+            rows = self.levels.partials(0, tail, start - tail.first, stop - tail.first)
+            return self.monoid.fold(rows, stop - start)
+        return super().fold(start, stop)
 
     # --- snapshots --------------------------------------------------------------------------------
 

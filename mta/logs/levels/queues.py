@@ -595,7 +595,7 @@ class ReadAhead:
             above = self._names(level + 1, number // levels.arity, path)
             if above is None:
                 return None
-            group = levels.pager.prefetched(level, number, above[number % levels.arity])
+            group = levels.pager.peek(level, number, above[number % levels.arity])
         if group is None or len(group.names) != levels.arity:  # reading the page raises the error
             return None
         self._known[level] = number, group.names

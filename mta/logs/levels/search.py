@@ -47,9 +47,13 @@ class Segment(NamedTuple):
 class SegmentedWindow(LevelPages, Aggregator):
     """A window over level queues that is read and searched from its front."""
 
-    @abstractmethod
     def open_path(self) -> Segment | None:
         """Return the leaf group of the oldest event, if any. One page read per level."""
+        if self.front == self.back:
+            return None
+        number = self.front // self.levels.leaf_arity
+        first, leaf = number * self.levels.leaf_arity, self.group_at(0, number)
+        return Segment(0, first, leaf, self.front - first, leaf.count)
 
     @abstractmethod
     def group_at(self, level: int, number: int) -> Leaf | Group:
@@ -57,11 +61,11 @@ class SegmentedWindow(LevelPages, Aggregator):
 
     def segments(self) -> Iterator[Segment]:
         """Yield the segments of the window from left to right, as large as memory allows."""
-        if self.open_path() is None:
+        leaf = self.open_path()
+        if leaf is None:
             return
+        yield leaf
         levels, level, number = self.levels, 0, self.front // self.levels.leaf_arity
-        first, leaf = number * levels.leaf_arity, self.group_at(0, number)
-        yield Segment(0, first, leaf, self.front - first, leaf.count)
         while number < levels.tails[level].number:
             start, level, number = number + 1, level + 1, number // levels.arity
             first = number * levels.arity

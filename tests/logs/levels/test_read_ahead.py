@@ -183,7 +183,7 @@ def test_a_group_with_too_few_names_is_passed_over(monkeypatch: pytest.MonkeyPat
     window = window_of(store, 1200, arity=4)
     feed(window, 1250)
     pager, empty = window.structure().levels.pager, Group(None, None, [], 0)
-    monkeypatch.setattr(pager, "prefetched", lambda level, number, name: empty)
+    monkeypatch.setattr(pager, "peek", lambda level, number, name: empty)
     feed(window, 40 * LEAF)
     assert window.query() == 96.0
     window.check()
