@@ -39,7 +39,7 @@ class InvalidQuery(WindowStoreError, ValueError):
 
 
 class LateEvent(WindowStoreError, ValueError):
-    """An event is too old: sort the events, allow a lateness, or choose on_late="drop"."""
+    """An event is too old: sort the events, set allowed_lateness, or choose on_late="drop"."""
 
 
 class AheadEvent(WindowStoreError, ValueError):

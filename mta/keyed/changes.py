@@ -402,7 +402,9 @@ def require_suitable(found: KeyedSnapshot, wanted: KeyedSnapshot, monoid: Abstra
         why = "the monoid reads other values: give a Product of stored columns"
     if (found.lateness is None) != (wanted.lateness is None):
         why = "its events are in order of " + (
-            "arrival: allow no lateness" if found.lateness is None else "time: allow a lateness"
+            "arrival: leave out allowed_lateness"
+            if found.lateness is None
+            else "time: set allowed_lateness"
         )
     if found.timed != wanted.timed:
         why = "its events have " + (
