@@ -67,8 +67,8 @@ class Limits:
     """The limits of keyed windows, and the judgment of batches.
 
     Args:
-        windows: The windows. Limits need events in order, without a lateness, and late events
-            are dropped: ``on_late="drop"``.
+        windows: The windows. Limits need events in order, without ``allowed_lateness``, and late
+            events are dropped: ``on_late="drop"``.
         at_most: By name, a column of the results and the largest value that it may have.
     """
 
@@ -77,7 +77,7 @@ class Limits:
         if at_most and settings.lateness is not None:
             raise UnsupportedOperation(
                 "limits judge events in order of time, so a late event could exceed a limit that "
-                "later events were judged by: allow no lateness, or leave out the limits"
+                "later events were judged by: leave out allowed_lateness, or the limits"
             )
         self._windows, self._at_most = windows, at_most
         self._lifetime = lifetime_of(windows.bucket.kind.frames.values())

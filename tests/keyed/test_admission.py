@@ -150,7 +150,7 @@ def test_late_events_are_dropped() -> None:
 
 
 def test_limits_need_events_in_order() -> None:
-    with pytest.raises(UnsupportedOperation, match="allow no lateness"):
+    with pytest.raises(UnsupportedOperation, match="leave out allowed_lateness"):
         Limits(windows("memory://", allowed_lateness=5), LIMITS)
 
 

@@ -486,7 +486,7 @@ def test_snapshots_of_other_windows_are_refused() -> None:
             Max(),
             TimeWindow(60),
             {"allowed_lateness": None},
-            r"allow a lateness(.|\n)*\* allowed lateness +2\.0 s .* in o",
+            r"set allowed_lateness(.|\n)*\* allowed lateness +2\.0 s .* in o",
         ),
         (
             Max(),
