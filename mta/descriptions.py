@@ -4,8 +4,11 @@ Snapshots have a ``Recipe``, so that a snapshot and its store are enough to rest
 Published records have the ``Description`` of each aggregation and frame, so that any process can
 read them.
 
-    recipe      = [description, array of recipe of a frame or nil, settings]
+    recipe      = [description, array of recipe of a frame or nil, settings], and types if any
     settings    = map of name to value, for each setting that is not the default
+    types       = map of column to the name of the Python type of its values, for each column of
+                  objects whose type aggregations took from the first values
+                  (``mta.monoids.following``); a column without a name has the name ""
     description = [name, 16-byte fingerprint, recipe or nil, parts or nil]
     parts       = array of [alias, array of column, description]
 
@@ -203,6 +206,8 @@ class Recipe(NamedTuple):
     """The recipe of each frame, in the order of the snapshot; None for one of functions."""
     settings: dict[str, Any]
     """As plain data, those that are not the default."""
+    types: dict[str, str] = {}  # noqa: RUF012 (a default of a tuple, which nothing changes)
+    """The type of each column of objects that aggregations took from its first values."""
 
     @classmethod
     def of(
@@ -210,13 +215,16 @@ class Recipe(NamedTuple):
         aggregation: AbstractMonoid,
         frames: Iterable[Frame],
         settings: Mapping[str, Any],
+        types: Mapping[str, str],
     ) -> Recipe:
-        """Return the recipe of windows, with their settings by name."""
+        """Return the recipe of windows, with their settings and the types of columns by name."""
         plain = {name: _plain_or_none(value) for name, value in settings.items()}
-        return cls(described(aggregation), [described(each).recipe for each in frames], plain)
+        recipes = [described(each).recipe for each in frames]
+        return cls(described(aggregation), recipes, plain, dict(types))
 
     def dump(self) -> list[Any]:
-        return [dump(self.aggregation), self.frames, self.settings]
+        types = [self.types] if self.types else []
+        return [dump(self.aggregation), self.frames, self.settings, *types]
 
     def made_aggregation(self) -> AbstractMonoid:
         """Return the aggregation. Raises SnapshotMismatch if it has functions of the user."""
@@ -256,11 +264,13 @@ class Recipe(NamedTuple):
 def load_recipe(data: Any) -> Recipe:
     """Return the recipe in plain data. Raises ValueError for other data."""
     match data:
-        case [aggregation, list(frames), dict(settings)]:
-            if all(each is None or type(each) is list for each in frames) and all(
-                type(name) is str for name in settings
-            ):
-                return Recipe(load(aggregation), frames, settings)
+        case [aggregation, list(frames), dict(settings), *rest] if len(rest) < 2:
+            types = rest[0] if rest else {}
+            is_text = type(types) is dict and all(
+                type(each) is str for each in (*settings, *types, *types.values())
+            )
+            if is_text and all(each is None or type(each) is list for each in frames):
+                return Recipe(load(aggregation), frames, settings, types)
     raise ValueError("a recipe has the wrong types")
 
 

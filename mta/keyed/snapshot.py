@@ -22,7 +22,7 @@ runs     = array of [number, weight, height, index], the oldest first
 memtable = nil, or a table that is too small for pages, encoded as a page of run 0
            (``mta.keyed.leaves``)
 pending  = pages to delete with later snapshots (``mta.keyed.lsm``)
-changed  = [columns, changes, starts], or [columns, changes, starts, types]
+changed  = [columns, changes, starts]
 columns  = array of [name, kind]: the stored columns of an event, in the order of pages; the name is
            "" if events are not mappings. A name that begins with a zero byte belongs to a column of
            marks, which say whether an event has a value in another column
@@ -32,8 +32,6 @@ changes  = how often the windows or the aggregations have been changed
 starts   = array of [name, moment, known]: a window or a column of marks that misses events since a
            change. No event after ``moment`` (microseconds, nil if unknown) is missing, nor any of
            the last ``known`` events of a key before those that it still accepted at the change
-types    = array of [name, type]: the name of the Python type of the values of a column of objects,
-           if the aggregations took it from the first values (``mta.monoids.following``)
 recipe   = how the windows were made (``mta.descriptions``)
 index    = [count, columns]; columns as in a page (``mta.keyed.leaves``)
 """
@@ -41,7 +39,7 @@ index    = [count, columns]; columns as in a page (``mta.keyed.leaves``)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import astuple, dataclass, fields
 from typing import Any, NamedTuple
 
 from mta.columns.kinds import schema_of_kind
@@ -120,7 +118,6 @@ class KeyedSnapshot:
     changes: int
     starts: dict[str, Start]
     recipe: Recipe
-    types: dict[str, str] = field(default_factory=dict)
 
     def made_frames(self) -> dict[str, Frame]:
         """Return the frame of each window. Raises SnapshotMismatch for functions of the user."""
@@ -143,10 +140,7 @@ class KeyedSnapshot:
             [
                 self.window, self.kind, self.monoid, self.frames, self.timed,
                 spans, self.number, astuple(self.counts), self.expired, runs, memtable, groups,
-                [
-                    self.columns, self.changes, [[n, *s] for n, s in self.starts.items()],
-                    *([[*self.types.items()]] if self.types else []),
-                ],
+                [self.columns, self.changes, [[n, *s] for n, s in self.starts.items()]],
                 self.recipe.dump(),
             ]
         )  # fmt: skip
@@ -208,7 +202,7 @@ def _validated(values: list[Any]) -> UnreadSnapshot:
             str(window), str() | None as kind, [str(name), bytes(fingerprint)],
             list(frames), bool(timed), [[lateness, *earlier], [retained, *earlier_asked]],
             number, counts, expired, list(runs), (bytes() | None) as memtable, list(groups),
-            [list(columns), changes, list(starts), *types], recipe,
+            [list(columns), changes, list(starts)], recipe,
         ]:  # fmt: skip
             pass
         case _:
@@ -229,7 +223,6 @@ def _validated(values: list[Any]) -> UnreadSnapshot:
         entries("columns", columns, str, str), changes,
         {name: Start(moment, known) for name, moment, known in of_starts},
         load_recipe(recipe),
-        dict(entries("types", types[0] if types else [], str, str)),
     )  # fmt: skip
     _require_possible(snapshot)
     if kind is None and (runs or memtable is not None or snapshot.counts.keys):

@@ -689,8 +689,9 @@ class KeyedWindows(Publishable):
             columns=columns_of(kind.reader),
             changes=kind.changes,
             starts=self._starts,
-            recipe=Recipe.of(self._given, kind.frames.values(), kind.settings.given()),
-            types=types_of(self.monoid),
+            recipe=Recipe.of(
+                self._given, kind.frames.values(), kind.settings.given(), types_of(self.monoid)
+            ),
         )
 
     @classmethod
@@ -776,7 +777,7 @@ class KeyedWindows(Publishable):
 
     def _follow_stored(self, found: KeyedSnapshot) -> None:
         """Take the types of columns from a snapshot."""
-        monoid = following_columns(self.monoid, found.columns, found.types)
+        monoid = following_columns(self.monoid, found.columns, found.recipe.types)
         if monoid is not self.monoid:
             self._become(monoid)
 

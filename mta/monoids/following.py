@@ -77,22 +77,36 @@ def following_columns(
     return _typed(monoid, type_of)
 
 
-def named_types(monoid: AbstractMonoid, name: str) -> Iterator[AbstractMonoid]:
-    """Yield a monoid for other types of columns, which may be the one with this name."""
+def named_types(
+    monoid: AbstractMonoid, name: str, types: Mapping[str, str]
+) -> Iterator[AbstractMonoid]:
+    """Yield a monoid for other types of columns, which may be the one with this name.
+
+    ``types`` has the type of each column of objects, as ``types_of`` returns them.
+    """
     if not isinstance(monoid, Product):
-        yield from _of_each_type(monoid)
+        yield from _of_each_type(monoid, [""], types)
         return
     pairs = dict(monoid.aggregations)
     for alias, (columns, part) in monoid.aggregations.items():
-        typed = (each for each in _of_each_type(part) if f"{alias}={each.name}(" in name)
+        names = [""] if columns is None else own_columns(columns, part)
+        each_type = _of_each_type(part, names, types)
+        typed = (each for each in each_type if f"{alias}={each.name}(" in name)
         pairs[alias] = (columns, next(typed, part))
     yield Product(pairs)
 
 
-def _of_each_type(monoid: AbstractMonoid) -> Iterator[AbstractMonoid]:
+def _of_each_type(
+    monoid: AbstractMonoid, names: list[str], types: Mapping[str, str]
+) -> Iterator[AbstractMonoid]:
     width = _width(monoid)
-    if width is not None:
-        yield from (monoid.of_types(*[each] * (width or 1)) for each in _TYPES)
+    if width is None:
+        return
+    own = [_OBJECTS.get(types.get(name, "")) for name in names]
+    texts = [str if kind is None else Objects(kind) for kind in own]
+    for each in _TYPES:
+        chosen = texts if each is str and len(texts) == (width or 1) else [each] * (width or 1)
+        yield monoid.of_types(*chosen)
 
 
 def types_of(monoid: AbstractMonoid) -> dict[str, str]:

@@ -104,7 +104,7 @@ class _SliceEngine(Engine):
         # Nulls are handled when the events are lifted.
         lifted = replace(settings, nulls="raise", min_samples=None)
         super().__init__(Prelifted(monoid), {"": of_slices}, store, name, lifted)
-        self._slices_made = recipe_for(given, [of_slices], settings)
+        self._slices_made = recipe_for(given, [of_slices], settings, {})
 
     def _recipe(self) -> Recipe:
         """Return how the window over events was made."""

@@ -42,7 +42,7 @@ from mta.logs.base import Aggregator, Batch, Chunk, EventLog, FoldingLog, Settin
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import KeepAll, LevelLog
 from mta.monoids.base import AbstractMonoid, Out, Partial, as_output
-from mta.monoids.following import following, named_types
+from mta.monoids.following import following, named_types, types_of
 from mta.monoids.product import Observed
 from mta.pages import NAME
 from mta.publishing.records import Shape, What, what_of
@@ -128,7 +128,7 @@ class Engine(Generic[Out]):
             frame = KeepAll(timed or self.kind.by_time, observed_by(windows.values()))
         self.frame, self.settings = frame, settings
         #: The frames of the last snapshot by name, and its recipe.
-        self._made: tuple[list[tuple[str, Frame]], Recipe] | None = None
+        self._made: tuple[Any, Recipe] | None = None
         self._aggregate(monoid)
         self.timed = frame.needs_times or self.kind.by_time
         sizes = settings.group_sizes(self.kind, self.monoid, self.timed)
@@ -702,11 +702,12 @@ class Engine(Generic[Out]):
         ).encode()
 
     def _recipe(self) -> Recipe:
-        """Return how the windows were made; computed once for the same frames."""
+        """Return how the windows were made; computed once for the same frames and types."""
         frames = sorted(self.frames.items())
-        if self._made is None or self._made[0] != frames:
-            made = recipe_for(self.given, [frame for _, frame in frames], self.settings)
-            self._made = frames, made
+        if self._made is None or self._made[0] != (frames, self.main):
+            listed = [frame for _, frame in frames]
+            made = recipe_for(self.given, listed, self.settings, types_of(self.main))
+            self._made = (frames, self.main), made
         return self._made[1]
 
     def retain_snapshot(self) -> None:
@@ -718,8 +719,8 @@ class Engine(Generic[Out]):
         name, mark = snapshot.monoid
         if mark == self.monoid.fingerprint:
             return
-        given = self.main
-        for monoid in named_types(given, name):
+        given, recipe = self.main, snapshot.recipe
+        for monoid in named_types(given, name, recipe.types if recipe else {}):
             self._aggregate(monoid)
             if mark == self.monoid.fingerprint:
                 self.retype(monoid)

@@ -28,9 +28,11 @@ def states_of(windows: Mapping[str, Cursor | OwnWindow]) -> list[WindowState]:
     )
 
 
-def recipe_for(given: AbstractMonoid, frames: Sequence[Frame], settings: Settings) -> Recipe:
+def recipe_for(
+    given: AbstractMonoid, frames: Sequence[Frame], settings: Settings, types: Mapping[str, str]
+) -> Recipe:
     """Return how windows were made; the sizes of groups are fields of the snapshot."""
-    return Recipe.of(given, list(frames), settings.sized(None, None).given())
+    return Recipe.of(given, list(frames), settings.sized(None, None).given(), types)
 
 
 def has_other_frame(snapshot: Snapshot, frame: Frame, timed: bool, others: bool) -> bool:

@@ -119,22 +119,31 @@ def test_columns_of_every_library_give_their_type(kind: str, make: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in VALUES if kind not in ("integers", "doubles")])
-def test_another_type_later_is_refused_and_nothing_lost(kind: str) -> None:
+@pytest.mark.parametrize("nulls", ["raise", "skip"])
+def test_another_type_later_is_refused_and_nothing_lost(kind: str, nulls: Any) -> None:
+    """Also by windows that were restored from a snapshot of restored ones."""
     values, store = values_of(kind, 6), MemoryStore()
-    windows = KeyedWindows(product(), CountWindow(SIZE), store)
-    window = Window(product(), CountWindow(SIZE))
-    for other in (values_of("text" if kind != "text" else "bytes", 2), [object(), 3.5]):
-        windows.extend([1] * 6, {"v": values})
-        window.extend({"v": values})
-        before = windows.query(1), window.query(), windows.stats()
+    keyed = KeyedWindows(product(), CountWindow(SIZE), store, nulls=nulls)
+    windows: list[Any] = [
+        Window(product(), CountWindow(SIZE), store, "one", nulls=nulls),
+        SharedWindows(product(), {"w": CountWindow(SIZE)}, store, "many", nulls=nulls),
+    ]
+    for other in [values_of("text" if kind != "text" else "bytes", 2), [object(), 3.5]] * 2:
+        keyed.extend([1] * 6, {"v": values})
+        before = keyed.query(1), keyed.stats()
         with pytest.raises(InvalidValue):
-            windows.extend([1, 1], {"v": other})
-        with pytest.raises(InvalidValue):
-            window.extend({"v": other})
-        with pytest.raises(InvalidValue):
-            window.insert({"v": other[0]})
-        assert (windows.query(1), window.query(), windows.stats()) == before
-        windows = KeyedWindows.restore(windows.checkpoint(), store)
+            keyed.extend([1, 1], {"v": other})
+        assert (keyed.query(1), keyed.stats()) == before
+        keyed = KeyedWindows.restore(keyed.checkpoint(), store)
+        for window in windows:
+            window.extend({"v": values})
+            before = window.query(), window.stats()
+            with pytest.raises(InvalidValue):
+                window.extend({"v": other})
+            with pytest.raises(InvalidValue):
+                window.insert({"v": other[0]})
+            assert (window.query(), window.stats()) == before
+        windows = [type(each).restore(each.checkpoint(), store) for each in windows]
 
 
 def test_mixed_first_values_leave_the_type_open() -> None:
