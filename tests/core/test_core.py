@@ -26,7 +26,6 @@ from mta import CountWindow, Max, Mean, SharedWindows, Sum, TimeWindow, Window
 from mta.algorithms import FiBA, LogMTA, PagedFlatFAT
 from stores import open_store
 from stores.errors import pip_install
-from tests.support.documents import PUBLIC
 
 EXTRAS = (
     "couchbase", "datasketches", "google", "matplotlib", "obstore", "pandas", "pyarrow",
@@ -34,6 +33,11 @@ EXTRAS = (
 )  # fmt: skip
 WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS}))\n"
 WHOLE = "from mta.cli import main; sys.exit(main())"
+#: The packages that users import, without those of extras.
+PUBLIC = (
+    "mta", "mta.aggregations", "mta.frames", "mta.algorithms", "mta.results", "mta.published",
+    "mta.audit", "mta.client", "mta.testing", "mta.datasets", "stores",
+)  # fmt: skip
 BARE = "import runpy; runpy.run_module('mta', run_name='__main__')"
 #: Runs several commands in one process, and prints each one's code and what it has printed.
 SEVERAL = """
