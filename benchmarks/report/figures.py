@@ -51,7 +51,8 @@ def _section(done: Done) -> Iterator[str]:
     if done.rows and set(COMPARED) <= set(done.rows[0]):
         yield from _table(done.rows, COMPARED)
         if lost := _lost(done):
-            yield f"\nThe other side is better, by the ratio in parentheses, in {'; '.join(lost)}."
+            yield "\nThe other side is better here:\n"
+            yield from (f"- {each}" for each in lost)
         return
     if one.columns:
         yield from _table(done.rows, {name: name.replace("_", " ") for name in one.columns})
@@ -68,7 +69,7 @@ def _lost(done: Done) -> list[str]:
     better = done.experiment.better
     compared = [row for row in done.rows if better and row["ratio"] is not None]
     return [
-        f'"{_cell(row["what"])}" ({_cell(row["ratio"])})'
+        f"{_cell(row['what'])}, ratio {_cell(row['ratio'])}"
         for row in compared
         if (row["ratio"] < 1 if better == "above 1" else row["ratio"] > 1)
     ]

@@ -237,7 +237,7 @@ FINGERPRINTS = {
     "Concat distinct": "2c2ef6f2a6b5ad305f7d8207178d0203",
     "Median": "5b68a3145bf31038b06ce319cca2e33f",
     "Quantile": "51e6be0b051cb1ab43b966070c6a1a76",
-    "Rank": "a36b8fa5c50fb0154d29554544b6aa51",
+    "Rank": "41cdc4e576dee63387e8640cd13bb152",
     "ExactDistinctCount": "4480733396b26ec237a09305ea8b1e69",
     "ExactDistinctCount of doubles": "dbe8d6dd549c7f9e33b0f969f4352853",
     "Mode": "b452c7b1270e6fb2db1299fab4c07bfe",

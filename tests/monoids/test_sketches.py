@@ -360,7 +360,7 @@ def test_a_snapshot_of_no_sketches_is_corrupt(name: str) -> None:
 FUZZ = """
 import random, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-from mta import *
+from mta.aggregations import *
 from mta.columns import codec
 from mta.errors import CorruptPage
 name, seed = sys.argv[1], int(sys.argv[2])
