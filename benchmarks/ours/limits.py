@@ -392,7 +392,7 @@ EXPERIMENTS = (
         "Exact sliding limits cost less memory and time than a sorted set per key.",
         f"A sum and a count over three windows of {KEYS:,} keys with {EVENTS} events each, with a "
         "limit, over HTTP with two workers, on local disk and in Redis. Clients and Redis run on "
-        f"the same 2 cores. Then one key with {LARGE:,} events.",
+        f"the same machine. Then one key with {LARGE:,} events.",
         limits, {"limits": draw}, found, quick=0.02,
         captions={"limits": "Lower is better."},
     ),
