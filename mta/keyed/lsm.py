@@ -367,8 +367,8 @@ class LSMTree:
         self.pending = PendingDeletions()
         #: The number of the newest run ever written.
         self.number = 0
-        #: Called between the parts of a merge, and may add events. If it is set, ``settle`` merges
-        #: nothing: call ``merge`` before.
+        #: Called between the parts of a merge, and may add events. If it is set, ``write_runs``
+        #: merges nothing: call ``merge`` before.
         self.between: Callable[[], None] | None = None
         #: No key of the memtable has its newest event at this moment or before.
         self._looked = -_NEVER
@@ -488,7 +488,7 @@ class LSMTree:
             self.memtable = []
 
     def merge(self) -> None:
-        """Merge runs that are due, as ``settle`` does."""
+        """Merge runs that are due, as ``write_runs`` does."""
         while (count := count_to_merge([run.weight for run in self.runs])) > 1:
             old = self.runs[-count:]
             whole = count == len(self.runs)

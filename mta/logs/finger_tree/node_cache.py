@@ -78,7 +78,7 @@ class NodeCache:
 
     @property
     def has_made_some(self) -> bool:
-        """Whether ``settle`` is due."""
+        """Whether ``release_until`` is due."""
         return False
 
     def release_until(self, is_pinned: Callable[[Node], bool], until: int) -> None:
@@ -94,7 +94,7 @@ class PagedNodeCache(NodeCache):
         self.kind = kind
         self.pager = StorePager(store, window, kind.layout_of)
         self._most = most
-        #: Whether leaves are large, so that ``settle`` writes them.
+        #: Whether leaves are large, so that ``release_until`` writes them.
         self._are_large = 2 * leaf_arity * (kind.entries.row_bytes or 0) >= _LARGE
         #: Nodes in memory besides the spines, the least recently used first.
         self._recent: OrderedDict[int, Node] = OrderedDict()
