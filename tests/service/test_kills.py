@@ -204,8 +204,8 @@ def kill(store: Store, folder: Path, kills: int, seed: int) -> None:
             clients.check(serving[0])
         finally:
             logs += [each.stop()[1] for each in serving]
-    failures = "".join(log for log in logs if "Traceback" in log)
-    assert not failures, failures
+            failures = "".join(log for log in logs if "Traceback" in log)
+            assert not failures, failures
     accepted = sum(map(len, clients.accepted.values()))
     assert accepted > 10 * kills
     logger.info(
