@@ -206,7 +206,7 @@ class Recipe(NamedTuple):
     """The recipe of each frame, in the order of the snapshot; None for one of functions."""
     settings: dict[str, Any]
     """As plain data, those that are not the default."""
-    types: dict[str, str] = {}  # noqa: RUF012 (a default of a tuple, which nothing changes)
+    types: dict[str, str]
     """The type of each column of objects that aggregations took from its first values."""
 
     @classmethod

@@ -165,17 +165,20 @@ def migrate(  # noqa: PLR0913 (public: explicit keywords)
         rows.write(_table([(bucket, {BLOB: state}) for bucket, state in states.items()]))
     _copy_logs(checkpoint, draft)
     report(f"Spark writes the state of {len(states)} buckets")
-    limit = _Limit(time_limit, report)
-    # Pages in the state need another provider. A query with one bucket per partition keeps this
-    # ratio.
-    changes = {PROVIDER: ROCKSDB} if in_state else {}
-    if partitions_of(checkpoint) == count:
-        changes[PARTITIONS] = str(number)
+    limit, changes = _Limit(time_limit, report), _changes(checkpoint, in_state, count, number)
     _write_states(spark, draft, name or target.name, batch, home, states, changes, limit)
     if _require_still(checkpoint, target) != batch:
         raise InvalidRequest(f"the query of {checkpoint} is running: stop it, and try again")
     draft.rename(target)
     return Migrated(batch, number, repartitioned)
+
+
+def _changes(checkpoint: Path, in_state: bool, before: int, buckets: int) -> dict[str, str]:
+    """Return the configuration that differs: pages in the state need another provider."""
+    changes = {PROVIDER: ROCKSDB} if in_state else {}
+    if partitions_of(checkpoint) == before:  # a query with a bucket per partition stays so
+        changes[PARTITIONS] = str(buckets)
+    return changes
 
 
 def erase(

@@ -55,12 +55,7 @@ class Words:
     @cached_property
     def encoded(self) -> tuple[bytes, np.ndarray]:
         """Return all texts in UTF-8, and where each starts. Raises UnicodeEncodeError."""
-        joined = "".join(self.texts)
-        texts: Iterable[Any] = self.texts
-        if not joined.isascii():
-            texts = [text.encode() for text in self.texts]
-            return b"".join(texts), _bounds(texts, len(self))
-        return joined.encode(), _bounds(texts, len(self))
+        return "".join(self.texts).encode(), bounds_of(self.sizes[:-1])
 
     @cached_property
     def sizes(self) -> np.ndarray:
@@ -69,10 +64,6 @@ class Words:
         if not "".join(self.texts).isascii():
             texts = [text.encode("utf-8", "surrogatepass") for text in self.texts]
         return np.append(np.fromiter(map(len, texts), np.int64, len(self)), 0)
-
-
-def _bounds(texts: Iterable[Any], count: int) -> np.ndarray:
-    return bounds_of(np.fromiter(map(len, texts), np.int64, count))
 
 
 class TextColumn(Sequence[Any]):

@@ -243,7 +243,7 @@ class Cursor(ObservedEvents):
 
     def settle(self, time: int | None) -> None:
         """Move to the frame's front after the newest event, within the retained events."""
-        self._settle(time)
+        self._move_to_frame(time)
         self._hold()
 
     def evict_to(self, front: int) -> None:
@@ -254,14 +254,18 @@ class Cursor(ObservedEvents):
         moved = copy(self)
         moved.move(front)
         moved.query()
-        vars(self).update(vars(moved))
+        self._become(moved)
+
+    def _become(self, other: Cursor) -> None:
+        """Take the state of a copy."""
+        vars(self).update(vars(other))
 
     def _hold(self) -> None:
         """Compute missing folds of an only window, so that they do not depend on its queries."""
         if self.own_log is not None and self.front < self.back and not self.is_held:
             self.query()
 
-    def _settle(self, time: int | None) -> None:
+    def _move_to_frame(self, time: int | None) -> None:
         events = self.events
         self._fresh()
         if not (self.is_behind or events.by_time):
@@ -327,9 +331,10 @@ class Cursor(ObservedEvents):
         try:
             self.evict_to(self.frame.cut(self, time))
         except Exception:
-            self.place(self.front, self.back - 1)
-            if before is not None:
-                vars(self).update(vars(before))
+            if before is None:
+                self.place(self.front, self.back - 1)
+            else:
+                self._become(before)
             raise
 
     def results(self, chunk: Chunk) -> Rows | None:

@@ -163,13 +163,10 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
             found = _swept(rows, keys, given, times)
         else:
             found = answered(rows, KeyedEvents(keys, given, times), asked_keys, moments)
-    # All events of a time precede its questions, so questions need no peers.
-    alone = times is None or moments is not None
-    last_peers = None if alone or times is None else _last_peers(frames, keys, times)
+    if times is not None and moments is None:  # all events of a time precede its questions
+        _take_peers(found, called, frames, keys, times)
     results = {}
-    for (alias, name), result in called.items():
-        if frames[name].ties == "peers" and last_peers is not None:
-            found[result] = taken(found[result], last_peers)
+    for (alias, _), result in called.items():
         like = [columns[each] for each in own_columns(*pairs[alias])]
         results[result] = _result(found[result], pairs[alias][1].bare, typed[alias], like)
     return cast(_Frame, asked.with_columns(results))
@@ -459,18 +456,21 @@ def _swept(
     return joined(parts, inverse(order))
 
 
-def _last_peers(
-    frames: Mapping[str, Frame], keys: np.ndarray, times: np.ndarray
-) -> np.ndarray | None:
-    """Return the last row of the key and time of each row; None if no frame needs it."""
-    if all(frame.ties == "rows" for frame in frames.values()):
-        return None
+def _take_peers(
+    found: dict[str, Any], called: Mapping[tuple[str, str], str], frames: Mapping[str, Frame],
+    keys: np.ndarray, times: np.ndarray,
+) -> None:  # fmt: skip
+    """Give all rows of a key and time the result of the last of them, if their frame says so."""
+    of_peers = [result for (_, name), result in called.items() if frames[name].ties == "peers"]
+    if not of_peers:
+        return
     order = order_by(keys, times)
     changes = (np.diff(keys[order]) != 0) | (np.diff(times[order]) != 0)
     ends = np.flatnonzero(np.append(changes, True)[: len(order)])
-    found = np.empty(len(order), np.int64)
-    found[order] = np.repeat(order[ends], np.diff(ends, prepend=-1))
-    return found
+    last = np.empty(len(order), np.int64)
+    last[order] = np.repeat(order[ends], np.diff(ends, prepend=-1))
+    for result in of_peers:
+        found[result] = taken(found[result], last)
 
 
 # --- at the times of other rows -------------------------------------------------------------------
