@@ -276,7 +276,7 @@ class Bound:
                 call.node,
                 "in a stream, later rows may have the time of this row, and RANGE ... CURRENT ROW "
                 "(the default of a window with ORDER BY) would include them",
-                'write ROWS, or EXCLUDE GROUP, or call sql(..., ties="rows"): then a window '
+                'write ROWS, or EXCLUDE GROUP, or give ties="rows": then a window '
                 "includes the rows of its time that arrived before its row",
             )
         if frame.size >= UNBOUNDED and not is_unbounded(frame):

@@ -164,9 +164,9 @@ def resolve_columns(job: Job, source: Source) -> Job:
     for name in value:
         values = source.sample[name].dropna()
         if len(values) and not any(is_number(each, source.layout.decimal) for each in values):
-            advice = _advice(values, source.layout)
+            advice = _advice(values, source.layout) or "a query with --sql aggregates text too"
             what = f"--value {name!r} contains {values.iloc[0]!r}, not numbers"
-            raise InvalidRequest(f"{what}: {advice}" if advice else what)
+            raise InvalidRequest(f"{what}: {advice}")
     check_times(job, source, time)
     names = [key_column(job), time, *value, *job.carry, *(agg.name for agg in aggregations)]
     if repeated := sorted({name for name in names if names.count(name) > 1}):

@@ -77,7 +77,7 @@ def test_the_demo_finds_a_time_of_any_name(tmp_path):
         ({"time": "when"}, "--time 'when': the columns are"),
         ({"agg": ("volts:max",)}, "--value 'volts': the columns are"),
         ({"carry": ("place",)}, "--carry 'place': the columns are"),
-        ({"value": ("note",)}, "--value 'note' contains 'x', not numbers"),
+        ({"value": ("note",)}, "--value 'note' contains 'x', not numbers: a query with --sql"),
         ({"agg": ("watts=watts:max",)}, "several columns watts"),
         ({"agg": ("watts:max", "watts:max")}, "several columns watts_max"),
     ],
