@@ -381,7 +381,7 @@ def test_queries(
 
 def test_the_page_on_sql_runs_as_written(run_page: Callable[[Path], str]) -> None:
     printed = run_page(DOCS / "for-sql.md")
-    assert 'call sql(..., ties="rows")' in printed
+    assert 'give ties="rows"' in printed
 
 
 def test_the_page_on_changes_runs_as_written(
