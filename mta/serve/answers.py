@@ -159,6 +159,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "InternalError": (500, "The server failed"),
     "WindowsUnreadable": (503, "These windows, or pages of them, cannot be read"),
     "OutcomeUnknown": (503, "It is unknown whether the events were added"),
+    "ShardFailed": (503, "A part of the windows has failed, and is read again"),
     "LostRecords": (503, "The store was emptied, or has lost records"),
     "NotPublished": (503, "Nothing is published for this key or under this name"),
     "StoreUnavailable": (503, "The store does not answer"),
@@ -177,6 +178,11 @@ _ADVICE: dict[type[Exception], tuple[str, dict[str, str]]] = {
     ),
     errors.NotPublished: ("Retry when the job has published the windows.", {"retry_after": "5"}),
 }  # fmt: skip
+#: Errors of a store that does not do its work until somebody corrects it.
+_REFUSALS = (
+    errors.StoreAccessDenied, errors.StoreFull, errors.StoreDamaged, errors.StoreClosed,
+    errors.InvalidStoreURL,
+)  # fmt: skip
 _UNREADABLE = (
     errors.MissingPage, errors.CorruptPage, errors.CorruptSnapshot, errors.SnapshotMismatch
 )  # fmt: skip
@@ -189,6 +195,11 @@ class Problem(Exception):
         super().__init__(detail)
         self.name, self.detail = name, detail
         self.headers = {key.replace("_", "-"): value for key, value in headers.items()}
+
+    @property
+    def status(self) -> int:
+        """Return the status of the answer."""
+        return PROBLEMS[self.name][0]
 
     def fields(self) -> dict[str, Any]:
         status, title = PROBLEMS[self.name]
@@ -219,6 +230,9 @@ def problem_of(error: Exception) -> Problem:
             if kind is errors.StoreUnavailable:
                 logger.warning("the store does not answer: %s", error)
             return Problem(kind.__name__, advice or str(error), **headers)
+    if isinstance(error, _REFUSALS):
+        logger.error("%s: %s", type(error).__name__, error)
+        return Problem("StoreUnavailable", "The server's log has the cause.", retry_after="5")
     if isinstance(error, _UNREADABLE):
         logger.error("%s: %s", type(error).__name__, error)
         return Problem("WindowsUnreadable", "The server's log has the cause.")

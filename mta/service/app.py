@@ -45,6 +45,8 @@ logger = logging.getLogger(__name__)
 NDJSON = "application/x-ndjson"
 #: How many refused events the page shows.
 _RECENT = 50
+#: The problems of events that ``on_unavailable = "admit"`` admits.
+_AWAY = {"StoreUnavailable", "LostRecords", "ShardFailed", "OutcomeUnknown"}
 
 
 class EventPaths:
@@ -118,7 +120,7 @@ class EventPaths:
 
     def _admitted(self, problem: Problem, rows: Rows, task: Task) -> list[Outcome]:
         """Return outcomes without aggregates if events are admitted while the store is away."""
-        is_away = problem.name in ("StoreUnavailable", "LostRecords")
+        is_away = problem.name in _AWAY
         if self._owners.declared.on_unavailable == "refuse" or not (is_away and task == "add"):
             raise problem
         self._owners.outcomes["admitted"] += len(rows)

@@ -5,6 +5,9 @@ declared ``delay`` after the one before began: so events share the cost of a com
 gets only so many writes. If small commits take more than a third of a processor, they begin up to
 twice as late. An event that finds nothing running is committed at once. The delay of an event is
 bounded by twice ``delay``, the commit that is running, and the next one.
+
+Whatever error a commit raises, memory may be ahead of the store afterwards. So the thread gives the
+shard up, its events are answered by a problem with the status 503, and the shard is claimed again.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ import msgpack
 from mta.errors import WindowStoreError
 from mta.serve.answers import Problem, problem_of
 from mta.service.declaration import Declaration
-from mta.service.log import LostRecords, NotCreated, NotOwner
+from mta.service.log import LostRecords, NotCreated, NotOwner, OtherWindows
+from mta.service.retries import NO_ID
 from mta.service.rows import Rows
 from mta.service.shard import MOST_ROWS, Outcome, Shard
 
@@ -36,6 +40,33 @@ MOST_WAITING = 32_768
 _CHECKS = 8
 #: How many events the log may have before a new state is written early.
 _MOST_FRESH = 50_000
+
+
+class Moved(Exception):
+    """The shard has another owner now, and no event was judged: look for it and try again."""
+
+
+class Interrupted(Exception):
+    """The owner lost the shard, or died, before it answered: the events may have been added."""
+
+
+def failure_of(error: BaseException, what: str) -> Problem:
+    """Return why a shard cannot be served, with the status 503; logs the error.
+
+    Other problems are of a single request, so they would be wrong for those of other clients.
+    """
+    if isinstance(error, NotCreated | LostRecords | OtherWindows):
+        logger.error("%s", error)
+        return Problem("LostRecords", "The server's log has the cause.")
+    if isinstance(error, WindowStoreError) and (known := problem_of(error)).status == 503:
+        return known
+    logger.error("%s failed", what, exc_info=error)
+    return Problem("ShardFailed", "The server's log has the cause.", retry_after="1")
+
+
+def can_repeat(rows: Rows, task: Task) -> bool:
+    """Return whether rows may be judged again, although they may have been added."""
+    return task != "add" or NO_ID not in rows.digests
 
 
 class Job:
@@ -53,6 +84,13 @@ class Job:
             at for at, found in enumerate(self.outcomes)
             if found is None or (self.task == "check" and found.status == 200)
         ]  # fmt: skip
+
+
+def outcome_unknown() -> Problem:
+    """Return the problem of events without ids that may have been added."""
+    return Problem(
+        "OutcomeUnknown", "The events may have been added: send ids, so that a retry is safe."
+    )
 
 
 def _without_common_keys(jobs: Sequence[Job]) -> list[list[Job]]:
@@ -89,35 +127,36 @@ def resolve(jobs: Sequence[Job], error: Exception | None = None) -> None:
 class Committer:
     """Commits the events of a shard, one commit after the other.
 
-    ``ended`` is called in the thread when the shard is not owned any more. ``published`` is called
-    with the shard and the snapshot of its windows after each new state.
+    ``published`` is called with the shard and the snapshot of its windows after each new state.
     """
 
     def __init__(
-        self, shard: Shard, declared: Declaration, ended: Callable[[Committer], None],
-        published: Callable[[Shard, bytes], None],
-    ) -> None:  # fmt: skip
-        self.shard, self._declared = shard, declared
-        self._ended, self._published = ended, published
+        self, shard: Shard, declared: Declaration, published: Callable[[Shard, bytes], None]
+    ) -> None:
+        self.shard, self._declared, self._published = shard, declared, published
         self._jobs: deque[Job] = deque()
         #: The jobs of the last commit; those that it did not answer wait again.
         self._taken: list[Job] = []
         #: How many events wait.
         self.waiting = 0
-        self._stops, self._doubts, self.is_open = False, False, True
+        self._stops, self._doubts = False, False
+        #: Whether the shard is owned; False once the thread has ended, whatever ended it.
+        self.is_open = True
         self._wake = threading.Condition()
         #: When the last commit began, its processor time, and when the last state was written.
         self._began, self._worked, self._compacted = 0.0, 0.0, time.monotonic()
         #: Whether readers get the state; an earlier owner may have ended before they did.
         self._is_published = False
-        self._thread = threading.Thread(target=self._run, name=f"shard-{shard.number}")
+        name = f"shard-{shard.number}"
+        # A process that is ended by force does not wait for it.
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def add(self, job: Job) -> None:
-        """Add a job. Raises Problem if too much waits, and NotOwner if the shard is given up."""
+        """Add a job. Raises Problem if too much waits, and Moved if the shard is given up."""
         with self._wake:
             if self._stops or not self.is_open:
-                raise NotOwner("the shard is being given up")
+                raise Moved
             if self.waiting + len(job.rows) > MOST_WAITING:
                 raise Problem("TooManyEvents", "Retry in a second.", retry_after="1")
             self._jobs.append(job)
@@ -152,25 +191,22 @@ class Committer:
             if self.shard.fresh:
                 self._note(self.shard.compact())
             self.shard.log.release()
-            self._close(NotOwner("the shard was given up"))
+            self._close(Moved(), Moved())
         except NotOwner as error:
             logger.warning("%s", error)
-            self._close(error)
-        except (NotCreated, LostRecords) as error:
-            logger.error("%s", error)
-            self._close(Problem("LostRecords", "The server's log has the cause."))
-        except Exception as error:
-            if not isinstance(error, WindowStoreError):
-                logger.error("shard %s failed", self.shard.number, exc_info=error)
-            self._close(problem_of(error))
-        finally:
-            self._ended(self)
+            self._close(Interrupted(), Moved())
+        except BaseException as error:  # also panics of libraries: the shard must not hang
+            problem = failure_of(error, f"shard {self.shard.number}")
+            self._close(problem, problem)
 
-    def _close(self, error: Exception) -> None:
+    def _close(self, judged: Exception, waiting: Exception) -> None:
+        """Answer all jobs; those of the last commit may have been judged."""
         with self._wake:
             self.is_open = False
-            waiting, self._jobs = [*self._taken, *self._jobs], deque()
-        resolve(waiting, error)
+            jobs, self._jobs = self._jobs, deque()
+        for job in self._taken:
+            resolve([job], judged if can_repeat(job.rows, job.task) else outcome_unknown())
+        resolve(jobs, waiting)
 
     def _next(self) -> list[Job]:
         """Return the jobs of the next commit; none if there are none for a while."""

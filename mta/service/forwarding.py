@@ -4,8 +4,7 @@ A frame is its length as 4 bytes, big-endian, and msgpack:
 
     request    [number, secret, shard, task, rows]    rows = [keys, times, values, digests]
     answer     [number, outcomes]                     array of [status, body]
-               [number, name, detail]                 a problem; no event was judged if it is Moved,
-                                                      and it is unknown if it is NotOwner
+               [number, name, detail]                 a problem, Moved or Interrupted
 
 The secret is in the head of the shard: who can read the store may forward. A connection carries
 many requests at a time.
@@ -24,8 +23,7 @@ from typing import Any
 import msgpack
 
 from mta.serve.answers import Problem, problem_of
-from mta.service.commits import Task
-from mta.service.log import NotOwner
+from mta.service.commits import Interrupted, Moved, Task
 from mta.service.rows import Rows
 from mta.service.shard import Outcome
 
@@ -34,15 +32,8 @@ logger = logging.getLogger(__name__)
 _MOST_BYTES = 64 << 20
 #: How many seconds a connection may take.
 _CONNECT = 1.0
+_ERRORS: dict[str, type[Exception]] = {each.__name__: each for each in (Moved, Interrupted)}
 Judge = Callable[[int, Rows, Task], Awaitable[list[Outcome]]]
-
-
-class Moved(Exception):
-    """The shard has another owner now, and no event was judged: look for it and try again."""
-
-
-class Interrupted(Exception):
-    """The connection broke before the answer: the events may have been added."""
 
 
 async def _read(reader: asyncio.StreamReader) -> Any:
@@ -58,7 +49,7 @@ def _frame(content: Any) -> bytes:
 
 
 class Receiver:
-    """Takes forwarded events; ``judge`` judges them, or raises Moved or Problem."""
+    """Takes forwarded events; ``judge`` judges them, or raises Moved, Interrupted or Problem."""
 
     def __init__(self, secret: str, judge: Judge) -> None:
         self._secret, self._judge = secret.encode(), judge
@@ -92,7 +83,7 @@ class Receiver:
         try:
             outcomes = await self._judge(shard, Rows(*rows), task)
             answer = [number, [[*each] for each in outcomes]]
-        except (Moved, NotOwner) as error:
+        except (Moved, Interrupted) as error:
             answer = [number, type(error).__name__, ""]
         except Exception as error:
             problem = problem_of(error)
@@ -134,12 +125,12 @@ class Link:
         if len(found) == 1:
             return [Outcome(*each) for each in found[0]]
         name, detail = found
-        if name == "Moved":
-            raise Moved
-        if name == "NotOwner":
-            raise Interrupted
-        headers = {"retry_after": "1"} if name in ("TooManyEvents", "StoreUnavailable") else {}
-        raise Problem(name, detail, **headers)
+        if name in _ERRORS:
+            raise _ERRORS[name]
+        problem = Problem(name, detail)
+        if problem.status in (429, 503):
+            problem.headers["retry-after"] = "1"
+        raise problem
 
     async def _connected(self) -> asyncio.StreamWriter:
         async with self._connecting:

@@ -17,7 +17,8 @@ _TYPES: dict[str, Any] = {
     "float": {"type": "number"}, "int": {"type": "integer"}, "bool": {"type": "boolean"},
     "text": {"type": "string", "maxLength": MAX_TEXT},
 }  # fmt: skip
-_PROBLEMS = ("UnsuitableKey", "InvalidTime", "TooManyEvents", "LostRecords", "OutcomeUnknown")
+_OF_SHARDS = ("TooManyEvents", "LostRecords", "ShardFailed")
+_PROBLEMS = ("UnsuitableKey", "InvalidTime", "OutcomeUnknown", *_OF_SHARDS)
 _ONE = ("LimitExceeded", "LateEvent", "AheadEvent", "ResultOutOfRange")
 _ANY: dict[str, Any] = {}
 _MOMENT = {"type": ["string", "null"], "format": "date-time"}
@@ -44,7 +45,7 @@ def paths_of(declared: Declaration, form: KeyForm, settings: ServerSettings) -> 
     limit = object_of(name={"type": "string"}, aggregate={"type": "string"},
                       at_most={"type": "number"}, refused=whole)  # fmt: skip
     limits = object_of(limits={"type": "array", "items": limit}, accepted=whole)
-    of_keys = ("UnsuitableKey", "TooManyKeys", "TooManyEvents", "LostRecords", *OF_BODY)
+    of_keys = ("UnsuitableKey", "TooManyKeys", *_OF_SHARDS, *OF_BODY)
     some = {"type": "array", "items": form.schema(), "minItems": 1, "maxItems": settings.max_keys}
     keys = object_of(keys=some) | {"additionalProperties": False}
     return {

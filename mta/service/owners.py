@@ -25,15 +25,23 @@ from mta.errors import WindowStoreError
 from mta.pages import name_of
 from mta.publishing.publisher import delete_keys, read_head, replace_head
 from mta.publishing.records import Bucket, PublishedHead, snapshot_key, what_of
-from mta.serve.answers import Problem, problem_of
-from mta.service.commits import Committer, Job, Task
+from mta.serve.answers import Problem
+from mta.service.commits import (
+    Committer,
+    Interrupted,
+    Job,
+    Moved,
+    Task,
+    can_repeat,
+    failure_of,
+    outcome_unknown,
+)
 from mta.service.declaration import Declaration
-from mta.service.forwarding import Interrupted, Link, Moved, Receiver
+from mta.service.forwarding import Link, Receiver
 from mta.service.garbage import unneeded_snapshots
 from mta.service.log import Head as ShardHead
-from mta.service.log import LostRecords, NotCreated, NotOwner, OtherWindows, ShardLog, decoded_head
+from mta.service.log import LostRecords, NotOwner, OtherWindows, ShardLog, decoded_head
 from mta.service.members import Members
-from mta.service.retries import NO_ID
 from mta.service.rows import RowReader, Rows
 from mta.service.shard import Outcome, Shard, require_same
 from stores import PageStore, open_store
@@ -99,13 +107,13 @@ class Owners:
 
     def _stop(self) -> None:
         self._stops.set()
-        committers = [*self._committers.values()]
-        for committer in committers:
+        for committer in [*self._committers.values()]:
             committer.stop()
-        for committer in committers:
-            committer.join()
-        for thread in self._threads:
+        for thread in self._threads:  # one may be claiming a shard
             thread.join()
+        for committer in self._committers.values():
+            committer.stop()
+            committer.join()
         with suppress(WindowStoreError):
             self._publish()
             self._members.leave()
@@ -115,11 +123,11 @@ class Owners:
         while not self._stops.wait(period):
             try:
                 work()
-            except WindowStoreError as error:
+            except BaseException as error:  # also panics of libraries: this goes on
                 if work == self._look:
-                    self.problem = _problem_of(error)
-            except Exception:
-                logger.exception("looking after the shards failed")
+                    self.problem = failure_of(error, "looking for shards")
+                elif not isinstance(error, WindowStoreError):
+                    logger.exception("looking after the shards failed")
 
     # --- owning -----------------------------------------------------------------------------------
 
@@ -131,7 +139,10 @@ class Owners:
         heads = [decoded_head(data, name, shard) for shard, data in enumerate(found)]
         self._heads = dict(enumerate(heads))
         for shard, committer in [*self._committers.items()]:
-            if heads[shard].owner != self._own:
+            if not committer.is_open:
+                del self._committers[shard]
+                self._snapshots.pop(shard, None)
+            elif heads[shard].owner != self._own:
                 committer.check_owner()
         share, mine = -(-count // len(living)), [*self._committers]
         if len(mine) > share:
@@ -145,12 +156,12 @@ class Owners:
         self.problem, failed = None, dict[int, Problem]()
         for shard in free[: max(0, share - len(mine))]:
             try:
-                self._claim(shard, heads[shard])
+                if not self._stops.is_set():
+                    self._claim(shard, heads[shard])
             except NotOwner:
                 continue  # another process was faster
-            except WindowStoreError as error:
-                logger.error("shard %s cannot be served: %s", shard, error)
-                failed[shard] = _problem_of(error)
+            except Exception as error:
+                failed[shard] = failure_of(error, f"claiming shard {shard}")
         self._problems = failed
 
     def _claim(self, number: int, head: ShardHead) -> None:
@@ -160,14 +171,8 @@ class Owners:
         )  # fmt: skip
         assert shard.log.head is not None
         self._heads[number] = shard.log.head
-        self._committers[number] = Committer(shard, self.declared, self._ended, self._note)
+        self._committers[number] = Committer(shard, self.declared, self._note)
         logger.info("serves shard %s, epoch %s", number, shard.log.head.epoch)
-
-    def _ended(self, committer: Committer) -> None:
-        if self._committers.get(committer.shard.number) is committer:
-            del self._committers[committer.shard.number]
-        if not self._stops.is_set():
-            self._snapshots.pop(committer.shard.number, None)
 
     def _note(self, shard: Shard, snapshot: bytes) -> None:
         self._snapshots[shard.number] = snapshot
@@ -233,19 +238,18 @@ class Owners:
     async def _sent(self, shard: int, rows: Rows, task: Task) -> list[Outcome]:
         """Return the outcomes of events of one shard, wherever its owner is by now."""
         deadline = time.monotonic() + self._time_limit
-        may_repeat = task != "add" or NO_ID not in rows.digests
+        may_repeat = can_repeat(rows, task)
         while True:
             try:
                 async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
                     return await self._try(shard, rows, task)
-            except (Moved, Interrupted, NotOwner) as error:
-                # Moved: no event was judged. Otherwise, some may be added; then ids are needed.
+            except (Moved, Interrupted) as error:
                 if not (may_repeat or isinstance(error, Moved)):
-                    raise _unknown() from None
+                    raise outcome_unknown() from None
                 again = type(error).__name__
                 logger.info("%d rows for shard %d are sent again: %s", len(rows), shard, again)
             except TimeoutError:
-                raise (self._absent(shard) if may_repeat else _unknown()) from None
+                raise (self._absent(shard) if may_repeat else outcome_unknown()) from None
             if self._known(shard) is not None or time.monotonic() + _AGAIN > deadline:
                 raise self._absent(shard)
             await asyncio.sleep(_AGAIN)
@@ -269,14 +273,11 @@ class Owners:
         return await link.send(shard, rows, task)
 
     async def _local(self, shard: int, rows: Rows, task: Task) -> list[Outcome]:
-        """Return the outcomes of events of a shard of this process. Raises Moved and NotOwner."""
+        """Return the outcomes of events of a shard of this process."""
         job, committer = Job(rows, task), self._committers.get(shard)
         if committer is None:
             raise Moved
-        try:
-            committer.add(job)
-        except NotOwner:
-            raise Moved from None
+        committer.add(job)
         return await job.done
 
     # --- status -----------------------------------------------------------------------------------
@@ -284,28 +285,15 @@ class Owners:
     def status(self) -> dict[str, Any]:
         """Return which shards are served where, and what waits here."""
         owners = {shard: head.address for shard, head in sorted(self._heads.items())}
-        committers = [*self._committers.values()]
+        committers = dict(self._committers)
         problems = (self.problem, *self._problems.values())
         return {
             "shards": self.declared.shards,
-            "own_shards": sorted(self._committers),
+            "own_shards": sorted(s for s, each in committers.items() if each.is_open),
             "owners": [owners.get(shard, "") for shard in range(self.declared.shards)],
-            "waiting": sum(each.waiting for each in committers),
+            "waiting": sum(each.waiting for each in committers.values()),
             "problems": sorted({each.name for each in problems if each is not None}),
         }
-
-
-def _problem_of(error: Exception) -> Problem:
-    if isinstance(error, NotCreated | LostRecords | OtherWindows):
-        logger.error("%s", error)
-        return Problem("LostRecords", "The server's log has the cause.")
-    return problem_of(error)
-
-
-def _unknown() -> Problem:
-    return Problem(
-        "OutcomeUnknown", "The events may have been added: send ids, so that a retry is safe."
-    )
 
 
 def published_head(declared: Declaration, buckets: Iterable[Bucket], batch: int) -> PublishedHead:

@@ -28,7 +28,7 @@ def sender(declared: Declaration) -> Iterator[Send]:
     store, reader = MemoryStore(), RowReader(declared)
     create(declared, store)
     shard = Owner(declared, store, "first").shard
-    committer = Committer(shard, declared, lambda _: None, lambda *_: None)
+    committer = Committer(shard, declared, lambda *_: None)
 
     def send(task: Task, *rows: dict[str, Any]) -> asyncio.Future[list[Outcome]]:
         job = Job(reader.of_mappings(rows), task)
