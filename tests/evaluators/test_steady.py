@@ -12,7 +12,7 @@ from mta import CountWindow, Monoid, TimeWindow, Window
 from mta.algorithms import AmortizedMTA, SteadyMTA
 from stores import StoreUnavailable
 from stores.memory import MemoryStore
-from tests.support.oracle import joined
+from tests.support.naive import joined
 
 
 class Counted:

@@ -18,7 +18,8 @@ from mta.aggregations import PopulationStdDev
 from mta.algorithms import PBA, SBA, BoundaryAggregator, count_chunk_size, time_chunk_size
 from mta.errors import EmptyWindow, InvalidTime, InvalidValue, LateEvent
 from mta.in_order.boundary import RangeChunk
-from tests.support.in_order_windows import Counted, PlainList, joined
+from tests.support.in_order_windows import Counted, PlainList
+from tests.support.naive import joined
 
 BOTH = pytest.mark.parametrize("algorithm", [SBA, PBA])
 FIGURE_2 = [5, 4, 6, 3, 0, 0, 1, 0, 2, 3, 1, 2, 7, 5, 3, 4, 9, 5, 4, 8]

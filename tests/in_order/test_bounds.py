@@ -29,7 +29,8 @@ from mta.algorithms import (
     pairs,
     panes,
 )
-from tests.support.in_order_windows import Counted, cut_off, fill, joined, longest
+from tests.support.in_order_windows import Counted, cut_off, fill, longest
+from tests.support.naive import joined
 from tests.support.sampling import some
 
 Step = tuple[str, str]

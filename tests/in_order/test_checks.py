@@ -26,15 +26,8 @@ from mta.algorithms import (
 )
 from mta.errors import InvalidValue, InvariantViolation, UnsuitableMonoid, WindowStoreError
 from mta.monoids.equality import same
-from tests.support.in_order_windows import (
-    VARIANTS,
-    Variant,
-    cut_off,
-    fill,
-    joined,
-    longest,
-    sliding,
-)
+from tests.support.in_order_windows import VARIANTS, Variant, cut_off, fill, longest, sliding
+from tests.support.naive import joined
 
 # --- operations that do not suit ----------------------------------------------------------------
 

@@ -15,7 +15,8 @@ from mta.aggregations import AbstractMonoid, MinCount
 from mta.algorithms import IN_ORDER, BoundaryAggregator, InOrderAggregator, Sliced, pairs, panes
 from mta.errors import EmptyWindow, InvalidValue
 from mta.monoids.equality import same
-from tests.support.in_order_windows import VARIANTS, PlainList, Variant, cut_off, joined, longest
+from tests.support.in_order_windows import VARIANTS, PlainList, Variant, cut_off, longest
+from tests.support.naive import joined
 from tests.support.random_windows.kinds import NEIGHBOURS
 from tests.support.sampling import REST
 

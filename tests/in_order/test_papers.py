@@ -11,7 +11,8 @@ from mta import Max, Monoid
 from mta.algorithms import DABA, FOA, IOA, DABALite, FlatFIT, SlickDeque, TwoStacks, TwoStacksLite
 from mta.in_order.foa import Cell, walk
 from mta.in_order.ioa import cells
-from tests.support.in_order_windows import VARIANTS, Counted, Variant, fill, joined
+from tests.support.in_order_windows import VARIANTS, Counted, Variant, fill
+from tests.support.naive import joined
 
 
 def largest() -> Monoid:

@@ -8,7 +8,8 @@ import pytest
 
 from mta.algorithms import FOA
 from mta.in_order.foa import Version, walk
-from tests.support.in_order_windows import Counted, fill, joined
+from tests.support.in_order_windows import Counted, fill
+from tests.support.naive import joined
 
 
 def text(version: Version) -> str:

@@ -28,7 +28,8 @@ from mta.algorithms import (
 )
 from mta.in_order import chunked_queue
 from mta.in_order.chunked_queue import ChunkedQueue, QueueSegment
-from tests.support.in_order_windows import Tracked, cut_off, joined, longest, tracked
+from tests.support.in_order_windows import Tracked, cut_off, longest, tracked
+from tests.support.naive import joined
 
 #: What is alive after any operation on a window that is never larger than n.
 BOUNDS: dict[type, Callable[[int], int]] = {

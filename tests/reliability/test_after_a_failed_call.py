@@ -46,13 +46,13 @@ from tests.support.failed_calls import (
     tag,
     try_out,
 )
-from tests.support.naive import letters
+from tests.support.naive import CrowdedFiBA, letters, pages_of
 
 IN_ORDER: list[type[Aggregator]] = [
     AmortizedMTA, SteadyMTA, LogMTA, PagedFlatFAT, PagedReactiveAggregator,
 ]  # fmt: skip
 #: Each structure, and by how many seconds its events may be late.
-WINDOWS = [*((tree, 0) for tree in IN_ORDER), (oracle.CrowdedFiBA, 0), (oracle.CrowdedFiBA, 7)]
+WINDOWS = [*((tree, 0) for tree in IN_ORDER), (CrowdedFiBA, 0), (CrowdedFiBA, 7)]
 BOUND = BoundWindow(letters(), at_most=LETTERS)
 FRAMES = [CountWindow(20), TimeWindow(20), CountWindow(20) | TimeWindow(15), BOUND]
 FAULTS: dict[str, dict[str, bool]] = {
@@ -74,10 +74,7 @@ CALLS: dict[str, Call] = {
     "coverage": reading(lambda window: window.coverage()),
     "checkpoint": reading(lambda window: window.checkpoint()),
 }
-BY_TIME: dict[str, Call] = {
-    "retract the newest": retract(0),
-    "retract": retract(9),
-}
+BY_TIME: dict[str, Call] = {"retract the newest": retract(0), "retract": retract(9)}
 LATE: dict[str, Call] = {
     "insert late": insert(late=6),
     "extend late": extend(12, late=6),
@@ -100,7 +97,7 @@ class Kept:
         for some in (1, 13, 5, 13, 1, 13, 13, 13):
             try_out(extend(some), window, self.listed)
             self.snapshot = window.checkpoint()
-        self.pages = oracle.pages_of(store)
+        self.pages = pages_of(store)
 
     def open(self) -> tuple[Window, FaultyStore, Listed]:
         """The same again, in a store of its own."""
@@ -170,11 +167,7 @@ def _values(window: Window) -> list[str]:
     [(*each, frame) for each in WINDOWS for frame in FRAMES if not each[1] or frame is not BOUND],
 )
 def test_a_window_is_its_list_whichever_call_failed(
-    tree: type[Aggregator],
-    lateness: int,
-    frame: Frame,
-    part: int,
-    monkeypatch: pytest.MonkeyPatch,
+    tree: type[Aggregator], lateness: int, frame: Frame, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "PART_BYTES", 24)  # parts of an event or two
     kept, made = Kept(tree, lateness, frame), 0
@@ -269,7 +262,7 @@ def test_several_windows_are_their_lists_whichever_call_failed(
     for some in (1, 13, 5, 13, 13, 13):
         _try_on_all(extend(some), windows, lists)
         snapshot = windows.checkpoint()
-    pages = {key: data for key, data in oracle.pages_of(store).items() if data is not None}
+    pages = {key: data for key, data in pages_of(store).items() if data is not None}
     calls = SHARED | (BY_TIME if lateness is not None else {}) | (LATE if lateness else {})
     calls.pop("revise", None)
 
@@ -335,7 +328,7 @@ def _texts(frames: dict[str, Frame], lists: list[Listed]) -> dict[str, str]:
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("part", range(6))
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("tree", [*IN_ORDER, oracle.CrowdedFiBA])
+@pytest.mark.parametrize("tree", [*IN_ORDER, CrowdedFiBA])
 def test_results_that_are_due_come_whichever_call_failed(
     tree: type[Aggregator], fault: str, part: int
 ) -> None:

@@ -16,7 +16,7 @@ from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
 from stores import MemoryStore
 from stores.testing.counting import CountingStore
-from tests.support.oracle import joined, pages_of
+from tests.support.naive import joined, pages_of
 from tests.support.sampling import parts
 
 Make = Callable[[MemoryStore], Window]

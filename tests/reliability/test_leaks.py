@@ -60,11 +60,9 @@ def test_many_checkpoints_leave_everything_flat(
     scheme: str, checkpoints: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Of three thirds, the last takes no more of anything than the second."""
-    url = {
-        "memory": "memory://",
-        "file": f"file://{tmp_path}/pages?map_size=64MiB",
-        "redis": "",
-    }[scheme] or f"{request.getfixturevalue('redis_url')}?prefix=leaks&cache=64KiB"
+    url = {"memory": "memory://", "file": f"file://{tmp_path}/pages?map_size=64MiB", "redis": ""}[
+        scheme
+    ] or f"{request.getfixturevalue('redis_url')}?prefix=leaks&cache=64KiB"
 
     def work() -> None:
         used: list[dict[str, float]] = []

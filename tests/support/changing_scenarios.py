@@ -7,7 +7,6 @@ its result, and how many events it misses.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from bisect import bisect_right
 from random import Random
 from typing import Any
@@ -18,17 +17,11 @@ from mta.evaluators.coverage import Coverage
 from mta.frames.base import Both, Frame
 from mta.logs.base import Aggregator
 from stores import MemoryStore
-from tests.support.oracle import joined
+from tests.support.naive import joined
 
 #: An event: its time in seconds, and its value, a text of its own.
 Event = tuple[int, str]
 SIZES = [1, 2, 3, 5, 9, 17, 30]
-
-
-def draw_frame(random: Random) -> Frame:
-    """A window by count, by time, or by both."""
-    count, time = CountWindow(random.choice(SIZES)), TimeWindow(random.choice(SIZES))
-    return random.choice([count, count, time, time, count | time, count & time])
 
 
 def cut_of(frame: Frame, events: list[Event], now: int) -> int:
@@ -46,13 +39,28 @@ def _after(events: list[Event], time: int) -> int:
     return bisect_right(events, time, key=lambda event: event[0])
 
 
-class ChangingLife(ABC):
-    """A window, or several, and all events there have been, but for those taken out."""
+class ChangingLife:
+    """A window, or several, and all events there have been, but for those taken out.
 
-    def __init__(self, random: Random, is_late: bool, lateness: list[int]) -> None:
+    What has left a ``Window`` stays away, but when it is restored with another frame; each of
+    ``SharedWindows`` begins where its frame says, as far back as events are kept.
+    """
+
+    def __init__(self, random: Random, is_late: bool, aggregator: type[Aggregator] | None) -> None:
         self.random, self.store, self.is_late = random, MemoryStore(), is_late
-        self._choices = lateness
-        self.lateness = random.choice(lateness)
+        self._choices = [0, 0, 4, 12] if is_late else [0]
+        self.lateness = random.choice(self._choices)
+        self.is_single = aggregator is not None
+        self.frames = {name: self.draw_frame() for name in ("ab" if aggregator is None else ["w"])}
+        self.options: dict[str, Any] = {"aggregator": aggregator} if self.is_single else {}
+        settings = {"arity": 2, "leaf_arity": random.choice([2, 5]), **self.options}
+        if not self.is_single:
+            settings["timed"] = True
+        make: Any = Window if self.is_single else SharedWindows
+        self.window: Any = make(
+            joined(), self.given, self.store, "w", allowed_lateness=self.allowed, **settings
+        )
+        self.front = 0
         self.events: list[Event] = []
         self.newest = 0
         self.number = 0
@@ -81,7 +89,8 @@ class ChangingLife(ABC):
 
     def extend(self) -> None:
         batch, complete = self.batch(), self.complete()
-        found = self.add_batch([value for _, value in batch], [time for time, _ in batch])
+        found = self.window.extend([value for _, value in batch], [time for time, _ in batch])
+        found = {"w": found} if self.is_single else found
         for event in batch:
             self.add(event)
         if self.is_late:
@@ -90,7 +99,7 @@ class ChangingLife(ABC):
 
     def insert(self) -> None:
         event = self.batch()[0]
-        self.add_one(event[1], event[0])
+        self.window.insert(event[1], event[0])
         self.add(event)
 
     def add(self, event: Event) -> None:
@@ -98,7 +107,8 @@ class ChangingLife(ABC):
         at = _after(self.events, event[0])
         self.events.insert(at, event)
         self.newest = max(self.newest, event[0])
-        self.moved(at, 1)
+        if self.is_single:
+            self.moved(at, 1)
 
     def retract(self) -> None:
         """Take out an event that is in the window, or may still be asked for."""
@@ -107,11 +117,12 @@ class ChangingLife(ABC):
         time = self.random.choice(self.events[-12:])[0]
         at = _after(self.events, time) - 1
         try:
-            self.take_out(time)
+            self.window.retract(time)
         except EventsGone:
             return
         del self.events[at]
-        self.moved(at, -1)
+        if self.is_single:
+            self.moved(at, -1)
 
     def as_of(self, name: str, event: Event) -> str:
         """The result of the window that ends with an event."""
@@ -125,7 +136,7 @@ class ChangingLife(ABC):
         for name, frame in self.frames.items():
             front, coverage = self.front_of(name), self.coverage(name)
             held = "".join(value for _, value in self.events[front:])
-            assert self.query(name) == held
+            assert (self.window.query() if self.is_single else self.window.query(name)) == held
             assert (coverage.front, coverage.events) == (front, len(self.events) - front)
             missing, kept = self.missing(frame, front), self.kept()
             assert coverage.missing_at_least <= missing <= coverage.missing_at_most, missing
@@ -148,7 +159,7 @@ class ChangingLife(ABC):
     def kept(self) -> int:
         """The position of the oldest event that is kept."""
         count = len(self.events)
-        text = self.range(0, count)
+        text = self.window.range_by_position(0, count, partial=True)
         return next(
             at for at in range(count + 1)
             if text == "".join(value for _, value in self.events[at:])
@@ -162,159 +173,45 @@ class ChangingLife(ABC):
         """Go on from a snapshot, with another lateness, and with other windows."""
         if self.is_late and self.random.random() < 0.7:
             self.lateness = self.random.choice(self._choices)
-        snapshot = self.checkpoint()
-        self.change(snapshot, self.kept())  # a snapshot may release some
+        snapshot = self.window.checkpoint()
+        kept = self.kept()  # a snapshot may release some
+        before = {name: frame.fingerprint for name, frame in self.frames.items()}
+        for name in self.frames:
+            if self.random.random() < 0.7:
+                self.frames[name] = self.draw_frame()
+        self.window = type(self.window).restore(
+            snapshot, self.store, aggregations=joined(), window=self.given,
+            allowed_lateness=self.allowed, **self.options,
+        )  # fmt: skip
+        if self.is_single and self.frames["w"].fingerprint != before["w"] and self.events:
+            self.front = max(kept, cut_of(self.frames["w"], self.events, self.newest))
 
-    frames: dict[str, Frame]
+    def draw_frame(self) -> Frame:
+        """A window by count, by time, or by both; events have times or have none for ever."""
+        count, time = (kind(self.random.choice(SIZES)) for kind in (CountWindow, TimeWindow))
+        frame: Frame = self.random.choice([count, count, time, time, count | time, count & time])
+        if self.is_single and not self.is_late and not frame.needs_times:
+            frame = frame | TimeWindow(self.random.choice(SIZES))
+        return frame
 
     @property
-    def _given(self) -> int | None:
+    def given(self) -> Any:
+        return self.frames["w"] if self.is_single else self.frames
+
+    @property
+    def allowed(self) -> int | None:
         return self.lateness if self.is_late else None
 
-    @abstractmethod
-    def checkpoint(self) -> bytes: ...
-
-    @abstractmethod
-    def change(self, snapshot: bytes, kept: int) -> None: ...
-
-    @abstractmethod
-    def moved(self, at: int, count: int) -> None: ...
-
-    @abstractmethod
-    def front_of(self, name: str) -> int: ...
-
-    @abstractmethod
-    def add_batch(self, values: list[str], times: list[int]) -> dict[str, Any]: ...
-
-    @abstractmethod
-    def add_one(self, value: str, time: int) -> None: ...
-
-    @abstractmethod
-    def take_out(self, time: int) -> None: ...
-
-    @abstractmethod
-    def query(self, name: str) -> Any: ...
-
-    @abstractmethod
-    def coverage(self, name: str) -> Coverage: ...
-
-    @abstractmethod
-    def range(self, start: int, stop: int) -> Any: ...
-
-
-class ChangingWindow(ChangingLife):
-    """A ``Window``: what has left it stays away, but when it is restored with another frame."""
-
-    def __init__(self, random: Random, aggregator: type[Aggregator]) -> None:
-        super().__init__(random, aggregator.by_time, [0, 0, 4, 12] if aggregator.by_time else [0])
-        self.frames = {"": draw_frame(random)}
-        if not self.is_late:  # events have times or have none, whatever windows come
-            self.frames = {"": TimeWindow(random.choice(SIZES))}
-        self.options: dict[str, Any] = {"aggregator": aggregator}
-        sizes = {"arity": 2, "leaf_arity": random.choice([2, 5])}
-        self.window = Window(
-            joined(), self.frames[""], self.store, "w", allowed_lateness=self._given, **sizes,
-            **self.options,
-        )  # fmt: skip
-        self.front = 0
-
-    def checkpoint(self) -> bytes:
-        return self.window.checkpoint()
-
-    def change(self, snapshot: bytes, kept: int) -> None:
-        frame = self.frames[""]
-        if self.random.random() < 0.8:
-            frame = draw_frame(self.random)
-            if not self.is_late and not frame.needs_times:
-                frame = frame | TimeWindow(self.random.choice(SIZES))
-        self.window = Window.restore(
-            snapshot, self.store, aggregations=joined(), window=frame,
-            allowed_lateness=self._given, **self.options,
-        )  # fmt: skip
-        if frame.fingerprint != self.frames[""].fingerprint and self.events:
-            self.front = max(kept, cut_of(frame, self.events, self.newest))
-        self.frames = {"": frame}
-
     def moved(self, at: int, count: int) -> None:
-        if at < self.front:
-            self.front += count
+        self.front += count * (at < self.front)
         if self.front < len(self.events):
-            self.front = max(self.front, cut_of(self.frames[""], self.events, self.newest))
+            self.front = max(self.front, cut_of(self.frames["w"], self.events, self.newest))
 
     def front_of(self, name: str) -> int:
-        return self.front
-
-    def add_batch(self, values: list[str], times: list[int]) -> dict[str, Any]:
-        return {"": self.window.extend(values, times)}
-
-    def add_one(self, value: str, time: int) -> None:
-        self.window.insert(value, time)
-
-    def take_out(self, time: int) -> None:
-        self.window.retract(time)
-
-    def query(self, name: str) -> Any:
-        return self.window.query()
-
-    def coverage(self, name: str) -> Coverage:
-        return self.window.coverage()
-
-    def range(self, start: int, stop: int) -> Any:
-        return self.window.range_by_position(start, stop, partial=True)
-
-
-class ChangingShared(ChangingLife):
-    """``SharedWindows``: each begins where its frame says, as far back as events are kept."""
-
-    def __init__(self, random: Random, by_time: bool) -> None:
-        super().__init__(random, by_time, [0, 0, 4, 12] if by_time else [0])
-        self.frames = {name: draw_frame(random) for name in "ab"}
-        sizes = {"arity": 2, "leaf_arity": random.choice([2, 5])}
-        self.windows = SharedWindows(
-            joined(),
-            self.frames,
-            self.store,
-            "w",
-            timed=True,
-            allowed_lateness=self._given,
-            **sizes,
-        )
-
-    def checkpoint(self) -> bytes:
-        return self.windows.checkpoint()
-
-    def change(self, snapshot: bytes, kept: int) -> None:
-        for name in self.frames:
-            if self.random.random() < 0.6:
-                self.frames[name] = draw_frame(self.random)
-        self.windows = SharedWindows.restore(
-            snapshot,
-            self.store,
-            aggregations=joined(),
-            window=self.frames,
-            allowed_lateness=self._given,
-        )
-
-    def moved(self, at: int, count: int) -> None:
-        pass
-
-    def front_of(self, name: str) -> int:
+        if self.is_single:
+            return self.front
         return max(self.kept(), cut_of(self.frames[name], self.events, self.newest))
 
-    def add_batch(self, values: list[str], times: list[int]) -> dict[str, Any]:
-        return self.windows.extend(values, times)
-
-    def add_one(self, value: str, time: int) -> None:
-        self.windows.insert(value, time)
-
-    def take_out(self, time: int) -> None:
-        self.windows.retract(time)
-
-    def query(self, name: str) -> Any:
-        return self.windows.query(name)
-
     def coverage(self, name: str) -> Coverage:
-        return self.windows.coverage(name)
-
-    def range(self, start: int, stop: int) -> Any:
-        return self.windows.range_by_position(start, stop, partial=True)
+        found: Coverage = self.window.coverage(*([] if self.is_single else [name]))
+        return found

@@ -22,11 +22,7 @@ from mta.algorithms import (
     InOrderAggregator,
     TwoStacksLite,
 )
-
-
-def joined() -> Monoid:
-    """Concatenation: order matters and nothing can be subtracted."""
-    return Monoid("", lambda left, right: left + right, name="joined")
+from tests.support.naive import joined
 
 
 def cut_off() -> Monoid:

@@ -6,31 +6,16 @@ import os
 import sys
 from pathlib import Path
 from random import Random
+from typing import Any
 
-from mta import CountWindow, Monoid, Window
-from mta.algorithms import AmortizedMTA, FiBA, LogMTA
+from mta import CountWindow, Window
 from mta.audit.walk import audit
-from mta.evaluators.flatfat import PagedFlatFAT
-from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.logs.base import Aggregator
 from stores import PageStore
-
-
-class CrowdedFiBA(FiBA):
-    """FiBA with room for hardly any node in memory."""
-
-    resident_nodes = 3
-
+from tests.support.naive import AGGREGATORS, joined
 
 #: The aggregators that all of this holds for.
-TREES: tuple[type[Aggregator], ...] = (
-    AmortizedMTA, LogMTA, PagedFlatFAT, PagedReactiveAggregator, CrowdedFiBA,
-)  # fmt: skip
-
-
-def joined() -> Monoid:
-    """Concatenation: order matters and nothing can be subtracted."""
-    return Monoid(identity="", combine=lambda left, right: left + right, name="joined")
+TREES = AGGREGATORS
 
 
 def event(position: int) -> str:
@@ -52,15 +37,8 @@ def begin(
     store: str | PageStore, size: int, arity: int, leaf_arity: int | None = None, **options: object
 ) -> Window:
     """A new window of so many events."""
-    options.setdefault("name", "w")
-    return Window(
-        joined(),
-        CountWindow(size),
-        store,
-        arity=arity,
-        leaf_arity=leaf_arity,
-        **options,  # type: ignore[arg-type]
-    )
+    sizes: dict[str, Any] = {"arity": arity, "leaf_arity": leaf_arity, "name": "w", **options}
+    return Window(joined(), CountWindow(size), store, **sizes)
 
 
 def reopen(snapshot: bytes, store: str | PageStore, size: int, **options: object) -> Window:
@@ -80,12 +58,6 @@ def assert_whole(window: Window, size: int, deep: bool = True) -> int:
         found = audit(window)
         assert not [damage for damage in found.damaged if damage.needed], found.damaged
     return back
-
-
-def pages_of(store: PageStore) -> dict[str, bytes | None]:
-    """Every page of a store by its key."""
-    keys = sorted(store.keys())
-    return dict(zip(keys, store.get_many(keys), strict=True))
 
 
 def tree_of(name: str) -> type[Aggregator]:

@@ -12,17 +12,12 @@ from typing import Any
 
 import pytest
 
-from mta import Monoid
 from mta.logs.finger_tree import FingerTree, Tree
 from mta.logs.finger_tree.node import Node
 from mta.monoids.base import AbstractMonoid
+from tests.support.naive import joined
 
 Shape = str | list[Any]
-
-
-def joined() -> Monoid:
-    """Concatenation: order matters and nothing can be subtracted."""
-    return Monoid("", lambda left, right: left + right, name="joined")
 
 
 def time_of(letter: str) -> int:

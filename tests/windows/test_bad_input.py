@@ -45,14 +45,7 @@ from mta.evaluators.fiba import FiBA
 from mta.frames.base import Frame
 from mta.pages import Named
 from stores.memory import MemoryStore
-from tests.support.naive import (
-    AGGREGATORS,
-    IN_ORDER,
-    bound_rule,
-    error_of,
-    joined,
-    pages_of,
-)
+from tests.support.naive import AGGREGATORS, IN_ORDER, bound_rule, error_of, joined, pages_of
 from tests.support.sampling import parts
 
 BOTH = pytest.mark.parametrize("aggregator", AGGREGATORS)
@@ -163,11 +156,7 @@ def test_late_events_are_dropped_and_counted(aggregator: type) -> None:
     assert state(one) == state(many)
     assert (many.stats().late, many.stats().invalid, many.stats().dropped) == (2, 2, 4)
     again = Window.restore(
-        many.checkpoint(),
-        many.store,
-        aggregations=joined(),
-        window=TimeWindow(10),
-        on_late="raise",
+        many.checkpoint(), many.store, aggregations=joined(), window=TimeWindow(10), on_late="raise"
     )
     assert (again.stats().late, again.stats().invalid) == (2, 2)
     with pytest.raises(LateEvent):

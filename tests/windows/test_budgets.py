@@ -51,8 +51,7 @@ def levels(n: int, arity: int) -> int:
 
 #: (n, arity of leaf groups, arity above): small groups in smaller windows, as filling takes long.
 SIZES = pytest.mark.parametrize(
-    ("n", "leaf_arity", "arity"),
-    [(1 << 13, 2, 2), (N, 1024, 2), (1 << 16, 16, 16), (N, 256, 256)],
+    ("n", "leaf_arity", "arity"), [(1 << 13, 2, 2), (N, 1024, 2), (1 << 16, 16, 16), (N, 256, 256)]
 )
 
 
@@ -167,11 +166,7 @@ def test_a_batch_takes_a_constant_number_of_combines_wherever_frames_end(
 ) -> None:
     """Of long windows; folds stay from batch to batch."""
     costs, times, steps = [], np.arange(4_000.0), 1500
-    for frame in (
-        TimeWindow(1000),
-        TimeWindow(1000, closed="left"),
-        TimeWindow(1000, delay=350),
-    ):
+    for frame in (TimeWindow(1000), TimeWindow(1000, closed="left"), TimeWindow(1000, delay=350)):
         counted = Counted()
         window = Window(
             counted.monoid, frame, store=None, leaf_arity=32, arity=8, allowed_lateness=late

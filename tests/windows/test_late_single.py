@@ -146,9 +146,7 @@ def combines_of(
 
 
 @pytest.mark.parametrize("frame", [CountWindow(2000), TimeWindow(2000)], ids=repr)
-def test_a_late_event_takes_a_combine_for_each_newer_one_and_no_store_call(
-    frame: Frame,
-) -> None:
+def test_a_late_event_takes_a_combine_for_each_newer_one_and_no_store_call(frame: Frame) -> None:
     alone, _, _ = combines_of(frame, share=0.0)
     in_order, late, places = combines_of(frame, share=0.05)
     assert sum(alone) <= 8 * len(alone)

@@ -54,11 +54,7 @@ MANY_CHUNKS = [
 
 @pytest.mark.parametrize(("monoid", "pace", "changes", "in_pages"), MANY_CHUNKS)
 def test_batches_of_many_chunks(
-    monoid: AbstractMonoid,
-    pace: str,
-    changes: str,
-    in_pages: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    monoid: AbstractMonoid, pace: str, changes: str, in_pages: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Windows shorter than a hand, of a few hands and longer."""
     monkeypatch.setattr("mta.logs.base._FEW", 16)

@@ -68,8 +68,7 @@ def columns_at(monoid: AbstractMonoid, rows: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "make, values",
-    [(make, DOUBLES) for make in OF_DOUBLES] + [(make, LONGS) for make in OF_LONGS],
+    "make, values", [(make, DOUBLES) for make in OF_DOUBLES] + [(make, LONGS) for make in OF_LONGS]
 )
 def test_plain_functions_give_the_bits_of_the_array_functions(make: Any, values: Any) -> None:
     monoid = make()

@@ -20,8 +20,9 @@ from mta.algorithms import FiBA
 from mta.logs.finger_tree import FingerTree, Tree
 from mta.logs.finger_tree.bulk import insert_sorted
 from mta.logs.finger_tree.fingers import after_time
+from tests.support.naive import joined
 from tests.support.sampling import some
-from tests.support.trees import Visits, coins, joined, spent
+from tests.support.trees import Visits, coins, spent
 
 MIN_ARITIES = pytest.mark.parametrize("min_arity", some([2, 8, 4], by_default=2))
 GAP = 1 << 20

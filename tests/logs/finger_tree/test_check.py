@@ -10,7 +10,8 @@ import pytest
 from mta import Max
 from mta.errors import InvariantViolation
 from mta.logs.finger_tree import FingerTree, Tree
-from tests.support.trees import Shape, fingers, grown, joined
+from tests.support.naive import joined
+from tests.support.trees import Shape, fingers, grown
 
 #: Three levels: the left spine is [ab] and [c e], the right one [qs t u v] and [w], off them all
 #: that is below the middle.

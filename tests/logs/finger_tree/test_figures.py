@@ -15,6 +15,7 @@ import pytest
 
 from mta.logs.finger_tree import FingerTree, Tree
 from mta.logs.finger_tree.fingers import after_time
+from tests.support.naive import joined
 from tests.support.trees import (
     Shape,
     aggregates,
@@ -22,7 +23,6 @@ from tests.support.trees import (
     coins,
     fingers,
     grown,
-    joined,
     shape_of,
     spent,
     text_of,

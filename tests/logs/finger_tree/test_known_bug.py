@@ -16,7 +16,8 @@ import pytest
 from mta.errors import InvariantViolation
 from mta.logs.finger_tree import FingerTree
 from mta.logs.finger_tree.node import Node
-from tests.support.trees import Shape, grown, joined, shape_of, text_of, time_of
+from tests.support.naive import joined
+from tests.support.trees import Shape, grown, shape_of, text_of, time_of
 
 
 class Watched(FingerTree):

@@ -10,13 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from mta.errors import EmptyWindow
 from mta.logs.finger_tree import FingerTree, Tree
@@ -25,8 +19,8 @@ from mta.logs.finger_tree.fingers import after_time
 from mta.monoids.base import AbstractMonoid
 from tests.support.counted import hash_of, rolling_hash
 from tests.support.machines import run_machine
+from tests.support.naive import joined
 from tests.support.sampling import some
-from tests.support.trees import joined
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 #: Minimal arities of inner nodes and of leaves; large leaves under small nodes, and the reverse.

@@ -13,8 +13,7 @@ from mta.frames.base import Frame
 from mta.logs.ranges import fold_between
 from mta.snapshots import Snapshot
 from stores import MemoryStore
-from tests.support.oracle import CrowdedFiBA
-from tests.support.trees import joined
+from tests.support.naive import CrowdedFiBA, joined
 
 SECOND = 1_000_000
 

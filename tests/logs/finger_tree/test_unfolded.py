@@ -16,7 +16,7 @@ from mta.algorithms import FiBA
 from mta.logs.finger_tree import FingerTree
 from mta.logs.finger_tree.bulk import insert_sorted
 from stores import MemoryStore, PageStore
-from tests.support.trees import joined
+from tests.support.naive import joined
 
 # --- what was found ------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from mta.algorithms import FiBA, PagedFlatFAT, PagedReactiveAggregator
 from mta.in_order.reactive import ReactiveAggregator
 from mta.logs.base import Aggregator
 from stores import MemoryStore
-from tests.support.trees import joined
+from tests.support.naive import joined
 
 NO_NUMBERS = [1.0, np.float64(1), "1", None, np.datetime64(1, "us")]
 OURS: list[type[Aggregator]] = [FiBA, PagedFlatFAT, PagedReactiveAggregator]

@@ -12,8 +12,7 @@ from mta.algorithms import PagedFlatFAT, PagedReactiveAggregator
 from mta.in_order.reactive import ReactiveAggregator
 from mta.logs.base import Aggregator
 from stores import MemoryStore
-from tests.support.naive import pages_of
-from tests.support.trees import joined
+from tests.support.naive import joined, pages_of
 
 
 def lived(

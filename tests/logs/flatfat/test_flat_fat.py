@@ -91,11 +91,7 @@ def test_empty_slots_cost_no_combine() -> None:
 
 
 @settings(deadline=None, max_examples=60)
-@given(
-    exponent=st.integers(0, 5),
-    columnar=st.booleans(),
-    data=st.data(),
-)
+@given(exponent=st.integers(0, 5), columnar=st.booleans(), data=st.data())
 def test_any_updates(exponent: int, columnar: bool, data: st.DataObject) -> None:
     n = 2**exponent
     monoid: AbstractMonoid = rolling_hash() if columnar else joined()
