@@ -51,9 +51,11 @@ class Counted:
 
         return counting
 
-    def rows(self, combine: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-        """A combine of whole columns, counted."""
-        return self._counting(combine)(left, right)
+    def cost(self, action: Callable[[], Any]) -> int:
+        """How many combines an action takes."""
+        before = self.combines
+        action()
+        return self.combines - before
 
     def of(self, action: Callable[[], Any], at_most: int) -> Any:
         """What an action returns, which may take so many combines."""

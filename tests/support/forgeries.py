@@ -51,12 +51,12 @@ TEXTS = [
 _DIGEST = 16
 
 
-def forged(value: Any) -> Iterator[Any]:
+def forged(value: Any, values: list[Any] = VALUES, texts: list[str] = TEXTS) -> Iterator[Any]:
     """A value with one thing changed, in every place and by everything that may stand there."""
-    yield from (other for other in VALUES if not _same(other, value))
+    yield from (other for other in values if not _same(other, value))
     if isinstance(value, list):
         for at, part in enumerate(value):
-            for other in forged(part):
+            for other in forged(part, values, texts):
                 yield [*value[:at], other, *value[at + 1 :]]
             yield value[:at] + value[at + 1 :]
             yield [*value[: at + 1], part, *value[at + 1 :]]
@@ -69,11 +69,11 @@ def forged(value: Any) -> Iterator[Any]:
         for key, part in value.items():
             rest = {name: other for name, other in value.items() if name != key}
             yield rest
-            yield from ({**rest, other: part} for other in ("", "x", 7, *TEXTS) if other != key)
-            yield from ({**value, key: other} for other in forged(part))
+            yield from ({**rest, other: part} for other in ("", "x", 7, *texts) if other != key)
+            yield from ({**value, key: other} for other in forged(part, values, texts))
     elif isinstance(value, str):
-        yield from (value + "x", value[1:], value * 40)
-        yield from (text for text in TEXTS if text != value)
+        yield from (value + "x", value[1:], value * 400)
+        yield from (text for text in texts if text != value)
     elif type(value) is int:
         yield from (value + 1, value - 1, -value, 2 * value)
 

@@ -303,7 +303,9 @@ def test_a_wrong_number_changes_nothing(aggregator: Any, number: Any) -> None:
         ({"allowed_lateness": [1]}, "allowed_lateness is a number of seconds"),
         ({"allowed_lateness": True}, "allowed_lateness"),
         ({"aritty": 3}, "unexpected keyword argument 'aritty'"), ({"name": 5}, "name is text"),
-        ({"name": ""}, "name is 1 to"),
+        *(({"name": name}, "name is 1 to") for name in ("", "a/b", "a" * 101, "späti")),
+        *(({"arity": arity}, "from 2") for arity in (0, -2, 2**21)), ({"leaf_arity": 1}, "from 2"),
+        ({"retain": 0}, "at least 2"), ({"on_late": "maybe"}, "on_late"), ({"nulls": "x"}, "nulls"),
         ({"store": 5}, "store is a URL"),
     ],
     ids=lambda value: str(value),
@@ -464,45 +466,34 @@ def test_a_window_asked_by_its_own_monoid_says_so_and_stays_whole() -> None:
 HOSTILE = [1e308, 1e308, -1e308, float("inf"), -float("inf"), 1e-320, 0.0, -0.0, 5.0, 1e200]
 
 
-@pytest.mark.parametrize("monoid", [Sum, Mean, Max, lambda: Monoid(0.0, lambda a, b: a + b)])
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_warning_leaves_or_breaks_a_window(kind: str, monoid: Any) -> None:
+@pytest.mark.sample
+@pytest.mark.parametrize(
+    "monoid",
+    [Sum, Mean, Max, SampleStdDev, PopulationStdDev, lambda: Monoid(0.0, lambda a, b: a + b)],
+)
+@pytest.mark.parametrize("kind", [*KINDS, AmortizedMTA, LogMTA, FiBA, PagedFlatFAT])
+def test_no_warning_leaves_or_breaks_a_window(kind: Any, monoid: Any) -> None:
+    """An eviction folds again what the events before it had folded, and so does a snapshot."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        window = kinds(monoid, arity=2)[kind]
+        if isinstance(kind, str):
+            window = kinds(monoid, arity=2)[kind]
+        else:
+            window = Window(monoid(), CountWindow(6), MemoryStore(), arity=2, aggregator=kind)
         for value in HOSTILE:
             window.insert(value)
         window.extend(HOSTILE)
         window.extend(np.array(HOSTILE))
-        if kind == "window":
+        if isinstance(window, Window):
             window.evict(2)
             window.query()
             window.range_by_position(28, 30)
+            again = window.restore_like(window.checkpoint())
+            again.evict(1)
+            again.check()
         window.checkpoint()
         window.check()
     assert came(window) == 30
-
-
-@pytest.mark.parametrize("monoid", [Sum, SampleStdDev, PopulationStdDev])
-@pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA, FiBA, PagedFlatFAT])
-def test_no_warning_leaves_or_breaks_a_window_that_is_evicted(aggregator: Any, monoid: Any) -> None:
-    """An eviction folds again what the events before it had folded, and so does a snapshot."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        store = MemoryStore()
-        window = Window(monoid(), CountWindow(6), store, arity=2, aggregator=aggregator)
-        for value in HOSTILE * 4:
-            window.insert(value)
-        window.evict(2)
-        window.query()
-        window.check()
-        snapshot, kinds = window.checkpoint(), {"aggregator": aggregator}
-        restored = Window.restore(
-            snapshot, store, aggregations=monoid(), window=CountWindow(6), **kinds
-        )
-        restored.evict(1)
-        restored.check()
-    assert len(restored) == 3
 
 
 def test_no_warning_about_times() -> None:

@@ -10,19 +10,13 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 
-from mta import CountWindow, Window, pages
-from mta.aggregations import PopulationStdDev
-from mta.algorithms import FiBA, SteadyMTA
+from mta import pages
 from mta.evaluators import amortized_mta as chunks
 from mta.logs import base as logs
-from mta.logs.base import Aggregator
 from mta.windows import engine
-from stores import MemoryStore
 from tests.support import oracle
-from tests.support.naive import IN_ORDER
 from tests.support.random_windows.base import Life
 from tests.support.random_windows.kinds import KINDS, Kind
 from tests.support.random_windows.scenarios import ORDERS, SORTS, begin, live, live_twice
@@ -112,51 +106,6 @@ def test_looking_leaves_nothing_behind(
     """Lives that the soak found: looking kept what it had read, and later folds were others."""
     kind = next(kind for kind in KINDS if kind.name == name)
     live_twice(sort, order, kind, seed, steps)
-
-
-@pytest.mark.parametrize("seed", some([4, 0, 1, 2, 3, 5], by_default=1))
-@pytest.mark.parametrize(
-    ("aggregator", "lateness"),
-    [(kind, None) for kind in [*IN_ORDER, SteadyMTA, FiBA]] + [(FiBA, 3), (FiBA, 1000)],
-)
-def test_looking_changes_no_bit(
-    aggregator: type[Aggregator], lateness: float | None, seed: int
-) -> None:
-    """Rounding depends on the order of additions: a snapshot keeps every bit of it."""
-    timed = aggregator is FiBA
-    random = Random(seed)
-    alone, watched = (
-        Window(
-            PopulationStdDev(), CountWindow(20), MemoryStore(), "w",
-            aggregator=aggregator, allowed_lateness=lateness, arity=2,
-            leaf_arity=random.choice([2, 5]),
-        )
-        for random in (Random(seed), Random(seed))
-    )  # fmt: skip
-    now = 0.0
-    for step in range(60):
-        now += random.random()
-        count = random.choice([1, 1, 1, 2, 15])
-        values = [random.choice([1e8, -1e4, 1.0, -0.3]) * random.random() for _ in range(count)]
-        late = bool(lateness) and random.random() < 0.2
-        times = (np.full(count, now) - late).tolist() if timed else None
-        for window in (alone, watched):
-            if count > 1:
-                window.extend(values, times, "last")
-            else:
-                window.insert(values[0], times[0] if times else None)
-        if random.random() < 0.2:
-            snapshots = alone.checkpoint(), watched.checkpoint()
-            assert snapshots[0] == snapshots[1], f"{step=} of {seed=}"
-            if random.random() < 0.5:
-                alone, watched = (
-                    alone.restore_like(snapshots[0]),
-                    watched.restore_like(snapshots[1]),
-                )
-        if random.random() < 0.5:
-            watched.check()
-        if random.random() < 0.2:
-            assert alone.query() == watched.query(), f"{step=} of {seed=}"
 
 
 @pytest.mark.soak

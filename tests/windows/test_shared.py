@@ -1,16 +1,29 @@
-"""Multiple windows over one stream: windows coming and going, results, and what is refused."""
+"""Multiple windows over one stream: coming and going, results, snapshots, what is refused."""
 
 from __future__ import annotations
 
+import msgpack
 import numpy as np
 import pytest
 
-from mta import Count, CountWindow, KeyedWindows, Max, Mean, Monoid, Product, Sum, TimeWindow
-from mta.errors import EventsGone, InvalidTime, LateEvent, NotPageable
+from mta import (
+    Count,
+    CountWindow,
+    KeyedWindows,
+    Max,
+    Mean,
+    Monoid,
+    Product,
+    Sum,
+    TimeWindow,
+    Window,
+)
+from mta.audit.walk import audit
+from mta.errors import EventsGone, InvalidTime, LateEvent, NotPageable, SnapshotMismatch
 from mta.frames import BoundWindow, CustomFrame
 from mta.windows.shared import SharedWindows
 from tests.support.naive import joined
-from tests.support.shared_windows import N, counted_windows, values
+from tests.support.shared_windows import FOUR, N, counted_windows, values
 
 
 def test_a_longer_window_reaches_as_far_as_events_are_kept() -> None:
@@ -124,8 +137,9 @@ def test_what_cannot_be_says_what_to_do() -> None:
         windows.range_by_position(1, 2)
     with pytest.raises(ValueError, match="emit must be"):
         windows.extend([1.0], emit="some")  # type: ignore[arg-type]
-    with pytest.raises(NotPageable):
-        SharedWindows(Max(), {"a": CountWindow(2)}, store=None).checkpoint()
+    for kind, frame in ((Window, CountWindow(2)), (SharedWindows, {"a": CountWindow(2)})):
+        with pytest.raises(NotPageable, match="pass a store"):
+            kind(Max(), frame, store=None).checkpoint()
     timed = SharedWindows(Max(), {"a": TimeWindow(2)})
     with pytest.raises(InvalidTime, match="ends before it begins"):
         timed.range(2, 1)
@@ -180,3 +194,40 @@ def test_two_results_of_one_name_are_refused() -> None:
     assert windows.windows == one
     with pytest.raises(ValueError, match="two results would be named 'a_b_c'"):
         SharedWindows.restore(windows.checkpoint(), aggregations=product, window=clash)
+
+
+def test_restored_only_with_the_same_events() -> None:
+    windows, store = counted_windows(FOUR)
+    windows.extend(values(1_000), emit="last")
+    snapshot = windows.checkpoint()
+    with pytest.raises(SnapshotMismatch, match=r"use SharedWindows\.restore for other"):
+        windows.restore_like(SharedWindows(Max(), {"five": CountWindow(50)}, store).checkpoint())
+    with pytest.raises(SnapshotMismatch, match=r"'five' has the frame CountWindow\(51\)"):
+        other = SharedWindows(Max(), {**FOUR, "five": CountWindow(51)}, store)
+        SharedWindows(Max(), {**FOUR, "five": CountWindow(50)}, store).restore_like(
+            other.checkpoint()
+        )
+    with pytest.raises(SnapshotMismatch, match="monoid"):
+        SharedWindows.restore(snapshot, store, aggregations=Sum(), window=FOUR)
+    with pytest.raises(ValueError, match="kept without any"):
+        SharedWindows.restore(
+            snapshot, store, aggregations=Max(), window={"day": TimeWindow("1 day")}
+        )
+    with pytest.raises(SnapshotMismatch, match=r"a single window: use Window\.restore"):
+        SharedWindows.restore(
+            Window(Max(), CountWindow(5)).checkpoint(), store, aggregations=Max(), window=FOUR
+        )
+    with pytest.raises(SnapshotMismatch, match=r"multiple windows: use SharedWindows\.restore"):
+        Window.restore(snapshot, store, aggregations=Max(), window=CountWindow(50))
+
+
+def test_the_worked_example_of_a_snapshot() -> None:
+    windows = SharedWindows(Max(), {"b": CountWindow(2), "a": CountWindow(1)}, name="w")
+    windows.extend([1.0, 2.0, 3.0])
+    body = msgpack.unpackb(windows.checkpoint()[:-16])
+    assert body[:2] == ["mta-snapshot", 2]
+    assert body[15] == [
+        ["a", "CountWindow(1)", CountWindow(1).fingerprint, 2],
+        ["b", "CountWindow(2)", CountWindow(2).fingerprint, 1],
+    ]
+    assert audit(windows).pages == 0

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import CountWindow, Max, Mean, Sum, TimeWindow
+from mta import CountWindow, Max, Mean, TimeWindow
 from mta.aggregations import ColumnarMonoid
 from mta.frames import BoundWindow
 from mta.frames.base import Frame
@@ -92,25 +92,6 @@ def test_a_batch_after_a_late_event_is_cut_at_the_times_of_its_own_events() -> N
     windows.extend("ab", [0, 20])
     windows.insert("c", 19)
     assert windows.extend("de", [29.5, 40])["w"].tolist() == ["bd", "e"]
-
-
-@pytest.mark.parametrize("lateness", [None, 60])
-def test_being_checked_changes_no_bit_of_a_later_result(lateness: int | None) -> None:
-    values = np.random.default_rng(5).choice([1e17, -1e17, 1e9, 0.1, -0.3, 1e-9], 400)
-    found = []
-    for is_checked in (False, True):
-        windows = SharedWindows(
-            Sum(), {"w": CountWindow(30)}, None, leaf_arity=4, timed=True, allowed_lateness=lateness
-        )
-        sums: list[float] = []
-        for at, value in enumerate(values):
-            windows.insert(value, at)
-            if is_checked:
-                windows.check()
-            if at % 7 == 0:
-                sums.append(windows.query("w"))
-        found.append(sums)
-    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("lateness", [0, 20])
