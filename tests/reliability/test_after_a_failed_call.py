@@ -8,7 +8,7 @@ events themselves) finds the events that the error's note counts, and none that 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import count, product
+from itertools import count
 from typing import Any
 
 import pytest
@@ -28,7 +28,6 @@ from mta.errors import StoreUnavailable
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.frames import BoundWindow
-from mta.frames.base import Frame
 from mta.logs.base import Aggregator
 from stores import MemoryStore, PageStore
 from stores.testing import FaultyStore
@@ -38,6 +37,7 @@ from tests.support.failed_calls import (
     Call,
     Listed,
     evict,
+    evict_at,
     extend,
     insert,
     reading,
@@ -51,10 +51,23 @@ from tests.support.naive import CrowdedFiBA, letters, pages_of
 IN_ORDER: list[type[Aggregator]] = [
     AmortizedMTA, SteadyMTA, LogMTA, PagedFlatFAT, PagedReactiveAggregator,
 ]  # fmt: skip
-#: Each structure, and by how many seconds its events may be late.
-WINDOWS = [*((tree, 0) for tree in IN_ORDER), (CrowdedFiBA, 0), (CrowdedFiBA, 7)]
+#: Each structure, by how many seconds its events may be late, and what becomes of equal times.
+WINDOWS = [
+    *((tree, 0, "append") for tree in IN_ORDER), (CrowdedFiBA, 0, "append"),
+    *((CrowdedFiBA, 7, existing) for existing in ("append", "replace", "combine")),
+]  # fmt: skip
 BOUND = BoundWindow(letters(), at_most=LETTERS)
 FRAMES = [CountWindow(20), TimeWindow(20), CountWindow(20) | TimeWindow(15), BOUND]
+#: Windows over the same events; where one is taken out, an older one may come back by count.
+MANY = (
+    {"long": CountWindow(20), "short": TimeWindow(9)},
+    {"long": TimeWindow(20), "short": TimeWindow(9)},
+)
+KINDS: list[tuple[type[Aggregator] | None, int | None, str, Any]] = [
+    *((*each, frame) for each in WINDOWS for frame in FRAMES if not each[1] or frame is not BOUND),
+    (None, None, "append", MANY[0]), (None, 0, "append", MANY[1]), (None, 7, "append", MANY[1]),
+    (None, 7, "replace", MANY[1]),
+]  # fmt: skip
 FAULTS: dict[str, dict[str, bool]] = {
     "once": {}, "for ever": {"forever": True}, "answer lost": {"applied": True},
 }  # fmt: skip
@@ -83,67 +96,89 @@ LATE: dict[str, Call] = {
 }
 
 
-class Kept:
-    """A window in its snapshot, with all its pages, and its list."""
+#: Where events are taken out from anywhere.
+HOLES: dict[str, Call] = {
+    "evict from anywhere": evict_at([0, 1, 3, 8, 9, 15]),
+    "evict one from the middle": evict_at([7]),
+    "compact": reading(lambda window: window.structure().compact()),
+}  # fmt: skip
 
-    def __init__(self, tree: type[Aggregator], lateness: int, frame: Frame) -> None:
-        self.frame = frame
-        self.options: dict[str, Any] = {"aggregator": tree}
-        if lateness:
-            self.options["allowed_lateness"] = lateness
-        store, self.listed = MemoryStore(), Listed(frame)
+
+class Kept:
+    """A window, or two, in a snapshot, with all pages, and a list for each."""
+
+    def __init__(self, tree: Any, lateness: int | None, existing: str, frame: Any) -> None:
+        self.frame, self.is_single = frame, tree is not None
+        self.kind: Any = Window if self.is_single else SharedWindows
+        self.options: dict[str, Any] = {"aggregator": tree} if self.is_single else {}
+        if lateness or not self.is_single:
+            self.options |= {"allowed_lateness": lateness, "on_duplicate": existing}
+        frames = [frame] if self.is_single else frame.values()
+        store, self.lists = MemoryStore(), [Listed(each, existing=existing) for each in frames]
         sizes: dict[str, Any] = {"arity": 2, "leaf_arity": 5}
-        window = Window(oracle.joined(), frame, store, "w", **sizes, **self.options)
+        window = self.kind(oracle.joined(), frame, store, "w", **sizes, **self.options)
         for some in (1, 13, 5, 13, 1, 13, 13, 13):
-            try_out(extend(some), window, self.listed)
+            try_out(extend(some), window, *self.lists)
+            if tree is PagedReactiveAggregator and not frame.needs_times:
+                try_out(evict_at([2, 5, 11]), window, *self.lists)
             self.snapshot = window.checkpoint()
         self.pages = pages_of(store)
 
-    def open(self) -> tuple[Window, FaultyStore, Listed]:
+    def open(self) -> tuple[Any, FaultyStore, list[Listed]]:
         """The same again, in a store of its own."""
         memory = MemoryStore()
-        memory.put_many({key: data for key, data in self.pages.items() if data is not None})
+        memory.put_many(self.pages)
         store = FaultyStore(memory)
-        return self.restore(self.snapshot, store), store, self.listed.copy()
+        return self.restore(self.snapshot, store), store, [listed.copy() for listed in self.lists]
 
-    def restore(self, snapshot: bytes, store: PageStore) -> Window:
-        return Window.restore(
+    def restore(self, snapshot: bytes, store: PageStore) -> Any:
+        return self.kind.restore(
             snapshot, store, aggregations=oracle.joined(), window=self.frame, **self.options
         )
 
-    def assert_is(self, window: Window, store: PageStore, listed: Listed, first: int) -> None:
-        """Whoever looks first, and all who come after, see the list."""
+    def texts(self, lists: list[Listed]) -> Any:
+        """What a query returns."""
+        texts = [listed.text for listed in lists]
+        return texts[0] if self.is_single else dict(zip(self.frame, texts, strict=True))
+
+    def assert_is(self, window: Any, store: PageStore, lists: list[Listed], first: int) -> None:
+        """Whoever looks first, and all who come after, see the lists."""
+        listed = lists[0]
 
         def again() -> None:
             restored = self.restore(window.checkpoint(), store)
-            assert (restored.query(), len(restored)) == (listed.text, len(listed.held))
+            assert restored.query() == self.texts(lists)
             restored.check()
 
         def insert_another() -> None:
-            try_out(insert(), window, listed)
-            assert window.query() == listed.text
+            try_out(insert(), window, *lists)
+            assert window.query() == self.texts(lists)
 
         def extend_by_some() -> None:
             batch, expected = listed.following(3), []
             found = window.extend([value for _, value in batch], [time for time, _ in batch])
             for event in batch:
-                listed.add(event)
-                expected.append(listed.text)
-            assert list(found) == expected
+                for each in lists:
+                    each.add(event)
+                expected.append(self.texts(lists))
+            for at, texts in enumerate(expected):
+                assert (
+                    found[at] if self.is_single else {n: f[at] for n, f in found.items()}
+                ) == texts
 
         def range_is() -> None:
-            back = window.stats().inserted
+            back = len(listed.events)
             assert window.range_by_position(back - len(listed.held), back) == listed.text
 
         looks: list[Callable[[], Any]] = [
-            lambda: _same(window.query(), listed.text),
-            lambda: _same(len(window), len(listed.held)),
-            lambda: _same(_values(window), listed.held),
-            range_is,
-            again,
-            insert_another,
+            lambda: _same(window.query(), self.texts(lists)), again, insert_another, range_is,
             extend_by_some,
-        ]
+        ]  # fmt: skip
+        if self.is_single:
+            looks += [
+                lambda: _same(len(window), len(listed.held)),
+                lambda: _same(_values(window), listed.held),
+            ]
         first %= len(looks)
         for look in looks[first:] + looks[:first]:
             look()
@@ -160,32 +195,43 @@ def _values(window: Window) -> list[str]:
     return [row[0] for row in rows] if window.frame is BOUND else list(rows)
 
 
+def calls_of(tree: Any, lateness: int | None, frame: Any) -> dict[str, Call]:
+    """All calls that may fail."""
+    calls = dict(CALLS) if tree else {n: c for n, c in CALLS.items() if not n.startswith("evict")}
+    if lateness is not None and (tree is None or tree.by_time) and frame is not BOUND:
+        calls |= BY_TIME
+    if lateness and (tree is None or isinstance(frame, CountWindow | TimeWindow)):
+        calls |= {name: call for name, call in LATE.items() if tree or name != "revise"}
+    has_holes = tree is PagedReactiveAggregator and not frame.needs_times
+    return calls | (HOLES if has_holes else {})
+
+
 @pytest.mark.sample
 @pytest.mark.parametrize("part", range(5))
-@pytest.mark.parametrize(
-    ("tree", "lateness", "frame"),
-    [(*each, frame) for each in WINDOWS for frame in FRAMES if not each[1] or frame is not BOUND],
-)
+@pytest.mark.parametrize(("tree", "lateness", "existing", "frame"), KINDS)
 def test_a_window_is_its_list_whichever_call_failed(
-    tree: type[Aggregator], lateness: int, frame: Frame, part: int, monkeypatch: pytest.MonkeyPatch
+    tree: Any,
+    lateness: int | None,
+    existing: str,
+    frame: Any,
+    part: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pages, "PART_BYTES", 24)  # parts of an event or two
-    kept, made = Kept(tree, lateness, frame), 0
-    calls = CALLS | (BY_TIME if tree.by_time and frame is not BOUND else {})
-    if lateness:
-        calls |= LATE if isinstance(frame, CountWindow | TimeWindow) else {}
-    for name, call in calls.items():
+    monkeypatch.setattr("mta.logs.base._CHUNK", 7)
+    kept, made = Kept(tree, lateness, existing, frame), 0
+    for name, call in calls_of(tree, lateness, frame).items():
         for fault, how in FAULTS.items():
             for nth in count(1 + part, 5):
-                window, store, listed = kept.open()
+                window, store, lists = kept.open()
                 for _ in range(made % 3):  # then more is in memory
-                    try_out(insert(), window, listed)
+                    try_out(insert(), window, *lists)
                 store.fail(nth, **how)
-                try_out(call, window, listed)
+                try_out(call, window, *lists)
                 fired = store.fired
                 store.heal()
                 try:
-                    kept.assert_is(window, store, listed, first=nth + made)
+                    kept.assert_is(window, store, lists, first=nth + made)
                 except Exception as error:
                     raise AssertionError(f"{name}, store call {nth}, {fault}: {error!r}") from error
                 made += 1
@@ -238,91 +284,6 @@ def test_a_batch_whose_eviction_failed_is_evicted_from_before_the_next_answer(
         window.checkpoint(), store, aggregations=Sum(), window=CountWindow(20), aggregator=tree
     )
     assert again.query() == 20.0
-
-
-SHARED: dict[str, Call] = {
-    **{name: call for name, call in CALLS.items() if name.startswith(("insert", "extend"))},
-    "query": CALLS["query"],
-    "range": CALLS["range"],
-    "checkpoint": CALLS["checkpoint"],
-}
-
-
-@pytest.mark.parametrize("lateness", [None, 0, 7])
-def test_several_windows_are_their_lists_whichever_call_failed(
-    lateness: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mta.logs.base._CHUNK", 7)
-    frames: dict[str, Frame] = {"long": CountWindow(20), "short": TimeWindow(9)}
-    if lateness is not None:  # where one is taken out, an older event may come back by count
-        frames["long"] = TimeWindow(20)
-    options: dict[str, Any] = {"allowed_lateness": lateness}
-    store, lists = MemoryStore(), [Listed(frame) for frame in frames.values()]
-    windows = SharedWindows(oracle.joined(), frames, store, "w", arity=2, leaf_arity=5, **options)
-    for some in (1, 13, 5, 13, 13, 13):
-        _try_on_all(extend(some), windows, lists)
-        snapshot = windows.checkpoint()
-    pages = {key: data for key, data in pages_of(store).items() if data is not None}
-    calls = SHARED | (BY_TIME if lateness is not None else {}) | (LATE if lateness else {})
-    calls.pop("revise", None)
-
-    def restored(snapshot: bytes, store: PageStore) -> SharedWindows:
-        return SharedWindows.restore(
-            snapshot, store, aggregations=oracle.joined(), window=frames, **options
-        )
-
-    for (name, call), (fault, how) in product(calls.items(), FAULTS.items()):
-        for nth in count(1):
-            memory = MemoryStore()
-            memory.put_many(pages)
-            faulty = FaultyStore(memory)
-            windows, copies = restored(snapshot, faulty), [one.copy() for one in lists]
-            if nth % 2:
-                _try_on_all(insert(), windows, copies)
-            faulty.fail(nth, **how)
-            _try_on_all(call, windows, copies)
-            fired = faulty.fired
-            faulty.heal()
-            try:
-                if nth % 3:
-                    again = restored(windows.checkpoint(), memory)
-                    assert again.query() == _texts(frames, copies)
-                _go_on_as(windows, frames, copies)
-            except Exception as error:
-                raise AssertionError(f"{name}, store call {nth}, {fault}: {error!r}") from error
-            if not fired:
-                break
-
-
-def _go_on_as(windows: SharedWindows, frames: dict[str, Frame], lists: list[Listed]) -> None:
-    """The windows are their lists, now and after one more event."""
-    assert windows.query() == _texts(frames, lists)
-    _try_on_all(insert(), windows, lists)
-    assert windows.query() == _texts(frames, lists)
-    windows.check()
-
-
-def _try_on_all(call: Call, windows: SharedWindows, lists: list[Listed]) -> None:
-    """Make a call once; each list has what it did."""
-    runs = [call(windows, listed) for listed in lists]
-    once: list[Any] = []
-
-    def run() -> Any:
-        if not once:
-            try:
-                once.append((runs[0][0](), None))
-            except StoreUnavailable as error:
-                once.append((None, error))
-        if once[0][1] is not None:
-            raise once[0][1]
-        return once[0][0]
-
-    for (_, add, many), listed in zip(runs, lists, strict=True):
-        try_out(lambda _w, _l, a=add, m=many: (run, a, m), windows, listed)
-
-
-def _texts(frames: dict[str, Frame], lists: list[Listed]) -> dict[str, str]:
-    return {name: listed.text for name, listed in zip(frames, lists, strict=True)}
 
 
 @pytest.mark.sample(1)

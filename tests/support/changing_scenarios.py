@@ -14,10 +14,10 @@ from typing import Any
 from mta import CountWindow, SharedWindows, TimeWindow, Window
 from mta.errors import EventsGone
 from mta.evaluators.coverage import Coverage
-from mta.frames.base import Both, Frame
+from mta.frames.base import Frame
 from mta.logs.base import Aggregator
 from stores import MemoryStore
-from tests.support.naive import joined
+from tests.support.naive import joined, window_of
 
 #: An event: its time in seconds, and its value, a text of its own.
 Event = tuple[int, str]
@@ -26,13 +26,8 @@ SIZES = [1, 2, 3, 5, 9, 17, 30]
 
 def cut_of(frame: Frame, events: list[Event], now: int) -> int:
     """Where the window over all events begins, by its frame alone."""
-    if isinstance(frame, Both):
-        both = [cut_of(part, events, now) for part in (frame.one, frame.other)]
-        return max(both) if frame.any_of else min(both)
-    if isinstance(frame, CountWindow):
-        return max(0, len(events) - frame.size)
-    assert isinstance(frame, TimeWindow)
-    return _after(events, now - frame.size // 1_000_000)
+    start: int = window_of(frame, [time for time, _ in events], now).start
+    return start
 
 
 def _after(events: list[Event], time: int) -> int:

@@ -39,8 +39,12 @@ class Counted:
     def __init__(self) -> None:
         self.combines = 0
         self.joined = Monoid("", self._counting(lambda a, b: a + b), name="counted joined")
-        self.max = Monoid(float("-inf"), self._counting(max), name="counted max")
+        self.max = Monoid(float("-inf"), self._larger, name="counted max")
         self.columnar_hash = rolling_hash(self._counting)
+
+    def _larger(self, left: float, right: float) -> float:
+        self.combines += 1
+        return left if left >= right else right
 
     def _counting(self, combine: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         def counting(left: Any, right: Any) -> Any:

@@ -7,17 +7,20 @@ whenever the store is back.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mta.errors import StoreUnavailable
-from mta.frames.base import Both, Frame
+from mta.frames.base import Frame
 from mta.frames.bounds import BoundWindow
-from mta.frames.windows import CountWindow, TimeWindow
+from tests.support.naive import window_of
 
 Event = tuple[int, str]
+#: How much of a call that failed was done.
+NOTE = re.compile(r"\d+ of \d+ events .*(accepted|removed)")
 #: The most letters that a bounded window holds.
 LETTERS = 60
 
@@ -35,9 +38,10 @@ class Listed:
     events: list[Event] = field(default_factory=list)
     front: int = 0
     newest: int = -1
+    existing: str = "append"
 
     def copy(self) -> Listed:
-        return Listed(self.frame, list(self.events), self.front, self.newest)
+        return replace(self, events=list(self.events))
 
     @property
     def held(self) -> list[str]:
@@ -52,6 +56,10 @@ class Listed:
     def add(self, event: Event) -> None:
         """Take in an event."""
         at = self._after(event[0])
+        if self.existing != "append" and at and self.events[at - 1][0] == event[0]:
+            older = self.events[at - 1][1] if self.existing == "combine" else ""
+            self.events[at - 1] = (event[0], older + event[1])
+            return
         self.events.insert(at, event)
         self.newest = max(self.newest, event[0])
         self._moved(at, 1)
@@ -70,15 +78,11 @@ class Listed:
         self.front = max(self.front, self._cut(self.frame))
 
     def _cut(self, frame: Frame) -> int:
-        if isinstance(frame, Both):
-            return max(self._cut(frame.one), self._cut(frame.other))
         if isinstance(frame, BoundWindow):
             fits = (sum(map(len, self.held[at:])) <= LETTERS for at in range(len(self.held) + 1))
             return self.front + list(fits).index(True)
-        if isinstance(frame, CountWindow):
-            return len(self.events) - frame.size
-        assert isinstance(frame, TimeWindow)
-        return self._after(self.newest - frame.size // 1_000_000)
+        start: int = window_of(frame, [time for time, _ in self.events], self.newest).start
+        return start
 
     def following(self, count: int, gap: int = 1, late: int = 0, mark: str = "") -> list[Event]:
         """So many events to come, the first of them so late."""
@@ -91,21 +95,17 @@ class Listed:
 Call = Callable[[Any, Listed], tuple[Callable[[], Any], Callable[[int], None], int]]
 
 
-def try_out(call: Call, window: Any, listed: Listed) -> None:
-    """Make a call, and have in the list what it did, whether it fails or not."""
-    run, add, count = call(window, listed)
+def try_out(call: Call, window: Any, *lists: Listed) -> None:
+    """Make a call, and have in the list of each window what it did, whether it fails or not."""
+    runs = [call(window, listed) for listed in lists]
     try:
-        run()
+        runs[0][0]()
+        done = runs[0][2]
     except StoreUnavailable as error:
-        add(accepted(error))
-    else:
-        add(count)
-
-
-def accepted(error: Exception) -> int:
-    """How many events are in, as the note of an error says; none without one."""
-    notes = [note for note in getattr(error, "__notes__", []) if "batch were accepted" in note]
-    return int(notes[0].split()[0]) if notes else 0
+        notes = [note for note in getattr(error, "__notes__", []) if NOTE.match(note)]
+        done = int(notes[0].split()[0]) if notes else 0
+    for _, add, _ in runs:
+        add(done)
 
 
 def insert(ahead: int = 1, late: int = 0) -> Call:
@@ -164,6 +164,27 @@ def retract(back: int) -> Call:
         time = listed.newest - back
         run = lambda: window.retract(time)  # noqa: E731
         return run, lambda n: listed.retract(time) if n else None, 1
+
+    return call
+
+
+def evict_at(places: list[int]) -> Call:
+    """Events leave from anywhere, the oldest ones of the window last."""
+
+    def call(window: Any, listed: Listed) -> Any:
+        inside = [place for place in places if place < len(listed.held)]
+        first = next((at for at, place in enumerate(inside) if place != at), len(inside))
+        order = inside[first:] + inside[:first]
+
+        def add(n: int) -> None:
+            gone = {listed.front + place for place in order[:n]}
+            kept = [event for at, event in enumerate(listed.events) if at not in gone]
+            # The positions of older events move on, as if others had been there before them.
+            listed.events[:] = [(-1, "gone.")] * len(gone) + kept
+            listed.front += len(gone)
+
+        positions = [window.structure().front + place for place in inside]
+        return lambda: window.structure().evict_at(positions), add, len(inside)
 
     return call
 

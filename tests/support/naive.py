@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mta import CountWindow, Monoid, TimeWindow
+from mta import CountWindow, Monoid, SessionWindow, TimeWindow
 from mta.algorithms import AmortizedMTA, FiBA, LogMTA
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.frames import BoundWindow, CustomFrame, Frame
+from mta.frames.base import Both
 from mta.logs.base import Aggregator
 from stores import PageStore, StoreUnavailable
 from stores.base import WrapperStore
@@ -110,6 +112,29 @@ def keep_letters(least: int, checked: bool = False) -> Rule:
 def first_half(checked: bool = False) -> Rule:
     """Evict less than half of the letters: asking twice evicts more."""
     return prefix_rule(lambda prefix, total: 2 * prefix < total, "half", checked)
+
+
+def window_of(frame: Frame, times: Sequence[float], now: float) -> slice:
+    """Which of some events in order of time, in seconds, a frame holds when asked at a time."""
+    if isinstance(frame, Both):
+        one, other = (window_of(side, times, now) for side in (frame.one, frame.other))
+        assert one.stop == other.stop
+        return slice((max if frame.any_of else min)(one.start, other.start), one.stop)
+    if isinstance(frame, CountWindow):
+        stop = max(0, len(times) - frame.end.rows)
+        return slice(max(0, stop - frame.size), stop)
+    if isinstance(frame, SessionWindow):
+        start = len(times)
+        while start and (now if start == len(times) else times[start]) - times[start - 1] < (
+            frame.gap / 1e6
+        ):
+            start -= 1
+        return slice(start, len(times))
+    assert isinstance(frame, TimeWindow)
+    end = now - frame.delay / 1e6
+    has_end, has_start = frame.closed in ("right", "both"), frame.closed in ("left", "both")
+    stop = (bisect_right if has_end else bisect_left)(times, end)
+    return slice((bisect_left if has_start else bisect_right)(times, end - frame.size / 1e6), stop)
 
 
 class FailingStore(WrapperStore):

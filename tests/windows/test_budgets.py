@@ -12,33 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import CountWindow, Max, Monoid, Product, Sum, TimeWindow, Window
+from mta import CountWindow, Max, Sum, TimeWindow, Window
 from mta.algorithms import AmortizedMTA, FiBA, LogMTA
 from mta.frames import BoundWindow, CustomFrame, Frame
 from stores.memory import MemoryStore
 from stores.testing.counting import CountingStore
+from tests.support.counted import Counted
 from tests.support.naive import AGGREGATORS, pages_of
 from tests.support.sampling import some
 
 N = 1 << 18
-
-
-class Counted:
-    """A maximum in plain Python that counts its combines."""
-
-    def __init__(self) -> None:
-        self.combines = 0
-        self.monoid = Monoid(identity=-math.inf, combine=self._combine, name="counted max")
-
-    def _combine(self, left: float, right: float) -> float:
-        self.combines += 1
-        return left if left >= right else right
-
-    def of(self, action: Callable[[], Any]) -> int:
-        """How many combines an action takes."""
-        before = self.combines
-        action()
-        return self.combines - before
 
 
 def values(count: int) -> np.ndarray:
@@ -58,7 +41,7 @@ SIZES = pytest.mark.parametrize(
 def filled(counted: Counted, n: int, leaf_arity: int, arity: int, aggregator: type) -> Window:
     """A full window in memory, whose front has moved off the beginning."""
     window = Window(
-        counted.monoid,
+        counted.max,
         CountWindow(n),
         store=None,
         leaf_arity=leaf_arity,
@@ -104,8 +87,8 @@ def test_log_mta_takes_log_n(n: int, leaf_arity: int, arity: int) -> None:
     window = filled(counted, n, leaf_arity, arity, LogMTA)
     bound = 3 * path_length(n, leaf_arity, arity)
     for value in values(300).tolist():
-        assert counted.of(lambda value=value: (window.insert(value), window.query())) <= bound
-    assert counted.of(window.query) == 0
+        assert counted.cost(lambda value=value: (window.insert(value), window.query())) <= bound
+    assert counted.cost(window.query) == 0
     evicts_in_bulk_within_budget(counted, window, n, leaf_arity, arity)
 
 
@@ -113,8 +96,8 @@ def evicts_in_bulk_within_budget(
     counted: Counted, window: Window, n: int, leaf_arity: int, arity: int
 ) -> None:
     bound = 3 * path_length(n, leaf_arity, arity)
-    assert counted.of(lambda: window.evict(n // 2)) <= bound
-    assert counted.of(lambda: window.evict(n // 3)) <= bound
+    assert counted.cost(lambda: window.evict(n // 2)) <= bound
+    assert counted.cost(lambda: window.evict(n // 3)) <= bound
     assert len(window) == n - n // 2 - n // 3
 
 
@@ -127,13 +110,13 @@ def test_amortized_mta_takes_what_its_head_says(leaf_arity: int, arity: int, at_
     """Insertions alone, and slides of full windows that begin at a border of groups or within."""
     counted, steps = Counted(), 1 << 13
     window = Window(
-        counted.monoid, CountWindow(at_most), store=None, leaf_arity=leaf_arity, arity=arity
+        counted.max, CountWindow(at_most), store=None, leaf_arity=leaf_arity, arity=arity
     )
     window.extend(values(1 << 13).tolist(), emit="last")
     window.insert(0.5)
     insert = 1 + 1 + 1 / leaf_arity
     evict = (1 + 1 / (leaf_arity * (arity - 1))) * (at_most < steps)
-    more = counted.of(lambda: [window.insert(value) for value in values(steps).tolist()])
+    more = counted.cost(lambda: [window.insert(value) for value in values(steps).tolist()])
     levels, height = window.structure().levels, window.structure().height
     path = leaf_arity + arity * height
     grow = path / levels.span(levels.top(window.structure().front))
@@ -147,7 +130,7 @@ def test_a_whole_window_passes_at_a_constant_number_of_combines() -> None:
     """From the first event to the last eviction, including every rebuilding of the stack."""
     for arity, n in [(2, 1 << 6), (2, 1 << 11), (3, 3**6), (16, 1 << 10)]:
         counted = Counted()
-        window = Window(counted.monoid, CountWindow(n), store=None, arity=arity)
+        window = Window(counted.max, CountWindow(n), store=None, arity=arity)
         steps = 4 * n
         for value in values(steps).tolist():
             window.insert(value)
@@ -169,7 +152,7 @@ def test_a_batch_takes_a_constant_number_of_combines_wherever_frames_end(
     for frame in (TimeWindow(1000), TimeWindow(1000, closed="left"), TimeWindow(1000, delay=350)):
         counted = Counted()
         window = Window(
-            counted.monoid, frame, store=None, leaf_arity=32, arity=8, allowed_lateness=late
+            counted.max, frame, store=None, leaf_arity=32, arity=8, allowed_lateness=late
         )
         window.extend(values(2_500), times[:2_500])
         before = counted.combines
@@ -196,7 +179,7 @@ def test_a_frame_that_evicts_half_the_window_takes_log_n(
         return total - prefix >= n
 
     window = Window(
-        counted.monoid,
+        counted.max,
         CustomFrame(evicts),
         store=None,
         leaf_arity=leaf_arity,
@@ -209,7 +192,7 @@ def test_a_frame_that_evicts_half_the_window_takes_log_n(
         done += window.structure().extend(rising, times, done, n)
     assert len(window) == n
     asked[0] = 0
-    cost = counted.of(lambda: window.insert(1.5 * n))
+    cost = counted.cost(lambda: window.insert(1.5 * n))
     assert len(window) == n // 2  # of 0, 1, ... those up to n / 2 have left
     height = levels(n // leaf_arity, arity) + 1
     assert cost <= 6 * path_length(n, leaf_arity, arity)
@@ -416,35 +399,6 @@ def test_pages_that_have_left_are_deleted_without_any_snapshot() -> None:
     window.check()
 
 
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("retain", [2, 4])
-@pytest.mark.parametrize("aggregator", AGGREGATORS)
-def test_pages_of_the_last_snapshots_stay_and_others_go(retain: int, aggregator: type) -> None:
-    size, batch, options = 2600, 300, {"aggregator": aggregator, "retain": retain}
-    window, store = counting_window(16, 4, CountWindow(size), **options)
-    snapshots: list[tuple[bytes, float]] = []
-    counts = []
-    for number in range(32):
-        window.extend(values(batch) + number)
-        if number == 20:
-            window.evict(2500)  # at once, across many groups
-        snapshots.append((window.checkpoint(), window.query()))
-        if number % 7 == 6 or number in (20, 21, 22):
-            for snapshot, expected in snapshots[-retain:]:
-                again = Window.restore(
-                    snapshot, store, aggregations=Max(), window=CountWindow(size), **options
-                )
-                assert again.query() == expected
-                again.check()  # reads every page that the snapshot needs
-        counts.append(len(list(store.keys())))
-    kept = (size + retain * batch) / 16 * (1 + 1 / 3)
-    assert max(counts) <= kept + 40
-    assert max(counts[-10:]) <= max(counts[10:20]) + 10  # nothing piles up
-
-    window.delete_pages()
-    assert list(store.keys()) == []
-
-
 def test_all_pages_of_a_restored_window_can_be_deleted() -> None:
     window, store = counting_window(16, 4, CountWindow(500))
     window.extend(values(1900))
@@ -478,15 +432,3 @@ def test_replaying_writes_the_same_pages() -> None:
                 again.extend(data[part], seconds[part], emit=wanted)
             assert again.query() == result
             assert set(pages_of(store)) <= set(pages)
-
-
-def test_leaves_of_many_columns_have_as_many_rows_as_pay() -> None:
-    """Each column of each group costs calls of numpy's: a group of 50 must not be of a few rows."""
-    sums = Product({f"s{i}": (f"c{i}", Sum()) for i in range(50)})
-    batch = {f"c{i}": np.ones(8192) for i in range(50)}
-    for aggregator, least in ((AmortizedMTA, 8128), (FiBA, 4064)):
-        window = Window(sums, TimeWindow(4096), name="w", aggregator=aggregator)
-        assert window.structure().setting.leaf_arity >= least
-        results = window.extend(batch, np.arange(8192.0))
-        assert results["s49"][-1] == 4096.0
-    assert Window(Sum(), CountWindow(9), name="w").structure().setting.leaf_arity == 32512

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import insort
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -13,8 +13,10 @@ import pytest
 from mta import CountWindow, First, Last, Max, Monoid, SharedWindows, TimeWindow, Window
 from mta.frames.base import Frame
 from mta.monoids.base import AbstractMonoid
+from stores import MemoryStore
+from stores.testing import FaultyStore
 from tests.support.counted import Counted, general_inserts, hash_of, rolling_hash
-from tests.support.naive import FailingStore, joined
+from tests.support.naive import joined, window_of
 
 #: A monoid, the value of a letter, and the result of a text.
 Of = tuple[Callable[[], AbstractMonoid], Callable[[str], Any], Callable[[str], Any]]
@@ -57,56 +59,36 @@ class Stream:
 
     def text(self, frame: Frame) -> str:
         """The letters of a window."""
-        if isinstance(frame, CountWindow):
-            return "".join(letter for _, letter in self.events[-frame.size :])
-        assert isinstance(frame, TimeWindow)
-        until = self._newest - frame.lifetime / 1e6
-        start = bisect_right(self.events, until, key=lambda event: event[0])
-        return "".join(letter for _, letter in self.events[start:])
+        held = window_of(frame, [time for time, _ in self.events], self._newest)
+        return "".join(letter for _, letter in self.events[held])
 
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("code", CODES)
 @ARITIES
-@pytest.mark.parametrize("window", WINDOWS)
-def test_late_events_take_their_places(code: str, arities: dict[str, int], window: str) -> None:
-    make, value_of, result_of = CODES[code]
-    random, frame, options = Random(5), WINDOWS[window], {"allowed_lateness": 3600}
-    stream = Stream(random)
-    late = Window(make(), frame, "memory://", "w", **options, **arities)  # type: ignore[arg-type]
-    for at in range(1300):
-        letter, time = next(stream)
-        late.insert(value_of(letter), time)
-        if random.random() < 0.2:
-            text = stream.text(frame)
-            assert late.query() == result_of(text)
-            assert len(late) == len(text)
-        if at % 500 == 499:
-            late.check()
-            late = late.restore_like(late.checkpoint())
-
-
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("code", CODES)
-@ARITIES
-def test_late_events_take_their_places_in_multiple_windows(
-    code: str, arities: dict[str, int]
+@pytest.mark.parametrize("window", [*WINDOWS, None])
+def test_late_events_take_their_places(
+    code: str, arities: dict[str, int], window: str | None
 ) -> None:
+    """In one window, or in all of them over one stream."""
     make, value_of, result_of = CODES[code]
-    random, options = Random(6), {"allowed_lateness": 3600}
-    stream = Stream(random)
-    late = SharedWindows(make(), WINDOWS, **options, **arities)  # type: ignore[arg-type]
-    for at in range(700):
+    random, stream, options = Random(5), Stream(Random(5)), {"allowed_lateness": 3600, **arities}
+    frames = WINDOWS if window is None else {window: WINDOWS[window]}
+    if window is None:
+        late: Any = SharedWindows(make(), frames, **options)  # type: ignore[arg-type]
+    else:
+        late = Window(make(), frames[window], "memory://", "w", **options)  # type: ignore[arg-type]
+    for at in range(1300 if window else 700):
         letter, time = next(stream)
         late.insert(value_of(letter), time)
-        if random.random() < 0.05:
-            assert late.query() == {
-                name: result_of(stream.text(frame)) for name, frame in WINDOWS.items()
-            }
         if random.random() < 0.2:
-            name = random.choice(list(WINDOWS))
-            assert late.query(name) == result_of(stream.text(WINDOWS[name]))
-        if at % 250 == 249:
+            name = random.choice(list(frames))
+            text = stream.text(frames[name])
+            assert (late.query() if window else late.query(name)) == result_of(text)
+            assert not window or len(late) == len(text)
+        if not window and random.random() < 0.05:
+            assert late.query() == {n: result_of(stream.text(f)) for n, f in frames.items()}
+        if at % 500 == 249:
             late.check()
             late = late.restore_like(late.checkpoint())
 
@@ -127,7 +109,7 @@ def combines_of(
 
     And how many places these are late, all together. No late event makes a store call.
     """
-    counted, store = Counted(), FailingStore()
+    counted, store = Counted(), FaultyStore(MemoryStore())
     window = Window(
         getattr(counted, of), frame, store, "w", allowed_lateness=3600, arity=16, leaf_arity=400
     )
@@ -210,7 +192,7 @@ def test_a_combine_that_fails_loses_no_event() -> None:
 
 
 def test_late_events_wait_with_others_until_a_checkpoint() -> None:
-    store = FailingStore()
+    store = FaultyStore(MemoryStore())
     window = Window(joined(), CountWindow(50), store, "w", allowed_lateness=3600)
     for at in range(200):
         window.insert("a", float(at))
