@@ -30,17 +30,10 @@ from mta import (
     Window,
 )
 from mta.algorithms import AmortizedMTA, FiBA
-from mta.errors import (
-    EventsGone,
-    NoSuchEvent,
-    StoreUnavailable,
-    UnsuitableMonoid,
-    UnsupportedOperation,
-)
+from mta.errors import EventsGone, NoSuchEvent, UnsuitableMonoid, UnsupportedOperation
 from mta.frames import CustomFrame
 from mta.logs.finger_tree import FingerTree
 from stores import MemoryStore
-from stores.testing import FaultyStore
 from stores.testing.counting import CountingStore
 from tests.support.counted import Counted
 from tests.support.naive import CrowdedFiBA
@@ -421,71 +414,3 @@ def test_a_frame_that_raises_changes_nothing(operation: str) -> None:
         window.check()
         assert (window.query(), len(window)) == (190.0, 20)
         assert window.range_by_position(time, time + 1) == float(time)
-
-
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("existing", ["append", "replace", "combine"])
-@pytest.mark.parametrize("shared", [False, True], ids=["one", "shared"])
-def test_a_failing_store_loses_nothing(existing: Any, shared: bool) -> None:
-    """Each call of the store in turn fails: a correction is whole then, or has not begun."""
-    memory = MemoryStore()
-    store = FaultyStore(memory)
-    settings: dict[str, Any] = {
-        "allowed_lateness": 10**6, "on_duplicate": existing, "arity": 2, "leaf_arity": 4
-    }  # fmt: skip
-    frames = {"few": CountWindow(150), "all": TimeWindow(10**6)}
-
-    def restored(snapshot: bytes) -> Window | SharedWindows:
-        if shared:
-            return SharedWindows.restore(
-                snapshot, store, aggregations=Max(), window=frames, **settings
-            )
-        return Window.restore(
-            snapshot,
-            store,
-            aggregations=Max(),
-            window=CountWindow(150),
-            aggregator=CrowdedFiBA,
-            **settings,
-        )
-
-    window: Window | SharedWindows
-    if shared:
-        window = SharedWindows(Max(), frames, store, "w", **settings)
-    else:
-        window = Window(Max(), CountWindow(150), store, "w", aggregator=CrowdedFiBA, **settings)
-    window.extend([float(i) for i in range(200)], range(200), "last")
-    snapshot, failed = window.checkpoint(), 0
-    for time in (51, 120, 199):
-        for step in ("retract", "insert"):
-            good = restored(snapshot)
-            _correct(good, step, time)
-            expected = good.query(), good.range(0, 10**6, partial=True)
-            for nth in range(1, 40):
-                window = restored(snapshot)
-                seen = window.query(), window.stats()
-                store.fail(nth, operations=["get", "put"])
-                fired = store.fired
-                try:
-                    _correct(window, step, time)
-                except StoreUnavailable:
-                    assert store.fired == fired + 1
-                    failed += 1
-                    store.heal()
-                    window.check()
-                    assert (window.query(), window.stats().inserted) == (seen[0], seen[1].inserted)
-                    _correct(window, step, time)
-                met = store.fired > fired
-                store.heal()
-                assert (window.query(), window.range(0, 10**6, partial=True)) == expected
-                window.check()
-                if not met:
-                    break
-    assert failed >= 10
-
-
-def _correct(window: Window | SharedWindows, step: str, time: int) -> None:
-    if step == "retract":
-        window.retract(time)
-    else:
-        window.insert(1000.0, time)

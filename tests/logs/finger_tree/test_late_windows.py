@@ -2,54 +2,17 @@
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
 import pytest
 
 from mta import CountWindow, KeyedWindows, SharedWindows, Sum, TimeWindow, Window  # fmt: skip
 from mta.algorithms import AmortizedMTA, FiBA
-from mta.audit.walk import live_keys
 from mta.errors import EventsGone, LateEvent, NotRevisable
 from mta.frames import BoundWindow, CustomFrame
 from mta.logs.finger_tree.log import FingerTreeLog
 from stores import MemoryStore
-from tests.support.late_streams import Stream
 from tests.support.naive import joined, letters
-
-
-@pytest.mark.parametrize("lateness", [0, 20])
-def test_pages_that_nobody_needs_disappear(lateness: int) -> None:
-    store = MemoryStore()
-    stream = Stream(Random(1), TimeWindow(40), lateness, store)
-    for _ in range(40):
-        for _ in range(3):
-            stream.extend()
-        snapshot = stream.window.checkpoint()
-        again = stream.window.restore_like(snapshot)
-        assert set(live_keys(again)) == set(store.keys())
-    assert len(set(store.keys())) < 200
-
-
-def test_a_replayed_batch_writes_the_same_pages() -> None:
-    store, other = MemoryStore(), MemoryStore()
-    stream = Stream(Random(2), CountWindow(60), 30, store)
-    for _ in range(10):
-        stream.extend()
-    snapshot = stream.window.checkpoint()
-    keys = sorted(store.keys())
-    pages = zip(keys, store.get_many(keys), strict=True)
-    other.put_many({key: page for key, page in pages if page is not None})
-    values, times, _ = [*"xyzw" * 9], [(stream.newest or 0) + i % 7 - 5 for i in range(36)], None
-    snapshots = []
-    for place in (store, other):
-        window = Window.restore(
-            snapshot, place, aggregations=joined(), window=CountWindow(60), **stream.options
-        )
-        window.extend(values, times)
-        snapshots.append(window.checkpoint())
-    assert snapshots[0] == snapshots[1]
-    assert set(store.keys()) == set(other.keys())
 
 
 def test_what_is_later_than_allowed_is_refused_or_dropped() -> None:

@@ -14,49 +14,44 @@ import pytest
 from mta import TimeWindow, Window
 from mta.algorithms import FiBA
 from mta.audit.walk import audit, live_keys
-from mta.frames.base import Frame
 from mta.logs import base
 from mta.logs.finger_tree.node import Node
 from stores import MemoryStore, PageStore
 from stores.testing import CountingStore
 from tests.support.counted import Counted
-from tests.support.late_streams import FRAMES, Stream
+from tests.support.naive import CrowdedFiBA
+from tests.support.random_windows.kinds import NEIGHBOURS, TEXT, Kind
+from tests.support.random_windows.single import SingleLife
+from tests.support.sampling import some
 
 LEAF, ARITY, EVENTS = 20, 10, 6050
 
 
-def restored(stream: Stream, snapshot: bytes) -> Window:
-    """The same window in a process of its own."""
-    return stream.window.restore_like(snapshot)
-
-
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("frame", FRAMES, ids=repr)
-@pytest.mark.parametrize("lateness", [0, 5, 1000])
+@pytest.mark.parametrize("few", [1, 1024])
+@pytest.mark.parametrize("kind", [TEXT, NEIGHBOURS], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("seed", some(range(12), by_default=2))
 def test_a_window_out_of_its_snapshot_for_every_batch_is_a_sorted_list(
-    frame: Frame, lateness: int, seed: int, monkeypatch: pytest.MonkeyPatch
+    kind: Kind, few: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "_FEW", [1, 1024][seed])  # from how many events on it reads ahead
-    store = MemoryStore()
-    stream = Stream(Random(seed), frame, lateness, store)
-    snapshot = stream.window.checkpoint()
-    for _ in range(60):
-        stream.window = restored(stream, snapshot)
-        for _ in range(stream.random.choice([1, 1, 2])):
-            actions = [stream.extend, stream.extend, stream.revise, stream.insert]
-            stream.random.choice(actions)()
-        if stream.random.random() < 0.5:
-            stream.assert_same()
-        snapshot = stream.window.checkpoint()
-        again = restored(stream, snapshot)
+    """And its pages are those of the store, whose number does not grow."""
+    monkeypatch.setattr(base, "_FEW", few)  # from how many events on it reads ahead
+    life = SingleLife(Random(f"{kind.name} {seed}"), kind, CrowdedFiBA)
+    life.store = life.store or MemoryStore()
+    life.window, most = life.begin(), 0
+    life.steps = ("insert", "extend", "extend", "extend", "revise", "query", "ask_for_times")
+    for _ in range(40):
+        life.checkpoint()
+        life._go_back(*[(snapshot, then) for snapshot, (then, _) in life.kept][-1])
+        for _ in range(life.random.choice([1, 1, 2])):
+            life.step()
+        again = life.window.restore_like(life.window.checkpoint())
         again.check()
-        assert not audit(again).damaged
-        assert set(live_keys(again)) == set(store.keys())
-        assert len(again) == len(stream.window)
-    stream.window = restored(stream, snapshot)
-    stream.assert_same()
-    stream.window.check()
+        assert not audit(again).damaged and len(again) == len(life.held)
+        assert set(live_keys(again)) == set(life.store.keys())
+        most = max(most, len(set(life.store.keys())))
+    life.watch()
+    life.close()
+    assert most < 400
 
 
 def full(counted: Counted, store: PageStore, lateness: int = 300) -> Window:

@@ -300,6 +300,9 @@ class ReactiveMachine(RuleBasedStateMachine):
         with pytest.raises(EmptyWindow):
             self.window.bulk_evict(len(self.events) + 1)
         gone = set(range(-2, self.inserted + 2)) - {position for position, _ in self.events}
+        for call in (self.window.evict, self.window.bulk_evict):
+            with pytest.raises(TypeError):
+                call(1.0)
         with pytest.raises(ValueError if self.fifo else EmptyWindow):
             self.window.evict(data.draw(st.sampled_from(sorted(gone))))
 
@@ -344,6 +347,17 @@ class CheckedMachine(ReactiveMachine):
 def test_a_reactive_aggregator_is_a_list(columnar: bool, fifo: bool, checked: bool) -> None:
     base = CheckedMachine if checked else ReactiveMachine
     run_machine(base, 12, fifo=fifo, columnar=columnar)
+
+
+@FIFO
+def test_a_check_leaves_what_waits(fifo: bool) -> None:
+    """It must not do what the next query has to do."""
+    window = window_of("abcdef", 8, fifo)
+    window.evict()
+    before = window.fat.aggregate()
+    window.check()
+    assert window.fat.aggregate() == before != "bcdef"
+    assert window.query() == "bcdef"
 
 
 # --- corners ------------------------------------------------------------------------------------

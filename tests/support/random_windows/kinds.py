@@ -262,6 +262,5 @@ def _summed(name: str, choices: list[float]) -> Kind:
     )
 
 
-KINDS = [
-    NEIGHBOURS, COLLECTED, TEXT, INTEGERS, CHOSEN, _summed("mixed", _MIXED), _summed("huge", _HUGE),
-]  # fmt: skip
+MIXED = _summed("mixed", _MIXED)
+KINDS = [NEIGHBOURS, COLLECTED, TEXT, INTEGERS, CHOSEN, MIXED, _summed("huge", _HUGE)]

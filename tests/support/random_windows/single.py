@@ -167,6 +167,8 @@ class SingleLife(Life):
     def evict_too_many(self) -> None:
         more = len(self.held) + self.random.choice([1, 2, 100])
         self.assert_refused(lambda: self.window.evict(more), EmptyWindow, f"evict({more})")
+        told = hostile.refusal(lambda: self.window.evict(more))
+        assert f"{more} events of a window of {len(self.held)}" in str(told)
 
     def ask_for_times(self) -> None:
         if not self.stream.timed:
