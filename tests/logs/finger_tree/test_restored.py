@@ -21,7 +21,7 @@ from stores.testing import CountingStore
 from tests.support.counted import Counted
 from tests.support.naive import CrowdedFiBA
 from tests.support.random_windows.kinds import NEIGHBOURS, TEXT, Kind
-from tests.support.random_windows.single import SingleLife
+from tests.support.random_windows.windows import SingleLife
 from tests.support.sampling import some
 
 LEAF, ARITY, EVENTS = 20, 10, 6050

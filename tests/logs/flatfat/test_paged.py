@@ -21,7 +21,7 @@ from stores.testing.counting import CountingStore
 from tests.support.counted import Counted
 from tests.support.naive import error_of, joined, pages_of
 from tests.support.random_windows.kinds import CHOSEN, COLLECTED, MIXED, TEXT, Kind
-from tests.support.random_windows.single import SingleLife
+from tests.support.random_windows.windows import SingleLife
 from tests.support.sampling import some
 
 N = 1 << 16

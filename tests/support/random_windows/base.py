@@ -38,6 +38,11 @@ class Life(ABC):
     steps: tuple[str, ...]
     #: The same of what nobody should do.
     hostile_steps: tuple[str, ...]
+    #: The window, or the windows, and all events.
+    window: Any
+    stream: Stream
+    monoid: Any
+    frame: Any
 
     def __init__(self, random: Random, kind: Kind) -> None:
         self.random, self.kind = random, kind
@@ -88,9 +93,17 @@ class Life(ABC):
             self.insert()
             self.ask()
 
-    @abstractmethod
     def insert(self) -> None:
         """Add up to three events, one by one."""
+        for time, _ in self.batch(3)[:3]:
+            batch = self.renumber([(time, self.value())])
+            value, given = batch[0][1], self.form(time) if self.stream.timed else None
+            self.note(f"{value!r} at {given!r}")
+            self.insert_one(batch, value, given)
+
+    @abstractmethod
+    def insert_one(self, batch: list[Event], value: Any, given: Any) -> None:
+        """Add one event."""
 
     @abstractmethod
     def ask(self) -> None:
@@ -108,11 +121,6 @@ class Life(ABC):
     def watch(self) -> None:
         """Look at everything that only looks."""
 
-    @property
-    @abstractmethod
-    def subject(self) -> tuple[Any, Stream]:
-        """The window, or the windows, and the stream of its events."""
-
     def sizes(self) -> dict[str, int]:
         """Small groups, so that levels are many."""
         arity = self.random.choice([2, 2, 3, 8])
@@ -120,8 +128,9 @@ class Life(ABC):
 
     # --- events -----------------------------------------------------------------------------------
 
-    def batch(self, stream: Stream, most: int = 25) -> list[Event]:
+    def batch(self, most: int = 25) -> list[Event]:
         """Events to come, some of them late where that may be."""
+        stream = self.stream
         count, events = self.random.choice([0, 1, 1, 2, 4, most]), []
         for _ in range(count):
             late = stream.timed and self.random.random() < (0.4 if stream.is_late else 0.05)
@@ -139,12 +148,13 @@ class Life(ABC):
         """The next event's value."""
         return self.kind.draw(self.random, self.serial())
 
-    def renumber(self, stream: Stream, batch: list[Event]) -> list[Event]:
+    def renumber(self, batch: list[Event]) -> list[Event]:
         """Give neighbours in order the numbers of their positions, as only the accepted ones count.
 
         Where events are late, they are numbered in the order in which they will lie, as far as that
         is known: by time, and then as they came.
         """
+        stream = self.stream
         if self.kind.name != "neighbours":
             return batch
         if stream.is_late:
@@ -193,13 +203,19 @@ class Life(ABC):
         for one, values in zip(found, expected, strict=True):
             self.assert_is(one, values)
 
+    @property
+    def needed(self) -> int:
+        """From which position on events are kept."""
+        return 0
+
     def assert_part(
-        self, ask: Callable[[bool], Any], stream: Stream, start: int, stop: int, kept: int
+        self, ask: Callable[[bool], Any], start: int, stop: int, needed: int | None = None
     ) -> None:
         """A range is answered where its events are kept from a position on, and never in part.
 
         With ``partial=True`` it is answered from some position on that is not after ``kept``.
         """
+        stream, kept = self.stream, self.needed if needed is None else needed
         whole, least = stream.values(start, stop), min(max(start, kept), max(stop, start))
         try:
             self.assert_is(ask(False), whole)
@@ -226,7 +242,7 @@ class Life(ABC):
 
     def insert_or_extend(self, value: Any, batch: Any, times: Any) -> tuple[Callable[[], Any], str]:
         """A call with one event, alone or as a batch, and which of both it is."""
-        window, _ = self.subject
+        window = self.window
         if self.random.random() < 0.5:
             return lambda: window.insert(value, None if times is None else times[0]), "alone"
         return lambda: window.extend(batch, times), "in a batch"
@@ -241,13 +257,13 @@ class Life(ABC):
     def give_null(self) -> None:
         null = self.random.choice(hostile.NULLS)
         value = self.with_hole(null)
-        times = self.times([(self.now, None)]) if self.subject[1].timed else None
+        times = self.times([(self.now, None)]) if self.stream.timed else None
         self.note(repr(null))
         call, how = self.insert_or_extend(value, self.kind.batch([value]), times)
         self.assert_refused(call, InvalidValue, f"{null!r} {how}")
 
     def give_no_time(self) -> None:
-        if not self.subject[1].timed:
+        if not self.stream.timed:
             return
         time, value = self.random.choice(hostile.NO_TIMES), self.value()
         call, how = self.insert_or_extend(value, self.kind.batch([value]), [time])
@@ -272,7 +288,7 @@ class Life(ABC):
         self.answers.append(snapshot.hex())
         if isinstance(self.store, MemoryStore) and not self.strayed:
             with np.errstate(all="ignore"):
-                left, named = set(self.store.keys()), set(live_keys(self.subject[0]))
+                left, named = set(self.store.keys()), set(live_keys(self.window))
             assert left == named, f"{left - named} are named by no snapshot, {named - left} missing"
         self.kept = [*self.kept, (snapshot, (self._copy(), self.now))][-self.retain :]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -22,7 +21,7 @@ from mta.logs.base import Aggregator
 from tests.support.random_windows.base import GAPS, STARTS, Life
 from tests.support.random_windows.kinds import Kind, rows
 from tests.support.random_windows.lists import DueLists, OneWindow, Stream
-from tests.support.random_windows.rules import SECOND, count, draw_rule, span
+from tests.support.random_windows.rules import SECOND, Event, count, draw_rule, span
 
 
 class DueLife(Life):
@@ -35,11 +34,13 @@ class DueLife(Life):
     hostile_steps = ("give_null", "give_no_time")
 
     lists: DueLists
+    #: What makes results due.
+    due: dict[str, Any]
     window: Any
 
     @property
-    def subject(self) -> tuple[Any, Stream]:
-        return self.window, self.lists.stream
+    def stream(self) -> Stream:  # type: ignore[override]
+        return self.lists.stream
 
     def watch(self) -> None:
         self.window.check()
@@ -53,19 +54,15 @@ class DueLife(Life):
     def assert_given(self, due: Any, expected: list[Any]) -> None:
         self.assert_due(due.moments.astype("i8").tolist(), rows(due.results), expected)
 
-    def insert(self) -> None:
-        for time, _ in self.batch(self.lists.stream, 3)[:3]:
-            batch = self.renumber(self.lists.stream, [(time, self.value())])
-            value, given = batch[0][1], self.form(time) if self.lists.stream.timed else None
-            self.note(f"{value!r} at {given!r}")
-            pairs = self.window.insert(value, given)
-            moments = [int(np.int64(moment)) for moment, _ in pairs]
-            self.assert_due(moments, [one for _, one in pairs], self.lists.take(batch))
+    def insert_one(self, batch: list[Event], value: Any, given: Any) -> None:
+        pairs = self.window.insert(value, given)
+        moments = [int(np.int64(moment)) for moment, _ in pairs]
+        self.assert_due(moments, [one for _, one in pairs], self.lists.take(batch))
 
     def extend(self) -> None:
-        batch = self.renumber(self.lists.stream, self.batch(self.lists.stream))
+        batch = self.renumber(self.batch())
         self.note(f"{batch}")
-        times = self.times(batch) if self.lists.stream.timed else None
+        times = self.times(batch) if self.stream.timed else None
         due = self.window.extend(self.values(batch), times)
         self.assert_given(due, self.lists.take(batch))
 
@@ -100,9 +97,17 @@ class DueLife(Life):
         self.lists = then.copy()
         self.window = self.again(snapshot)
 
-    @abstractmethod
     def again(self, snapshot: bytes) -> Any:
         """The window that a snapshot describes."""
+        assert self.store is not None
+        return type(self.window).restore(
+            snapshot,
+            self.store,
+            aggregations=self.monoid,
+            window=self.frame,
+            **self.due,
+            **self.options,
+        )
 
 
 class TriggeredLife(DueLife):
@@ -130,7 +135,7 @@ class TriggeredLife(DueLife):
             "allowed_lateness": timedelta(microseconds=lateness) if lateness else None,
         }
         window = Window(self.monoid, self.frame, self.store, "w", **self.sizes(), **self.options)
-        self.window = TriggeredWindow(window, trigger)
+        self.window, self.due = TriggeredWindow(window, trigger), {"trigger": trigger}
 
     def __repr__(self) -> str:
         lists = self.lists
@@ -141,17 +146,6 @@ class TriggeredLife(DueLife):
     def query(self) -> None:
         lists = self.lists
         self.assert_is(self.window.query(), lists.stream.values(lists.window.front))
-
-    def again(self, snapshot: bytes) -> TriggeredWindow:
-        assert self.store is not None
-        return TriggeredWindow.restore(
-            snapshot,
-            self.store,
-            aggregations=self.monoid,
-            window=self.frame,
-            trigger=self.lists.trigger,
-            **self.options,
-        )
 
 
 class SlicedLife(DueLife):
@@ -164,7 +158,7 @@ class SlicedLife(DueLife):
         self.options: dict[str, Any] = {
             "aggregator": aggregator, "on_late": "drop", "retain": self.retain,
         }  # fmt: skip
-        self.slide = slide
+        self.slide, self.due = slide, {"slide": slide}
         if random.random() < 0.5:
             rule = span(parts * slide * SECOND)
             trigger: Any = EveryPeriod(slide)
@@ -188,14 +182,3 @@ class SlicedLife(DueLife):
             whole = self.frame.size - slide + count % slide
             return [(count, lists.stream.values(count - whole))]
         return due
-
-    def again(self, snapshot: bytes) -> SlicedWindow:
-        assert self.store is not None
-        return SlicedWindow.restore(
-            snapshot,
-            self.store,
-            aggregations=self.monoid,
-            window=self.frame,
-            slide=self.slide,
-            **self.options,
-        )

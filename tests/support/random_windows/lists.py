@@ -25,6 +25,9 @@ class Stream:
     def copy(self) -> Stream:
         return Stream(self.timed, self.lateness, list(self.events), self.newest)
 
+    def __len__(self) -> int:
+        return len(self.events)
+
     @property
     def is_late(self) -> bool:
         """Whether events come out of order."""

@@ -15,8 +15,7 @@ from tests.support.naive import IN_ORDER, CrowdedFiBA
 from tests.support.random_windows.base import Life
 from tests.support.random_windows.due import SlicedLife, TriggeredLife
 from tests.support.random_windows.kinds import Kind
-from tests.support.random_windows.shared import SharedLife
-from tests.support.random_windows.single import SingleLife
+from tests.support.random_windows.windows import SharedLife, SingleLife
 
 SORTS = ["single", "triggered", "sliced", "shared"]
 #: Whether events are kept in order of time, so that they may come late.
