@@ -46,7 +46,7 @@ def test_a_window_out_of_its_snapshot_for_every_batch_is_a_sorted_list(
             life.step()
         again = life.window.restore_like(life.window.checkpoint())
         again.check()
-        assert not audit(again).damaged and len(again) == len(life.held)
+        assert not audit(again).damaged and len(again) == len(life.held(""))
         assert set(live_keys(again)) == set(life.store.keys())
         most = max(most, len(set(life.store.keys())))
     life.watch()
