@@ -539,7 +539,7 @@ def bounds_of(counts: np.ndarray) -> np.ndarray:
     [0, 3, 5, 9]
     """
     bounds = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=bounds[1:])
+    counts.cumsum(out=bounds[1:])
     return bounds
 
 

@@ -108,8 +108,11 @@ class Keys:
             return np.full(len(wanted), -1)
         if self.same_as(wanted):
             return np.arange(len(self))
-        places = np.minimum(np.searchsorted(self.hashes, wanted.hashes), len(self) - 1)
+        places = self.hashes.searchsorted(wanted.hashes)
+        np.minimum(places, len(self) - 1, out=places)
         places[self.hashes[places] != wanted.hashes] = -1
+        if self.is_whole:  # integers are hashed one to one
+            return places
         hits = np.flatnonzero(places >= 0)
         if not same_bytes(self, places[hits], wanted, hits).all():
             for hit in hits.tolist():
@@ -118,11 +121,10 @@ class Keys:
 
     def same_as(self, others: Keys) -> bool:
         """Return whether these are the same keys; cheap if they differ."""
-        return (
-            len(self) == len(others)
-            and np.array_equal(self.hashes, others.hashes)
-            and np.array_equal(self.bounds, others.bounds)
-            and np.array_equal(self.blob, others.blob)
+        if len(self) != len(others) or not (self.hashes == others.hashes).all():
+            return False
+        return self.is_whole or (
+            np.array_equal(self.bounds, others.bounds) and np.array_equal(self.blob, others.blob)
         )
 
     def _find_one(self, place: int, wanted: Keys, at: int) -> int:

@@ -81,7 +81,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgpack
 import numpy as np
@@ -184,35 +184,73 @@ def is_leaf(page: Buffer) -> bool:
     return page[: len(MAGIC)] == MAGIC
 
 
+class Heads(NamedTuple):
+    """What the checked heads of some pages say; the last dimension of each array is the page."""
+
+    kinds: list[str]
+    """The kinds of the columns of values, which follow the others."""
+    runs: np.ndarray
+    keys: np.ndarray
+    """The number of keys."""
+    events: np.ndarray
+    sizes: np.ndarray
+    """The bytes of each column."""
+    columns: np.ndarray
+    """Each column in the form that ``mta.kernels.native`` expects."""
+
+    def of(self, page: int) -> Heads:
+        """Return the head of one page."""
+        return Heads(self.kinds, *(each[..., page].copy() for each in self[1:]))
+
+    @staticmethod
+    def joined(heads: Sequence[Heads]) -> Heads:
+        """Return the heads of several pages, each from ``of``."""
+        columns = zip(*(each[1:] for each in heads), strict=True)
+        return Heads(heads[0].kinds, *(np.stack(each, axis=-1) for each in columns))
+
+
 class Leaves:
     """Pages of tables, as stored; ``runs`` has the run number of each page.
 
     Raises CorruptPage for a damaged page. The data of a key is checked when it is read.
+
+    ``heads`` are the heads of the pages, if these were read and checked before.
     """
 
-    def __init__(self, layout: TableLayout, runs: Sequence[int], pages: Sequence[Buffer]) -> None:
+    def __init__(
+        self, layout: TableLayout, runs: Sequence[int], pages: Sequence[Buffer],
+        heads: Heads | None = None,
+    ) -> None:  # fmt: skip
         self._layout, self._pages = layout, list(pages)
-        lengths = np.fromiter(map(len, pages), np.int64, len(pages))
-        size, words = self._heads(lengths)
-        label = bytes(self._pages[0][size - int(words[0, 5]) : size])
-        self._read_label(label)
-        if words[:, 1].tolist() != list(runs):
-            raise CorruptPage(f"it is the page of {layout.window!r}, 0/{int(words[0, 1])}")
-        #: The numbers of keys and of events of each page.
-        self.counts, self._events = words[:, 2], words[:, 3]
-        heads = words[:, _FIXED:].reshape(len(pages), -1, 3)
-        # One row per column, with one number per page.
-        bases, units, self._sizes = heads.transpose(2, 1, 0).copy()
-        if (self._sizes < 0).any() or (self._sizes > lengths).any():
-            raise CorruptPage("its columns are longer than the page")
-        ends = size + np.cumsum(self._sizes, axis=0)
-        if (ends[-1] != lengths).any() or (words[:, 2:4] < 0).any():
-            raise CorruptPage("the lengths of its columns differ from those in its head")
-        items = self._items()
-        #: Each column in the form that ``mta.kernels.native`` expects.
-        self._columns = np.stack((ends - self._sizes, *items, bases, units), axis=1)
+        self.heads = self._checked() if heads is None else heads
+        if self.heads.runs.tolist() != list(runs):
+            raise CorruptPage(f"it is the page of {layout.window!r}, 0/{int(self.heads.runs[0])}")
+        #: The number of keys of each page.
+        self.counts = self.heads.keys
+        self._events, self._sizes, self._columns = self.heads[3:]
+        self._values = ValueColumns(layout.schema, self.heads.kinds)
         values = self._columns[_VALUES:], self._sizes[_VALUES:], self._events
         self._values.open(self._pages, *values)
+
+    def _checked(self) -> Heads:
+        """Return the heads of the pages. Raises CorruptPage."""
+        pages = self._pages
+        lengths = np.fromiter(map(len, pages), np.int64, len(pages))
+        size, words = self._heads(lengths)
+        kinds = self._read_label(bytes(pages[0][size - int(words[0, 5]) : size]))
+        keys, events = words[:, 2], words[:, 3]
+        heads = words[:, _FIXED:].reshape(len(pages), -1, 3)
+        # One row per column, with one number per page.
+        bases, units, sizes = heads.transpose(2, 1, 0).copy()
+        if (sizes < 0).any() or (sizes > lengths).any():
+            raise CorruptPage("its columns are longer than the page")
+        ends = size + np.cumsum(sizes, axis=0)
+        if (ends[-1] != lengths).any() or (words[:, 2:4] < 0).any():
+            raise CorruptPage("the lengths of its columns differ from those in its head")
+        values = ValueColumns(self._layout.schema, kinds)
+        items = self._items(values, keys, events, sizes)
+        columns = np.stack((ends - sizes, *items, bases, units), axis=1)
+        return Heads(kinds, words[:, 1], keys, events, sizes, columns)
 
     def _heads(self, lengths: np.ndarray) -> tuple[int, np.ndarray]:
         """Return the size of a head in bytes, and the numbers of all heads."""
@@ -236,7 +274,8 @@ class Leaves:
             raise CorruptPage("it differs from the other pages of its run")
         return size, table[:, len(MAGIC) : size - label].copy().view("<i8")
 
-    def _read_label(self, label: bytes) -> None:
+    def _read_label(self, label: bytes) -> list[str]:
+        """Return the kinds of the columns of values."""
         try:
             window, kinds = msgpack.unpackb(label)
         except (ValueError, TypeError, msgpack.UnpackException) as error:
@@ -245,14 +284,14 @@ class Leaves:
             raise CorruptPage(f"it is the page of {window!r}, 0")
         if not isinstance(kinds, list) or any(type(kind) is not str for kind in kinds):
             raise CorruptPage("its label has the wrong types")
-        #: The columns of values, which follow the others.
-        self._values = ValueColumns(self._layout.schema, kinds)
+        return kinds
 
-    def _items(self) -> tuple[np.ndarray, np.ndarray]:
+    def _items(
+        self, values: ValueColumns, keys: np.ndarray, events: np.ndarray, sizes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the number of items in each column, and the bytes per item. Raises CorruptPage."""
-        keys, events, sizes = self.counts, self._events, self._sizes
         ints = self._layout.kind in WHOLE
-        if len(sizes) != _VALUES + len(self._values):
+        if len(sizes) != _VALUES + len(values):
             raise CorruptPage("it has the wrong number of columns")
         counts = np.zeros_like(sizes)
         counts[[_HASHES, _MARKS, _LEFT]] = keys
@@ -261,8 +300,9 @@ class Leaves:
             counts[_KEY_ENDS] = keys + 1
         if self._layout.timed:
             counts[_TIMES] = events
-        fixed, places, ends, text, objects, bits, packed = map(
-            self._of_role, (FIXED, PLACES, ENDS, TEXT, OBJECTS, BITS, PACKED)
+        fixed, places, ends, text, objects, bits, packed = (
+            [_VALUES + at for at in values.of_role(role)]
+            for role in (FIXED, PLACES, ENDS, TEXT, OBJECTS, BITS, PACKED)
         )
         counts[[*fixed, *places]] = events
         counts[ends] = sizes[ends] // 4
@@ -290,9 +330,6 @@ class Leaves:
         bytes_ = [_KEY_BYTES, _SNAPSHOTS, *text]
         counts[bytes_], widths[bytes_] = sizes[bytes_], 1
         return counts, widths
-
-    def _of_role(self, role: str) -> list[int]:
-        return [_VALUES + at for at in self._values.of_role(role)]
 
     # --- finding --------------------------------------------------------------------------------
 

@@ -43,6 +43,7 @@ from mta.keyed.leaves import (
     LIST,
     Content,
     Entry,
+    Heads,
     Index,
     Leaves,
     PendingPages,
@@ -59,10 +60,16 @@ from stores.lru import LRU
 #: The number of runs of one order that are merged, as a power of 2, and the weight in bytes of
 #: the first order.
 _ORDER_BITS, _FIRST_ORDER = 2, 1 << 16
+#: How many tables of the memtable below this weight are merged: a merge costs as much as lookups in
+#: ten small tables.
+_SMALL_ONES = 4
 #: The number of pages below an index page, and of entries in the top index of a run.
 FANOUT, TOP = 256, 8
 #: How many entries of indexes stay in memory, of about 40 bytes each.
 _INDEXED = 1 << 14
+#: How many heads of tables stay in memory, of about 2 KiB each, and how many pages are looked at
+#: together for which that is worthwhile.
+_HEADS, _FEW = 1 << 11, 32
 #: How many pages of a run, and about how many bytes, a merge reads or writes together.
 _AT_ONCE, _BYTES_AT_ONCE = 256, 1 << 22
 #: With more runs than this, all runs are merged, so that a snapshot stays small.
@@ -114,6 +121,7 @@ class RunPages:
         self.store, self.layout = store, layout
         self.page_bytes, self._cache = page_bytes, LRU[bytes, bytes](cache_bytes)
         self._indexes = LRU[bytes, Index](_INDEXED)
+        self._heads = LRU[bytes, Heads](_HEADS * len(Heads._fields))
         #: The pages of the run or list that was written last.
         self.written: list[Entry] = []
 
@@ -185,6 +193,7 @@ class RunPages:
         """Drop all cached pages."""
         self._cache.clear()
         self._indexes.clear()
+        self._heads.clear()
 
     def _keep(self, fresh: Mapping[bytes, Buffer]) -> None:
         """Cache the pages that were read, unless the store has them in memory."""
@@ -212,7 +221,17 @@ class RunPages:
         return read.table(), read.counts
 
     def _opened(self, places: Sequence[Place], found: Sequence[Buffer]) -> Leaves:
-        return Leaves(self.layout, [number for _, number, _ in places], found)
+        """Return pages whose bytes match their names; the heads of few stay in memory."""
+        runs, names = [number for _, number, _ in places], [name for _, _, name in places]
+        if len(names) > _FEW:
+            return Leaves(self.layout, runs, found)
+        known = [heads for name in names if (heads := self._heads.get(name)) is not None]
+        if len(known) == len(names):
+            return Leaves(self.layout, runs, found, Heads.joined(known))
+        opened = Leaves(self.layout, runs, found)
+        for at, name in enumerate(names):
+            self._heads.put(name, opened.heads.of(at))
+        return opened
 
     def look_into(
         self,
@@ -390,7 +409,7 @@ class LSMTree:
         """Return stored events. One ``view_many`` per level. Raises MissingPage and CorruptPage."""
         reached = self._reach(lambda index: index.holding(keys.hashes))
         runs = [(run.number, levels[-1].names) for run, levels in reached]
-        found = [table.among(keys) for table in self.memtable]
+        found = [table for each in self.memtable if (table := each.among(keys)) is not None]
         if runs:
             look = partial(Leaves.find, keys=keys, late=self._late)
             found = self.pages.look_into(runs, look) + found
@@ -460,12 +479,17 @@ class LSMTree:
         """Add the events of a batch; no store call."""
         self._looked = min(self._looked, int(_newest_of(table).min(initial=_NEVER)) - 1)
         self.memtable.append(table)
-        # Merge pairs of one order, so that a lookup searches few tables.
-        while len(self.memtable) > 1 and 2 * _weight(self.memtable[-1]) >= _weight(
-            self.memtable[-2]
-        ):
-            pair, whole = self.memtable[-2:], not self.runs and len(self.memtable) == 2
-            self.memtable[-2:] = [self._trim(join(pair, self._late), whole)]
+        # Merge tables of one order, so that a lookup searches few tables.
+        while (count := self._due()) > 1:
+            some, whole = self.memtable[-count:], not self.runs and len(self.memtable) == count
+            self.memtable[-count:] = [self._trim(join(some, self._late), whole)]
+
+    def _due(self) -> int:
+        """Return how many tables of the memtable are merged: pairs, or several small ones."""
+        newest = _weight(self.memtable[-1])
+        count = _SMALL_ONES if newest < _FIRST_ORDER else 2
+        some = self.memtable[-count:]
+        return count if len(some) == count and 2 * newest >= _weight(some[0]) else 0
 
     def write_runs(self, inline: int) -> None:
         """Write the memtable as a run if it exceeds ``inline`` bytes, and merge runs that are due.

@@ -157,11 +157,13 @@ class Table:
         starts, counts, left = self.bounds[places], self.counts[places], self.left[places]
         return self._of_ranges(self.keys.take(places), marks, snapshots, starts, counts, left)
 
-    def among(self, keys: Keys) -> Table:
+    def among(self, keys: Keys) -> Table | None:
+        """Return the entries of some keys; None if there are none."""
         places = self.keys.find(keys)
-        places = np.sort(places[places >= 0])
+        places = places[places >= 0]
         if not len(places):
-            return self.cut(0, 0)
+            return None
+        places.sort()
         return self if len(places) == len(self) else self.take(places)
 
     def without(self, keys: Keys) -> Table:

@@ -51,8 +51,6 @@ _DURATIONS = (
 )  # fmt: skip
 #: How many earlier snapshots keep their pages.
 RETAIN = 8
-#: The size of a page of keys on local disk. A commit reads, and checks, whole pages for few keys.
-_LOCAL_PAGE = 1 << 16
 #: The column of the id of an event.
 ID = "id"
 
@@ -105,7 +103,6 @@ class Declaration:
             self.aggregations, self.frames, store, f"{self.name}.{shard}", timed=True,
             allowed_lateness=None if lateness is None else lateness / 1e6, on_late="drop",
             nulls="accept", retain=RETAIN, cache_bytes=self.cache,
-            page_bytes=None if store.capabilities.remote else _LOCAL_PAGE,
         )  # fmt: skip
 
 

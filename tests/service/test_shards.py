@@ -10,9 +10,8 @@ from uuid import uuid4
 import pytest
 
 from mta.errors import CorruptSnapshot, StoreUnavailable, WindowStoreError
-from mta.keyed import lsm
+from mta.keyed import bucket, lsm
 from mta.keyed import windows as keyed
-from mta.service import declaration
 from mta.service import shard as shards
 from mta.service.declaration import Declaration
 from mta.service.log import LostRecords, NotCreated, NotOwner, OtherWindows, ShardLog
@@ -186,7 +185,7 @@ def wipe(store: PageStore, prefix: str) -> None:
 def test_events_are_committed_between_the_parts_of_a_merge(
     store: PageStore, declare: Declare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(declaration, "_LOCAL_PAGE", 64)
+    monkeypatch.setattr(bucket, "LOCAL_PAGE", 64)
     monkeypatch.setattr(keyed, "INLINE_BYTES", 0)
     monkeypatch.setattr(lsm, "pages_at_once", lambda _: 1)
     random, ledger, declared = Random(5), Ledger(), declare()
