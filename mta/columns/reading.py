@@ -358,7 +358,10 @@ def _require_exact(values: Any, column: np.ndarray, dtype: np.dtype[Any]) -> Non
 
 
 def _require_doubles(values: Any, column: np.ndarray) -> None:
-    """Raise _Rounded for the first integer or decimal that a double would round."""
+    """Raise _Rounded for the first decimal, and for the first integer that a double would round.
+
+    After a decimal that is a double, such as 12.50, one such as 0.10 may follow.
+    """
     suspects: Any = ()
     if column.dtype.kind in "iu":
         if column.dtype.itemsize > 4:
@@ -368,13 +371,16 @@ def _require_doubles(values: Any, column: np.ndarray) -> None:
         suspects = [item for item in map(plain, values) if isinstance(item, (int, Decimal))]
     for item in suspects:
         if not is_missing(item) and not _is_double(item):
+            what = "is a decimal" if isinstance(item, Decimal) else "is not a double"
             raise _Rounded(
-                f'{item} is not a double: pass the type, such as Max("int64") or '
+                f'{item} {what}: pass the type, such as Max("int64") or '
                 'Max(Decimals(2)), or round it with Max("float64")'
             )
 
 
 def _is_double(number: int | Decimal) -> bool:
+    if isinstance(number, Decimal):
+        return False
     try:
         return float(number) == number
     except OverflowError:

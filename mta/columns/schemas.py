@@ -162,7 +162,7 @@ class Fixed(Schema):
 class Array(Fixed):
     """An array with one number per row.
 
-    With ``exact``, a column refuses integers and decimals that doubles would round, and a column of
+    With ``exact``, a column refuses decimals, and integers that doubles would round; a column of
     booleans refuses all other values. Pages are the same.
 
     >>> numbers, doubles = np.array([1.5, 2.5]), Array("f8")

@@ -26,7 +26,7 @@ may have the content and place of old pages, which are deleted later.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from mta.columns.kinds import schema_of_kind
-from mta.columns.reading import read_column
+from mta.columns.reading import as_objects, read_column
 from mta.columns.schemas import (
     Nullable,
     NullableColumn,
@@ -58,7 +58,7 @@ from mta.keyed.work import events_of
 from mta.logs.base import Leaf
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import MARKS, Product, column_names, mark_of, with_missing
-from mta.windows.opaque import restore_opaque
+from mta.windows.opaque import Opaque, restore_opaque
 from mta.windows.window import Window
 from stores import PageStore
 
@@ -126,12 +126,12 @@ def _marked(
 
 def schemas_of(columns: Columns, like: AbstractMonoid | None = None) -> list[Schema]:
     """Return the schemas of stored columns. Raises SnapshotMismatch for an unknown kind."""
-    known: dict[str, Schema] = {}
-    if like is not None:
-        known = {repr(schema): schema for schema in like.stored.values()}
+    stored = {} if like is None else like.stored
+    known = {repr(schema): schema for schema in stored.values()}
     found: list[Schema] = []
     for name, kind in columns:
-        schema = known.get(kind) or schema_of_kind(kind)
+        # Another column of the same kind may have objects of another type.
+        schema = stored.get((name, kind)) or schema_of_kind(kind) or known.get(kind)
         if schema is None and kind == f"Nullable({(plain := without_nulls(kind))})":
             schema = nullable(known[plain]) if plain in known else None
         if schema is None:
@@ -213,10 +213,38 @@ class SnapshotSource:
                 self.losses.note(lanes, None if clocks is None else clocks[some])
             yield table
 
+    def has_only_nulls(self, columns: Collection[tuple[str, str]]) -> bool:
+        """Return whether no stored event has a value in these columns. Reads all pages.
+
+        Events from before a change do not have the columns that it added.
+        """
+        places = {column: place for place, column in enumerate(self.columns)}
+        pairs = [(places[each], places.get((mark_of(each), repr(MARKS)))) for each in columns]
+
+        def are_null(rows: Rows) -> bool:
+            found = rows if self.is_record else (rows,)
+            return not any(
+                value is not None and (marks is None or found[marks][row])
+                for place, marks in pairs
+                for row, value in enumerate(as_objects(found[place]))
+            )
+
+        for table in self._tree.everything():
+            windows = map(table.snapshot_of, table.standalone.tolist())
+            leaves = (leaf for each in windows for leaf in self._opaque(each).events())
+            parts = (leaf.rows if self.is_record else leaf.rows[0] for leaf in leaves)
+            plain = table.take(np.flatnonzero(table.marks != STANDALONE))
+            if not (are_null(plain.rows) and all(map(are_null, parts))):
+                return False
+        return True
+
+    def _opaque(self, snapshot: bytes) -> Opaque:
+        return restore_opaque(snapshot, self.store, self.schemas)
+
     def events(self, snapshot: bytes, left: int, last: int | None) -> tuple[int, list[Leaf]]:
         """Return a standalone window's events, and how many precede them; ``last`` is its clock."""
         self.snapshots.append(snapshot)
-        events = restore_opaque(snapshot, self.store, self.schemas)
+        events = self._opaque(snapshot)
         clocks = None if last is None else np.array([last])
         leaves = self._needed([*events.events()], clocks)
         before = left + (leaves[0].first if leaves else events.engine.structure().back)
@@ -254,8 +282,9 @@ class SnapshotSource:
             return found[marks] if marks in found else np.ones(count, bool)
         origin = _origin(wanted, self.columns)
         schema = schemas_of([wanted], self.like)[0]
-        if origin is None:
-            return schema.blank(count)
+        is_typed = isinstance(schema, Objects) and schema.only is not None
+        if origin is None or (is_typed and origin != wanted):
+            return schema.blank(count)  # a column without values has taken another type
         if origin == wanted:
             return found[origin]
         if isinstance(schema, Nullable) and origin[1] == without_nulls(wanted[1]):

@@ -442,28 +442,26 @@ class KeyedWindows(Publishable):
         if not self.bucket.counts.inserted:
             self._become(found)
             return True
-        if self.store is None or not self._has_only_nulls(found):
+        if self.store is None:
             return False
         self.bucket.write(INLINE_BYTES)
         unread = UnreadSnapshot.decode(self._snapshot().encode())
-        before = set(columns_of(self._kind.reader))
+        kind = self._kind
+        before, wanted = columns_of(kind.reader), set(columns_of(found))
+        source = SnapshotSource(unread, self.store, kind.reader, kind.corrects)
+        left = [each for each in before if each not in wanted and not each[0].startswith("\0")]
+        if not source.has_only_nulls(left):
+            return False
         self._become(found)
         self._carry_over(unread)
-        # Events without a value in these columns are not missing.
-        for column in set(columns_of(self._kind.reader)) - before:
-            self._starts.pop(mark_of(column), None)
-        return True
-
-    def _has_only_nulls(self, typed: AbstractMonoid) -> bool:
-        """Return whether no stored event has a value in a column that another monoid reads."""
-        wanted = set(columns_of(typed))
-        for table in self.bucket.tree.everything():
-            if len(table.standalone):
-                return False
-            columns = table.rows if isinstance(self.monoid, Product) else [table.rows]
-            for key, column in zip(columns_of(self._kind.reader), columns, strict=True):
-                if key not in wanted and not all(row is None for row in column.tolist()):
-                    return False
+        # Events with a null in these columns are not missing; those from before a change still are.
+        missing = {name: unread.snapshot.starts.get(mark_of((name, kind))) for name, kind in left}
+        for column in set(columns_of(self._kind.reader)) - set(before):
+            start = missing.get(column[0])
+            if start is None:
+                self._starts.pop(mark_of(column), None)
+            else:
+                self._starts[mark_of(column)] = start
         return True
 
     def _become(self, monoid: AbstractMonoid) -> None:

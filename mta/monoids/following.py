@@ -6,9 +6,9 @@ are no numbers, the aggregation is created again for their type:
     text, bytes, tuples ...    any objects, all of one Python type
     datetimes, dates           "M8[us]", "M8[D]"; arrays keep their unit
     durations                  "m8[us]"
-    decimals, not all doubles  ``Decimals`` with as many places as the first values have
+    decimals                   ``Decimals`` with as many places as the first values have
 
-Numbers of all types stay doubles, so that integers and floats can follow each other.
+Other numbers stay doubles, so that integers and floats can follow each other.
 
 >>> from mta.monoids.basic import Max
 >>> following(Max(), ["b", "a"]), following(Max(), [1, 2.5])
@@ -26,7 +26,16 @@ import numpy as np
 
 from mta.columns.kinds import schema_of_kind
 from mta.columns.reading import as_objects, is_missing
-from mta.columns.schemas import Array, Decimals, Nullable, NullableColumn, Objects, Record, Schema
+from mta.columns.schemas import (
+    Array,
+    Decimals,
+    Nullable,
+    NullableColumn,
+    Objects,
+    Presence,
+    Record,
+    Schema,
+)
 from mta.errors import InvalidValue
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Columns, Product, own_columns
@@ -63,6 +72,7 @@ def following_columns(
     def type_of(name: str, at: int | None) -> Any:
         del at
         schemas = [_inner(schema_of_kind(kind)) for kind in kinds.get(name, ())]
+        schemas = [each for each in schemas if not isinstance(each, Presence)]  # of any type
         if any(isinstance(each, Array) and each.dtype.kind in "biuf" for each in schemas):
             is_double = [each for each in schemas if repr(each) == "Array('<f8')"]
             if is_double or not any(isinstance(each, Decimals) for each in schemas):
