@@ -127,14 +127,6 @@ def test_slick_deque_with_nan() -> None:
 # --- damage -------------------------------------------------------------------------------------
 
 
-def wrong_aggregate(window: TwoStacks) -> None:
-    window.front[0] = (window.front[0][0], "?")
-
-
-def wrong_back(window: TwoStacks) -> None:
-    window.back[-1] = (window.back[-1][0], "?")
-
-
 def wrong_cell(window: Any) -> None:
     front = window.version.front if isinstance(window, FOA) else window.front
     front.agg = "?"
@@ -147,22 +139,10 @@ def wrong_next(window: Any) -> None:
         window.next = None
 
 
-def move_l(window: Any) -> None:
-    window.l = window._queue.after(window.l)
-
-
-def wrong_agg(window: DABA) -> None:
-    window.aggs[window._queue.begin] = "?"
-
-
 def wrong_ra(window: DABALite) -> None:
     while window.l == window.r:  # only then it is needed
         window.insert("z")
     window.agg_ra = "?"
-
-
-def wrong_b(window: Any) -> None:
-    window.agg_b = "?"
 
 
 def wrong_pointer(window: FlatFIT) -> None:
@@ -170,68 +150,63 @@ def wrong_pointer(window: FlatFIT) -> None:
     window._pointers[(window._front + 1) & window._mask] = window._front + 3
 
 
-def wrong_end(window: FlatFIT) -> None:
-    window._pointers[(window._back - 1) & window._mask] = window._back + 1
+def wrong(name: str) -> Callable[[Any], None]:
+    """Damage to one attribute."""
+    return lambda window: setattr(window, name, "?")
 
 
-def wrong_kept(window: Any) -> None:
-    window._nodes[0] = (window._nodes[0][0], "")
+def instead(name: str, at: Any, change: Callable[[Any, Any], Any]) -> Callable[[Any], None]:
+    """Damage to one element of an attribute; ``at`` may say where it is."""
+
+    def harm(window: Any) -> None:
+        items = getattr(window, name)
+        place = at(window) if callable(at) else at
+        items[place] = change(window, items[place])
+
+    return harm
 
 
-def wrong_answer(window: Any) -> None:
-    window._running.agg = "?"
-
-
-def wrong_running(window: SubtractOnEvict) -> None:
-    window.agg = "?"
-
-
-def wrong_csa(window: SBA) -> None:
-    window._csa = "?"
-
-
-def wrong_size(window: SBA) -> None:
-    window._size += 1
-
-
-def wrong_chunk(window: SBA) -> None:
-    window._chunks[0].stop -= 1
+def move_l(window: Any) -> None:
+    window.l = window._queue.after(window.l)
 
 
 def plainly(algorithm: type) -> Variant:
     return Variant(algorithm.__name__, algorithm, algorithm)
 
 
-DAMAGE: list[tuple[Variant, Callable[[], Monoid], Callable[[Any], None]]] = [
-    (plainly(SubtractOnEvict), cut_off, wrong_running),
-    (plainly(TwoStacks), joined, wrong_aggregate),
-    (plainly(TwoStacks), joined, wrong_back),
-    (plainly(TwoStacksLite), joined, wrong_b),
-    (plainly(FOA), joined, wrong_cell),
-    (plainly(FOA), joined, wrong_next),
-    (plainly(IOA), joined, wrong_cell),
-    (plainly(IOA), joined, wrong_next),
-    (plainly(DABA), joined, wrong_agg),
-    (plainly(DABA), joined, move_l),
-    (plainly(DABALite), joined, wrong_ra),
-    (plainly(DABALite), joined, wrong_b),
-    (plainly(DABALite), joined, move_l),
-    (plainly(FlatFIT), joined, wrong_pointer),
-    (plainly(FlatFIT), joined, wrong_end),
-    (plainly(SlickDeque), longest, wrong_kept),
-    (plainly(SlickDeque), cut_off, wrong_answer),
-    (sliding(SBA, 12, 1), joined, wrong_csa),
-    (sliding(SBA, 12, 1), joined, wrong_size),
-    (sliding(SBA, 12, 1), joined, wrong_chunk),
-]
+SLIDING = sliding(SBA, 12, 1)
+DAMAGE: dict[str, tuple[Variant, Callable[[], Monoid], Callable[[Any], None]]] = {
+    "subtraction": (plainly(SubtractOnEvict), cut_off, wrong("agg")),
+    "front": (plainly(TwoStacks), joined, instead("front", 0, lambda w, pair: (pair[0], "?"))),
+    "back": (plainly(TwoStacks), joined, instead("back", -1, lambda w, pair: (pair[0], "?"))),
+    "back, lite": (plainly(TwoStacksLite), joined, wrong("agg_b")),
+    "FOA's cell": (plainly(FOA), joined, wrong_cell),
+    "FOA's rotation": (plainly(FOA), joined, wrong_next),
+    "IOA's cell": (plainly(IOA), joined, wrong_cell),
+    "IOA's rotation": (plainly(IOA), joined, wrong_next),
+    "DABA": (plainly(DABA), joined, instead("aggs", lambda w: w._queue.begin, lambda w, _: "?")),
+    "DABA's l": (plainly(DABA), joined, move_l),
+    "DABA Lite's ra": (plainly(DABALite), joined, wrong_ra),
+    "DABA Lite's b": (plainly(DABALite), joined, wrong("agg_b")),
+    "DABA Lite's l": (plainly(DABALite), joined, move_l),
+    "FlatFIT": (plainly(FlatFIT), joined, wrong_pointer),
+    "FlatFIT's end": (
+        plainly(FlatFIT), joined,
+        instead("_pointers", lambda w: (w._back - 1) & w._mask, lambda w, _: w._back + 1),
+    ),
+    "SlickDeque": (plainly(SlickDeque), longest, instead("_nodes", 0, lambda w, n: (n[0], ""))),
+    "SlickDeque's answer": (plainly(SlickDeque), cut_off, lambda w: wrong("agg")(w._running)),
+    "SBA's csa": (SLIDING, joined, wrong("_csa")),
+    "SBA's size": (SLIDING, joined, lambda w: setattr(w, "_size", w._size + 1)),
+    "SBA's chunk": (
+        SLIDING, joined, lambda w: setattr(w._chunks[0], "stop", w._chunks[0].stop - 1),
+    ),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("variant", "make", "harm"), DAMAGE, ids=[f"{v}-{h.__name__}" for v, _, h in DAMAGE]
-)
-def test_damage_is_found(
-    variant: Variant, make: Callable[[], Monoid], harm: Callable[[Any], None]
-) -> None:
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_is_found(name: str) -> None:
+    variant, make, harm = DAMAGE[name]
     window = fill(variant.build(make()), ["a", "bbb", "c", "dd"])
     window.evict()
     fill(window, ["e", "ff", "g", "h", "i"])

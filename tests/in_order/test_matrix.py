@@ -156,22 +156,6 @@ def test_a_long_life_of_every_window_size(variant: Variant) -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=repr)
-def test_nothing_is_in_a_new_or_emptied_window(variant: Variant) -> None:
-    for monoid in (Max(), Sum(), joined()):
-        if not variant.algorithm.suits(monoid):
-            continue
-        window = variant.build(monoid)
-        for _ in range(2):
-            window.check()
-            assert len(window) == 0
-            assert same(window.query(), monoid.empty)
-            with pytest.raises(EmptyWindow, match="cannot evict"):
-                window.evict()
-            window.insert("a" if monoid.name == "joined" else 1.0)
-            window.evict()
-
-
-@pytest.mark.parametrize("variant", VARIANTS, ids=repr)
 def test_a_wrong_type_is_refused_and_changes_nothing(variant: Variant) -> None:
     window = variant.build(Sum() if variant.algorithm.suits(Sum()) else Max())
     window.insert(1.0)

@@ -37,12 +37,10 @@ from mta.aggregations import (
     MinText,
 )
 from mta.algorithms import AmortizedMTA, FiBA
-from mta.columns.codec import is_plain
 from mta.columns.reading import is_missing, missing, read_column, read_value
-from mta.columns.schemas import Array, Objects, Record
+from mta.columns.schemas import Array
 from mta.errors import InvalidValue
 from mta.logs.base import Aggregator
-from tests.support.ids import shown
 
 NEWEST = Monoid(identity=None, combine=lambda a, b: a if b is None else b, name="newest")
 TOTAL = Monoid(identity=0, combine=lambda a, b: a + b, name="total")
@@ -193,16 +191,6 @@ def test_what_is_missing_among_objects(value: Any, monoid: Monoid) -> None:
     assert len(window) == 2 and window.stats().invalid == 1
 
 
-@pytest.mark.parametrize("value", MISSING, ids=repr)
-def test_what_is_missing_among_floats(value: Any) -> None:
-    assert np.isnan(read_value(value, Array("f8")))
-    assert np.isnan(read_column([1.0, value], Array("f8"))[1])
-    for action in ("insert", "extend"):
-        window = Window(Max(), CountWindow(3), nulls="drop_row")
-        getattr(window, action)(value if action == "insert" else [value])
-        assert len(window) == 0 and window.stats().invalid == 1
-
-
 def test_what_is_missing_among_times() -> None:
     for value in (None, pd.NaT, np.datetime64("NaT"), pd.NA):
         assert np.isnat(read_value(value, Array("M8[us]")))
@@ -231,30 +219,6 @@ def test_what_is_not_missing(value: Any) -> None:
 
 # --- what can go into a page ----------------------------------------------------------------------
 
-PAGEABLE = [None, 1, 2**200, -1.5, True, "text", "\u00e9", b"\0", (1, (2,)), [1, ["a"]],
-            {"a": (1,), 2: None}, np.float64(2.5), np.int32(4), np.str_("x")]  # fmt: skip
-UNPAGEABLE = [datetime.datetime(2024, 1, 1), pd.NA, {1, 2}, 1j, pd.Timestamp(0), object(), "\ud800",
-              Decimal(1), [object()], {"a": {1}}, np.datetime64(0, "ns"), np.timedelta64(1, "us"),
-              np.longdouble(1), (1, "\udfff")]  # fmt: skip
-
-
-@pytest.mark.parametrize("value", PAGEABLE, ids=repr)
-def test_what_can_be_paged_comes_back(value: Any) -> None:
-    assert is_plain(value)
-    schema = Objects()
-    assert schema.unpageable([value, 1]) is None
-    assert schema.load(iter(schema.dump([value])), 1) == [value]
-
-
-@pytest.mark.parametrize("value", UNPAGEABLE, ids=shown)
-def test_what_cannot_be_paged_is_known_before(value: Any) -> None:
-    assert not is_plain(value)
-    assert Objects().unpageable(["a", 1, value, value]) == 2
-    assert Objects().unpageable(["a", value]) == 1
-    record = Record([Array("f8"), Objects(), Objects()])
-    assert record.unpageable((np.ones(3), [1, 2, value], ["a", value, "b"])) == 1
-    assert record.unpageable((np.ones(1), [1], ["b"])) is None
-
 
 def test_only_what_is_smaller_than_the_type_overflows_and_nothing_warns(
     recwarn: pytest.WarningsRecorder,
@@ -264,15 +228,6 @@ def test_only_what_is_smaller_than_the_type_overflows_and_nothing_warns(
     assert window.query() == float("inf")
     assert window.extend([1e300, -1e300])[0] == float("inf")
     assert not recwarn.list
-
-
-CASES: list[Callable[[], Any]] = [lambda: 5, lambda: None, lambda: object()]
-
-
-@pytest.mark.parametrize("make", CASES)
-def test_what_is_no_batch(make: Callable[[], Any]) -> None:
-    with pytest.raises(InvalidValue):
-        Window(NEWEST, CountWindow(2)).extend(make())
 
 
 # --- types ----------------------------------------------------------------------------------------

@@ -122,11 +122,7 @@ def test_names_are_the_same_in_another_process() -> None:
     for seed in ("1", "2"):
         run = subprocess.run(
             [sys.executable, "-c", code],
-            env={
-                **os.environ,
-                "PYTHONHASHSEED": seed,
-                "PYTHONPATH": str(root),
-            },
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
             capture_output=True,
             text=True,
             check=True,

@@ -18,29 +18,17 @@ from tests.support.naive import AGGREGATORS
 from tests.support.ready_made import paths, wanted
 
 
-def span_by_ufuncs() -> ColumnarMonoid:
+def span(**combining: Any) -> ColumnarMonoid:
     return ColumnarMonoid(
-        "Span",
-        partials=("f8", "f8"),
-        identity=(np.inf, -np.inf),
-        lift=lambda value: (value, value),
-        ufuncs=(np.minimum, np.maximum),
-        lower=lambda partial: partial[1] - partial[0],
-    )
+        "Span", partials=("f8", "f8"), identity=(np.inf, -np.inf), **combining,
+        lift=lambda value: (value, value), lower=lambda partial: partial[1] - partial[0],
+    )  # fmt: skip
 
 
-def span_by_combine() -> ColumnarMonoid:
-    return ColumnarMonoid(
-        "Span",
-        partials=("f8", "f8"),
-        identity=(np.inf, -np.inf),
-        lift=lambda value: (value, value),
-        combine=lambda a, b: (np.minimum(a[0], b[0]), np.maximum(a[1], b[1])),
-        lower=lambda partial: partial[1] - partial[0],
-    )
-
-
-@pytest.mark.parametrize("monoid", [span_by_ufuncs, span_by_combine])
+@pytest.mark.parametrize("monoid", [
+    lambda: span(ufuncs=(np.minimum, np.maximum)),
+    lambda: span(combine=lambda a, b: (np.minimum(a[0], b[0]), np.maximum(a[1], b[1]))),
+])  # fmt: skip
 @pytest.mark.parametrize("size", [1, 2, 7, 33])
 def test_a_columnar_monoid_of_ones_own(monoid: Callable[[], ColumnarMonoid], size: int) -> None:
     events = np.random.default_rng(size).integers(0, 100, 80).astype(float).tolist()

@@ -35,6 +35,7 @@ from mta import (
 )
 from mta.aggregations import PopulationStdDev
 from mta.algorithms import AmortizedMTA, FiBA, LogMTA, PagedFlatFAT
+from mta.columns.schemas import Objects
 from mta.errors import InvalidTime, InvalidValue, NotPageable, WindowBusy, WindowStoreError
 from mta.frames import BoundWindow, CustomFrame
 from stores.memory import MemoryStore
@@ -145,6 +146,7 @@ PAGEABLE = [
 @pytest.mark.parametrize("value", UNPAGEABLE, ids=shown)
 def test_what_no_page_can_hold_is_refused_at_once(kind: str, value: Any) -> None:
     window = kinds(last, arity=2)[kind]
+    assert Objects().unpageable(["a", 1, value, value]) == 2
     for start in ([], ["one"]):
         if start:
             window.extend(start)

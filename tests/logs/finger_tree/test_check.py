@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -33,58 +32,9 @@ def leaf(tree: Tree) -> Any:
     return tree.child(middle(tree), 1)
 
 
-def hide_an_entry(tree: Tree) -> None:
-    leaf(tree).entries.truncate(1)
-
-
-def change_a_value(tree: Tree) -> None:
-    leaf(tree).entries.put(0, (10, "X"))
-
-
 def swap_two_times(tree: Tree) -> None:
     leaf(tree).entries.put(0, (11, "j"))
     leaf(tree).entries.put(1, (10, "k"))
-
-
-def time_beyond_the_parent(tree: Tree) -> None:
-    leaf(tree).entries.put(1, (13, "k"))
-
-
-def lose_an_event(tree: Tree) -> None:
-    tree.size -= 1
-
-
-def falsify_a_sum(tree: Tree) -> None:
-    middle(tree).sums.put(1, ("jx", 2))
-
-
-def falsify_a_size(tree: Tree) -> None:
-    middle(tree).sums.put(1, ("jk", 3))
-
-
-def drop_a_parent(tree: Tree) -> None:
-    leaf(tree).parent = tree.root
-
-
-def exchange_two_children(tree: Tree) -> None:
-    links = middle(tree).links
-    links[0], links[1] = links[1], links[0]
-
-
-def lose_a_child(tree: Tree) -> None:
-    del middle(tree).links[2]
-
-
-def lose_a_sum(tree: Tree) -> None:
-    middle(tree).sums.truncate(2)
-
-
-def add_a_child_alone(tree: Tree) -> None:
-    middle(tree).adopt(3, tree.kind.node(0), "")
-
-
-def give_a_leaf_a_sum(tree: Tree) -> None:
-    leaf(tree).sums.insert(0, ("", 0))
 
 
 def underfill(tree: Tree) -> None:
@@ -101,94 +51,43 @@ def overfill(tree: Tree) -> None:
     tree.size += 2
 
 
-def confuse_the_levels(tree: Tree) -> None:
-    leaf(tree).level = 1
-
-
-def confuse_a_link(tree: Tree) -> None:
-    leaf(tree).link = tree.root.link
-
-
-def falsify_the_root(tree: Tree) -> None:
-    tree.root.agg += "x"
-
-
-def names(damages: list[tuple[Any, str]]) -> list[str]:
-    return [damage.__name__ for damage, _ in damages]
-
-
-EVERY_TREE = [
-    (hide_an_entry, "a sum is 'jk' instead of 'j'"),
-    (change_a_value, "a sum is 'jk' instead of 'Xk'"),
-    (swap_two_times, "time 10 stands after 11"),
-    (time_beyond_the_parent, "time 12 stands after 13"),
-    (lose_an_event, "21 entries in a tree of 20"),
-    (falsify_a_sum, "a sum is 'jx' instead of 'jk'"),
-    (falsify_a_size, "2 events counts as 3"),
-    (drop_a_parent, "a child of a node of level 1 is not where"),
-    (exchange_two_children, "stands after"),
-    (lose_a_child, "children and sums"),
-    (lose_a_sum, "children and sums"),
-    (add_a_child_alone, "children and sums"),
-    (give_a_leaf_a_sum, "children and sums"),
-    (underfill, "a node of level 0 has arity 1"),
-    (overfill, "a node of level 0 has arity 5"),
-    (confuse_the_levels, "not where its parent says"),
-    (confuse_a_link, "not where its parent says"),
-    (falsify_the_root, "aggregate is"),
-]
+#: What is done to a tree, and what a check says of it.
+EVERY_TREE: dict[str, tuple[Any, str]] = {
+    "an entry hidden": (lambda t: leaf(t).entries.truncate(1), "a sum is 'jk' instead of 'j'"),
+    "a value": (lambda t: leaf(t).entries.put(0, (10, "X")), "a sum is 'jk' instead of 'Xk'"),
+    "two times swapped": (swap_two_times, "time 10 stands after 11"),
+    "a time beyond the parent": (
+        lambda t: leaf(t).entries.put(1, (13, "k")), "time 12 stands after 13",
+    ),
+    "an event lost": (lambda t: setattr(t, "size", t.size - 1), "21 entries in a tree of 20"),
+    "a sum": (lambda t: middle(t).sums.put(1, ("jx", 2)), "a sum is 'jx' instead of 'jk'"),
+    "a size": (lambda t: middle(t).sums.put(1, ("jk", 3)), "2 events counts as 3"),
+    "a parent": (
+        lambda t: setattr(leaf(t), "parent", t.root), "a child of a node of level 1 is not where",
+    ),
+    "all children turned round": (lambda t: middle(t).links.reverse(), "stands after"),
+    "a child lost": (lambda t: middle(t).links.pop(2), "children and sums"),
+    "a sum lost": (lambda t: middle(t).sums.truncate(2), "children and sums"),
+    "a child alone": (lambda t: middle(t).adopt(3, t.kind.node(0), ""), "children and sums"),
+    "a sum in a leaf": (lambda t: leaf(t).sums.insert(0, ("", 0)), "children and sums"),
+    "too few": (underfill, "a node of level 0 has arity 1"),
+    "too many": (overfill, "a node of level 0 has arity 5"),
+    "a level": (lambda t: setattr(leaf(t), "level", 1), "not where its parent says"),
+    "a link": (lambda t: setattr(leaf(t), "link", t.root.link), "not where its parent says"),
+    "the root": (lambda t: setattr(t.root, "agg", t.root.agg + "x"), "aggregate is"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", [Tree, FingerTree])
-@pytest.mark.parametrize(("damage", "message"), EVERY_TREE, ids=names(EVERY_TREE))
-def test_damage_to_any_tree(kind: type[Tree], damage: Callable[[Tree], None], message: str) -> None:
-    tree = grown(kind(joined()), SHAPE)
+@pytest.mark.parametrize("name", EVERY_TREE)
+def test_damage_to_any_tree(kind: type[Tree], name: str) -> None:
+    tree, (damage, message) = grown(kind(joined()), SHAPE), EVERY_TREE[name]
     damage(tree)
     with pytest.raises(InvariantViolation, match=message):
         tree.check()
 
 
 # --- fingers ------------------------------------------------------------------------------------
-
-
-def falsify_the_finger(tree: FingerTree) -> None:
-    tree.left[0].agg = "abcde"
-
-
-def falsify_the_left_spine(tree: FingerTree) -> None:
-    tree.left[1].agg = "abcdef"  # an up-aggregate where a left one belongs
-
-
-def falsify_the_right_finger(tree: FingerTree) -> None:
-    tree.right[0].agg = tree.right[0].agg[::-1]
-
-
-def falsify_the_right_spine(tree: FingerTree) -> None:
-    tree.right[1].agg = ""
-
-
-def put_up_into_the_root(tree: FingerTree) -> None:
-    tree.root.agg = tree.query()
-
-
-def turn_the_spines_round(tree: FingerTree) -> None:
-    tree.right = tree.right[::-1]
-
-
-def shorten_a_spine(tree: FingerTree) -> None:
-    tree.right.pop(0)
-
-
-def point_beside_the_finger(tree: FingerTree) -> None:
-    tree.right[0] = tree.child(tree.right[1], 1)
-
-
-def point_the_left_finger_elsewhere(tree: FingerTree) -> None:
-    tree.left[0] = tree.child(tree.left[1], 1)
-
-
-def change_below_the_spine(tree: FingerTree) -> None:
-    tree.left[1].sums.put(1, ("x", 1))
 
 
 def falsify_the_stack(tree: FingerTree) -> None:
@@ -204,25 +103,41 @@ def crown_a_child(tree: FingerTree) -> None:
     tree.root.agg = "hijklmn"
 
 
-FINGERS = [
-    (falsify_the_finger, "a left aggregate is 'abcde' instead of 'abcdef'"),
-    (falsify_the_left_spine, "a left aggregate is 'abcdef' instead of 'cdef'"),
-    (falsify_the_right_finger, "a right aggregate is"),
-    (falsify_the_right_spine, "a right aggregate is '' instead of 'qstuv'"),
-    (put_up_into_the_root, "the inner aggregate"),
-    (turn_the_spines_round, "not the end of its level"),
-    (shorten_a_spine, "does not reach the leaves"),
-    (point_beside_the_finger, "not the end of its level"),
-    (point_the_left_finger_elsewhere, "not the end of its level"),
-    (crown_a_child, "not the end of its level"),
-    (change_below_the_spine, "a sum is 'x' instead of 'd'"),
-    (falsify_the_stack, "a leaf's stack"),
-]
+FINGERS: dict[str, tuple[Any, str]] = {
+    "the left finger": (
+        lambda t: setattr(t.left[0], "agg", "abcde"),
+        "a left aggregate is 'abcde' instead of 'abcdef'",
+    ),
+    "the left spine": (  # an up-aggregate where a left one belongs
+        lambda t: setattr(t.left[1], "agg", "abcdef"),
+        "a left aggregate is 'abcdef' instead of 'cdef'",
+    ),
+    "the right finger": (
+        lambda t: setattr(t.right[0], "agg", t.right[0].agg[::-1]), "a right aggregate is",
+    ),
+    "the right spine": (
+        lambda t: setattr(t.right[1], "agg", ""), "a right aggregate is '' instead of 'qstuv'",
+    ),
+    "the root has all": (lambda t: setattr(t.root, "agg", t.query()), "the inner aggregate"),
+    "spines turned round": (lambda t: t.right.reverse(), "not the end of its level"),
+    "a short spine": (lambda t: t.right.pop(0), "does not reach the leaves"),
+    "beside the right finger": (
+        lambda t: t.right.__setitem__(0, t.child(t.right[1], 1)), "not the end of its level",
+    ),
+    "beside the left finger": (
+        lambda t: t.left.__setitem__(0, t.child(t.left[1], 1)), "not the end of its level",
+    ),
+    "a child crowned": (crown_a_child, "not the end of its level"),
+    "below the spine": (
+        lambda t: t.left[1].sums.put(1, ("x", 1)), "a sum is 'x' instead of 'd'",
+    ),
+    "a stack": (falsify_the_stack, "a leaf's stack"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("damage", "message"), FINGERS, ids=names(FINGERS))
-def test_damage_to_a_finger_tree(damage: Callable[[FingerTree], None], message: str) -> None:
-    tree = fingers(SHAPE)
+@pytest.mark.parametrize("name", FINGERS)
+def test_damage_to_a_finger_tree(name: str) -> None:
+    tree, (damage, message) = fingers(SHAPE), FINGERS[name]
     damage(tree)
     with pytest.raises(InvariantViolation, match=message):
         tree.check()
