@@ -33,20 +33,12 @@ from tests.support.naive import joined
 
 #: What is alive after any operation on a window that is never larger than n.
 BOUNDS: dict[type, Callable[[int], int]] = {
-    RecalculateFromScratch: lambda n: n,
-    SubtractOnEvict: lambda n: n + 1,
-    TwoStacks: lambda n: 2 * n,
-    TwoStacksLite: lambda n: n + 1,
-    FOA: lambda n: 3 * n,
-    IOA: lambda n: 3 * n,
-    DABA: lambda n: 2 * n,
-    CachedDABA: lambda n: 2 * n + 1,
-    DABALite: lambda n: n + 2,
-    SlideSide: lambda n: 2 * n,
-    BaseIntervals: lambda n: 2 * n,
-    FlatFIT: lambda n: n,
-    SlickDeque: lambda n: n,
-}
+    RecalculateFromScratch: lambda n: n, SubtractOnEvict: lambda n: n + 1,
+    TwoStacks: lambda n: 2 * n, TwoStacksLite: lambda n: n + 1, FOA: lambda n: 3 * n,
+    IOA: lambda n: 3 * n, DABA: lambda n: 2 * n, CachedDABA: lambda n: 2 * n + 1,
+    DABALite: lambda n: n + 2, SlideSide: lambda n: 2 * n, BaseIntervals: lambda n: 2 * n,
+    FlatFIT: lambda n: n, SlickDeque: lambda n: n,
+}  # fmt: skip
 
 
 @contextmanager

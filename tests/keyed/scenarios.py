@@ -38,39 +38,24 @@ from tests.support.key_by_key import KeyByKey
 
 #: Frames, and after each event which of a key's sorted events its window holds.
 FRAMES: list[Callable[[], Any]] = [
-    lambda: CountWindow(1),
-    lambda: CountWindow(3),
-    lambda: CountWindow(7),
-    lambda: TimeWindow(10),
-    lambda: TimeWindow(40),
-    lambda: CountWindow(4) | TimeWindow(20),
+    lambda: CountWindow(1), lambda: CountWindow(3), lambda: CountWindow(7), lambda: TimeWindow(10),
+    lambda: TimeWindow(40), lambda: CountWindow(4) | TimeWindow(20),
     lambda: CountWindow(4) & TimeWindow(20),
     lambda: (CountWindow(2) | TimeWindow(5)) & TimeWindow(30),
-    lambda: {"a": CountWindow(3), "b": TimeWindow(15)},
-    lambda: TimeWindow(20, closed="left"),
+    lambda: {"a": CountWindow(3), "b": TimeWindow(15)}, lambda: TimeWindow(20, closed="left"),
     lambda: {"a": CountWindow(3, exclude_current=True), "b": TimeWindow(9, delay=4)},
-    lambda: SessionWindow(4),
-    lambda: SessionWindow(3) | CountWindow(4),
+    lambda: SessionWindow(4), lambda: SessionWindow(3) | CountWindow(4),
     lambda: {"a": SessionWindow(9) & TimeWindow(12), "b": SessionWindow(2)},
     lambda: {"all": TimeWindow(60), "few": CountWindow(5) & TimeWindow(3), "one": CountWindow(1)},
-]
+]  # fmt: skip
 MONOIDS: list[Callable[[], Any]] = [
-    Max,
-    Min,
-    lambda: Sum("int64"),
-    Mean,
-    Count,
-    First,
-    Last,
-    ArgMax,
-    SampleStdDev,
-    Collect,
+    Max, Min, lambda: Sum("int64"), Mean, Count, First, Last, ArgMax, SampleStdDev, Collect,
     lambda: Product({"m": ("v", Max()), "n": Count(), "l": ("v", Last())}),
     lambda: Product({"n": Count()}),
     lambda: Monoid("", lambda a, b: a + b, lift=lambda v: f"{v:g};", name="text"),
     lambda: KeyByKey("", lambda a, b: a + b, "text", lambda v: f"{v:g};"),
     lambda: Product({"t": ("v", Monoid(0, lambda a, b: a + b, name="plain sum")), "n": Count()}),
-]
+]  # fmt: skip
 KINDS: dict[str, Callable[[int], Any]] = {
     "int": lambda number: number * 7919 - 9,
     "text": lambda number: f"key-{number}",

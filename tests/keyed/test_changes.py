@@ -6,17 +6,7 @@ from itertools import count
 
 import numpy as np
 
-from mta import (
-    Collect,
-    CountWindow,
-    KeyedWindows,
-    Last,
-    Max,
-    Mean,
-    Product,
-    Sum,
-    TimeWindow,
-)
+from mta import Collect, CountWindow, KeyedWindows, Last, Max, Mean, Product, Sum, TimeWindow
 from mta.audit.keyed import OpaqueKeys
 from mta.errors import StoreUnavailable
 from stores import MemoryStore

@@ -48,34 +48,21 @@ from tests.support.sampling import some
 SECOND = 1_000_000
 #: By alias: what it reads, the monoid, and what a plain list says of the values.
 AGGREGATIONS: dict[str, tuple[Any, Callable[[], Any], Callable[[list[Any]], Any]]] = {
-    "peak": ("a", Max, max),
-    "low": ("b", Min, min),
-    "mean": ("a", Mean, lambda v: sum(v) / len(v)),
-    "total": ("b", Sum, sum),
-    "n": (None, Count, len),
-    "first": ("c", First, lambda v: v[0]),
-    "last": ("b", Last, lambda v: v[-1]),
-    "all": ("d", Collect, list),
+    "peak": ("a", Max, max), "low": ("b", Min, min), "mean": ("a", Mean, lambda v: sum(v) / len(v)),
+    "total": ("b", Sum, sum), "n": (None, Count, len), "first": ("c", First, lambda v: v[0]),
+    "last": ("b", Last, lambda v: v[-1]), "all": ("d", Collect, list),
     "where": (("a", "c"), ArgMax, lambda v: max(v, key=lambda pair: pair[0])[1]),
     "spread": ("c", SampleStdDev, lambda v: float(np.std(v, ddof=1)) if len(v) > 1 else np.nan),
-}
+}  # fmt: skip
 FRAMES: list[Callable[[], Frame]] = [
-    lambda: CountWindow(1),
-    lambda: CountWindow(3),
-    lambda: CountWindow(9),
-    lambda: CountWindow(20),
-    lambda: TimeWindow(10),
-    lambda: TimeWindow(40),
-    lambda: TimeWindow(90),
-    lambda: CountWindow(4) | TimeWindow(20),
-    lambda: CountWindow(12) | TimeWindow(60),
+    lambda: CountWindow(1), lambda: CountWindow(3), lambda: CountWindow(9), lambda: CountWindow(20),
+    lambda: TimeWindow(10), lambda: TimeWindow(40), lambda: TimeWindow(90),
+    lambda: CountWindow(4) | TimeWindow(20), lambda: CountWindow(12) | TimeWindow(60),
     lambda: CountWindow(4) & TimeWindow(20),
-    lambda: (CountWindow(2) | TimeWindow(5)) & TimeWindow(30),
-    lambda: SessionWindow(2),
-    lambda: SessionWindow(6),
-    lambda: SessionWindow(9) | CountWindow(12),
+    lambda: (CountWindow(2) | TimeWindow(5)) & TimeWindow(30), lambda: SessionWindow(2),
+    lambda: SessionWindow(6), lambda: SessionWindow(9) | CountWindow(12),
     lambda: SessionWindow(4) & TimeWindow(15),
-]
+]  # fmt: skip
 
 
 def same(one: Any, other: Any) -> bool:
@@ -283,11 +270,7 @@ class Life:
             self.windows.take_over(snapshot, store)
         else:
             self.windows = KeyedWindows.restore(
-                snapshot,
-                self.store,
-                aggregations=self.product,
-                window=self.frames,
-                **self.settings,
+                snapshot, self.store, aggregations=self.product, window=self.frames, **self.settings
             )
         assert len(self.windows) == sum(line.clock is not None for line in self.lines.values())
 
@@ -298,12 +281,7 @@ class Life:
             """The pages are there already."""
 
         two = repartition(
-            {0: snapshot},
-            self.store,
-            self.store,
-            lambda _: [0, 1],
-            lambda key: key % 2,
-            nothing,
+            {0: snapshot}, self.store, self.store, lambda _: [0, 1], lambda key: key % 2, nothing
         )
         one = repartition(two, self.store, self.store, lambda _: [0], lambda _: 0, nothing)
         return one.get(0, snapshot)

@@ -86,10 +86,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str,
     name = uuid4().hex
     if request.param == "memory":
         store = open_store(f"memory://{name}")
-        yield (
-            f"memory://{name}",
-            lambda _: pages_in(store),
-        )
+        yield (f"memory://{name}", lambda _: pages_in(store))
     elif request.param == "disk":
         yield f"file://{tmp_path}/pages?map_size=1GiB", lambda _: files(tmp_path)
     elif request.param == "redis":

@@ -19,14 +19,7 @@ import numpy as np
 import pytest
 import xxhash
 
-from mta import (
-    CountWindow,
-    KeyedWindows,
-    Max,
-    Product,
-    Sum,
-    TimeWindow,
-)
+from mta import CountWindow, KeyedWindows, Max, Product, Sum, TimeWindow
 from mta.columns.schemas import Array, Objects, Record
 from mta.columns.texts import text_column
 from mta.errors import CorruptPage, CorruptSnapshot, SnapshotMismatch

@@ -41,17 +41,13 @@ def most(values: list[Any]) -> list[tuple[Any, int]]:
 
 #: By alias: the aggregation, what a list says of some values, and of none.
 AGGREGATIONS: dict[str, tuple[Any, Callable[[list[Any]], Any], Any]] = {
-    "low": (MinText(), min, None),
-    "peak": (MaxText(), max, None),
-    "first": (FirstText(), lambda v: v[0], None),
-    "last": (LastText(), lambda v: v[-1], None),
-    "distinct": (ExactDistinctCount(), lambda v: len(set(v)), 0),
-    "mode": (Mode(), mode, None),
+    "low": (MinText(), min, None), "peak": (MaxText(), max, None),
+    "first": (FirstText(), lambda v: v[0], None), "last": (LastText(), lambda v: v[-1], None),
+    "distinct": (ExactDistinctCount(), lambda v: len(set(v)), 0), "mode": (Mode(), mode, None),
     "most": (MostFrequent(2), most, []),
     "second": (NthText(2), lambda v: v[1] if len(v) > 1 else None, None),
-    "all": (Collect(), list, []),
-    "set": (CollectDistinct(), lambda v: list(dict.fromkeys(v)), []),
-}
+    "all": (Collect(), list, []), "set": (CollectDistinct(), lambda v: list(dict.fromkeys(v)), []),
+}  # fmt: skip
 FRAMES: list[Callable[[], Frame]] = [
     lambda: CountWindow(3),
     lambda: TimeWindow(9),

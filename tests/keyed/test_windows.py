@@ -28,14 +28,7 @@ from mta import (
     Window,
 )
 from mta.aggregations import DistinctCount, ExactDistinctCount, LastText
-from mta.errors import (
-    InvalidTime,
-    InvalidValue,
-    LateEvent,
-    NotPageable,
-    UnsuitableKey,
-    WindowBusy,
-)
+from mta.errors import InvalidTime, InvalidValue, LateEvent, NotPageable, UnsuitableKey, WindowBusy
 from mta.frames import BoundWindow
 from mta.keyed import standalone
 from mta.results import KeyedStats, Latest

@@ -62,24 +62,15 @@ def alike(one: Any, other: Any) -> bool:
 
 MIXED: dict[str, list[Any]] = {
     "on both sides of 2^63": [BEYOND, 2**63, -1, 2**64 - 1, BEYOND],
-    "beyond 2^63": [2**63, 2**63 + 1, 2**64 - 1],
-    "beyond 2^64": [2**64 + 1, 5, -(2**70)],
-    "the ends of int64": [2**63 - 1, -(2**63), 0, BEYOND],
-    "int and float": [BEYOND, 0.5, 2],
-    "bool and int": [True, 2, False],
-    "bool": [True, False],
-    "float and -0.0": [-0.0, 0.0, 1e300],
-    "decimals": [Decimal("0.1"), Decimal("1e40"), Decimal("-0")],
-    "fractions": [Fraction(1, 3), 2],
-    "texts": ["", "a", "abc" * 50],
-    "bytes": [b"", b"\0", b"ab\0"],
-    "tuples": [(1, 2), (3, 4)],
-    "ragged": [[1], [2, 3], []],
-    "lists alike": [[1, 2], [3, 4]],
-    "dictionaries": [{"a": 1}, {}],
+    "beyond 2^63": [2**63, 2**63 + 1, 2**64 - 1], "beyond 2^64": [2**64 + 1, 5, -(2**70)],
+    "the ends of int64": [2**63 - 1, -(2**63), 0, BEYOND], "int and float": [BEYOND, 0.5, 2],
+    "bool and int": [True, 2, False], "bool": [True, False], "float and -0.0": [-0.0, 0.0, 1e300],
+    "decimals": [Decimal("0.1"), Decimal("1e40"), Decimal("-0")], "fractions": [Fraction(1, 3), 2],
+    "texts": ["", "a", "abc" * 50], "bytes": [b"", b"\0", b"ab\0"], "tuples": [(1, 2), (3, 4)],
+    "ragged": [[1], [2, 3], []], "lists alike": [[1, 2], [3, 4]], "dictionaries": [{"a": 1}, {}],
     "dates": [datetime.date(2024, 1, 1), datetime.datetime(2024, 1, 1, 12)],
     "complex": [1j, 2 + 0j],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MIXED)

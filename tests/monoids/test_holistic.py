@@ -136,16 +136,12 @@ def test_what_a_sum_or_a_quantile_cannot_take_is_refused() -> None:
 @pytest.mark.parametrize(
     ("monoid", "data"),
     [
-        (Median(), b""),
-        (Median(), b"1234567"),
-        (Median(), np.array([2.0, 1.0]).tobytes()),
-        (Mode(), codec.pack([])),
-        (Mode(), codec.pack(["b", "a"])),
-        (Mode(), codec.pack({"a": 1})),
+        (Median(), b""), (Median(), b"1234567"), (Median(), np.array([2.0, 1.0]).tobytes()),
+        (Mode(), codec.pack([])), (Mode(), codec.pack(["b", "a"])), (Mode(), codec.pack({"a": 1})),
         (Mode(), codec.pack([("a", 1), ("a", "b")])),
         (Mode("int64"), np.array([7, 7, -1]).tobytes()),
     ],
-)
+)  # fmt: skip
 def test_bytes_that_are_no_sorted_values_are_a_corrupt_page(monoid: Any, data: bytes) -> None:
     schema = monoid.partials
     good = schema.dump([SortedRuns([monoid.column([1, 1], in_order=True)])])

@@ -90,21 +90,17 @@ def bound(monoid: AbstractMonoid, values: list[float]) -> float:
 
 
 BUILT_INS: dict[str, tuple[Callable[[], AbstractMonoid], Oracle]] = {
-    "Count": (Count, lambda values: len(values)),
-    "Sum": (Sum, exact_sum),
-    "Mean": (Mean, mean),
-    "Min": (Min, extreme(min)),
-    "Max": (Max, extreme(max)),
+    "Count": (Count, lambda values: len(values)), "Sum": (Sum, exact_sum), "Mean": (Mean, mean),
+    "Min": (Min, extreme(min)), "Max": (Max, extreme(max)),
     "MinCount": (MinCount, lambda values: values.count(min(values))),
     "MaxCount": (MaxCount, lambda values: values.count(max(values))),
-    "First": (First, lambda values: values[0]),
-    "Last": (Last, lambda values: values[-1]),
+    "First": (First, lambda values: values[0]), "Last": (Last, lambda values: values[-1]),
     "SampleStdDev": (SampleStdDev, deviation(1)),
     "PopulationStdDev": (PopulationStdDev, deviation(0)),
     "GeometricMean": (GeometricMean, geometric),
     "ArgMin": (ArgMin, lambda values: float(values.index(min(values)))),
     "ArgMax": (ArgMax, lambda values: float(values.index(max(values)))),
-}
+}  # fmt: skip
 #: Of none do the magnitudes of as many as a window holds add up to more than the largest double.
 HOSTILE = [
     0.0, -0.0, INF, -INF, 1e300, -1e300, 1e154, -1e154, 1e17, -1e17, 5e-324, -5e-324, 1e-170,

@@ -106,15 +106,11 @@ def through_pages(partial_of: Callable[[int], Any], aggregator: type) -> None:
 @pytest.mark.parametrize(
     "partial_of",
     [
-        lambda i: (i, "text"),
-        lambda i: 2**80 + i,
-        lambda i: -(2**200) - i,
-        lambda i: bytes([i]),
-        lambda i: {"a": (i, [i, (i,)]), (1, 2): None},
-        lambda i: [True, False, 1.5, float(i), ()],
+        lambda i: (i, "text"), lambda i: 2**80 + i, lambda i: -(2**200) - i, lambda i: bytes([i]),
+        lambda i: {"a": (i, [i, (i,)]), (1, 2): None}, lambda i: [True, False, 1.5, float(i), ()],
         lambda i: ((((i,),),), {"deep": [{"er": (2**64,)}]}),
     ],
-)
+)  # fmt: skip
 def test_partials_keep_their_types_in_pages(
     partial_of: Callable[[int], Any], aggregator: type
 ) -> None:

@@ -109,13 +109,9 @@ def parted(store: MemoryStore) -> Window:
 
 
 WINDOWS: dict[str, Callable[[MemoryStore], Window]] = {
-    "numbers": numbers,
-    "timed": timed,
-    "several": several,
-    "blocks": blocks,
-    "holes": holes,
+    "numbers": numbers, "timed": timed, "several": several, "blocks": blocks, "holes": holes,
     "parted": parted,
-}
+}  # fmt: skip
 EACH = pytest.mark.parametrize("name", WINDOWS)
 
 
@@ -241,17 +237,10 @@ def read_back(fields: Any) -> Group:
 @pytest.mark.parametrize(
     ("at", "value", "match"),
     [
-        (0, "other", "not a page of format 1"),
-        (1, 2, "not a page of format 1"),
-        (1, 0, "not a page of format 1"),
-        (2, "v", "page of window 'v'"),
-        (3, 2, "1/0|2/0"),
-        (4, 9, "1/9"),
-        (5, 2, "8 bytes"),
-        (5, "1", "wrong type"),
-        (5, -1, "damaged"),
-        (5, 2**40, "damaged"),
-        (6, None, "wrong type"),
+        (0, "other", "not a page of format 1"), (1, 2, "not a page of format 1"),
+        (1, 0, "not a page of format 1"), (2, "v", "page of window 'v'"), (3, 2, "1/0|2/0"),
+        (4, 9, "1/9"), (5, 2, "8 bytes"), (5, "1", "wrong type"), (5, -1, "damaged"),
+        (5, 2**40, "damaged"), (6, None, "wrong type"),
         (6, [["<f8", bytes(8)]], "stands for|missing"),
         (6, [["<f4", bytes(8)], ["<i8", bytes(8)], ["name", bytes(16)]], "<f4"),
         (6, [["<f8", bytes(8)], ["<i8", bytes(9)], ["name", bytes(16)]], "9 bytes"),
@@ -259,7 +248,7 @@ def read_back(fields: Any) -> Group:
         (6, [["<f8", bytes(8)], ["<i8", bytes(8)], ["name", bytes(16)], ["x", b""]], "too many"),
         (6, [["<f8", "text"], ["<i8", bytes(8)], ["name", bytes(16)]], "pair of kind"),
     ],
-)
+)  # fmt: skip
 def test_pages_that_are_named_rightly_but_are_none(at: int, value: Any, match: str) -> None:
     assert read_back(FIELDS).count == 1
     fields = list(FIELDS)

@@ -13,16 +13,7 @@ from typing import Any
 
 import pytest
 
-from mta import (
-    CountWindow,
-    EveryCount,
-    SharedWindows,
-    Sum,
-    TimeWindow,
-    TriggeredWindow,
-    Window,
-    pages,
-)
+from mta import CountWindow, SharedWindows, Sum, TimeWindow, Window, pages
 from mta.algorithms import AmortizedMTA, LogMTA, SteadyMTA
 from mta.errors import StoreUnavailable
 from mta.evaluators.flatfat import PagedFlatFAT
@@ -43,7 +34,6 @@ from tests.support.failed_calls import (
     reading,
     retract,
     revise,
-    tag,
     try_out,
 )
 from tests.support.naive import CrowdedFiBA, letters, pages_of
@@ -72,21 +62,15 @@ FAULTS: dict[str, dict[str, bool]] = {
     "once": {}, "for ever": {"forever": True}, "answer lost": {"applied": True},
 }  # fmt: skip
 CALLS: dict[str, Call] = {
-    "insert": insert(),
-    "insert, and most leave": insert(ahead=17),
-    "extend": extend(17),
-    "extend, the last result": extend(17, "last"),
-    "extend long": extend(70),
+    "insert": insert(), "insert, and most leave": insert(ahead=17), "extend": extend(17),
+    "extend, the last result": extend(17, "last"), "extend long": extend(70),
     "extend long, the last result": extend(70, "last"),
-    "extend apart, the last result": extend(3, "last", gap=9),
-    "evict one": evict(1),
-    "evict some": evict(8),
-    "evict all": evict(99),
-    "query": reading(lambda window: window.query()),
+    "extend apart, the last result": extend(3, "last", gap=9), "evict one": evict(1),
+    "evict some": evict(8), "evict all": evict(99), "query": reading(lambda window: window.query()),
     "range": reading(lambda window: window.range_by_position(40, 55, partial=True)),
     "coverage": reading(lambda window: window.coverage()),
     "checkpoint": reading(lambda window: window.checkpoint()),
-}
+}  # fmt: skip
 BY_TIME: dict[str, Call] = {"retract the newest": retract(0), "retract": retract(9)}
 LATE: dict[str, Call] = {
     "insert late": insert(late=6),
@@ -284,49 +268,3 @@ def test_a_batch_whose_eviction_failed_is_evicted_from_before_the_next_answer(
         window.checkpoint(), store, aggregations=Sum(), window=CountWindow(20), aggregator=tree
     )
     assert again.query() == 20.0
-
-
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("part", range(6))
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("tree", [*IN_ORDER, CrowdedFiBA])
-def test_results_that_are_due_come_whichever_call_failed(
-    tree: type[Aggregator], fault: str, part: int
-) -> None:
-    """What a failed call did not take in is given again; no result is lost, none comes twice."""
-    every, batch, last, frame = 7, 17, 102, TimeWindow(20)
-
-    def text(at: int) -> str:
-        return "".join(map(tag, range(max(0, at - 20), at)))
-
-    expected = [(at, text(at)) for at in [*range(every, last, every), last]]
-    for nth in count(1 + part, 6):
-        store = FaultyStore(MemoryStore())
-        window = Window(oracle.joined(), frame, store, "w", arity=2, leaf_arity=2, aggregator=tree)
-        due, found = TriggeredWindow(window, EveryCount(every)), list[tuple[int, str]]()
-        store.fail(nth, **FAULTS[fault])
-        at = 0
-        while at < last:
-            times = range(at, min(at + batch, last))
-            try:
-                moments, results = due.extend([tag(time) for time in times], times)
-            except StoreUnavailable as error:
-                store.heal()
-                at += next(int(n.split()[0]) for n in error.__notes__ if "were accepted" in n)
-                assert due.query() == text(at)
-                due = TriggeredWindow.restore(
-                    due.checkpoint(),
-                    store,
-                    aggregations=oracle.joined(),
-                    window=frame,
-                    trigger=due.trigger,
-                    aggregator=tree,
-                )
-                continue
-            found += zip(moments.tolist(), results, strict=True)
-            at = times.stop
-        moments, results = due.flush()  # and what was still to be given
-        assert [*found, *zip(moments.tolist(), results, strict=True)] == expected
-        if not store.fired:
-            break
-    assert nth > 5

@@ -45,18 +45,12 @@ COUNT = 60
 VALUES = [float(7 * i % 23) for i in range(COUNT)]
 TIMES = [60.0 * i + 900 * (i // 20) for i in range(COUNT)]
 FRAMES = [
-    CountWindow(7),
-    CountWindow(7, delay=2),
-    TimeWindow("10 minutes"),
-    TimeWindow("10 minutes", closed="left", delay=30),
-    SessionWindow("10 minutes"),
-    CalendarWindow("1 month"),
-    CalendarWindow.to_date("day", zone="Europe/Berlin"),
-    DeltaWindow(12),
-    PunctuationWindow(last=2, dtype="f8"),
-    CountWindow(9) | TimeWindow("5 minutes"),
+    CountWindow(7), CountWindow(7, delay=2), TimeWindow("10 minutes"),
+    TimeWindow("10 minutes", closed="left", delay=30), SessionWindow("10 minutes"),
+    CalendarWindow("1 month"), CalendarWindow.to_date("day", zone="Europe/Berlin"), DeltaWindow(12),
+    PunctuationWindow(last=2, dtype="f8"), CountWindow(9) | TimeWindow("5 minutes"),
     CountWindow(9) & SessionWindow("10 minutes"),
-]
+]  # fmt: skip
 SETTINGS: list[dict[str, Any]] = [
     {"nulls": "skip", "min_samples": 2},
     {"on_late": "drop", "allowed_lateness": "1 minute", "on_duplicate": "replace"},

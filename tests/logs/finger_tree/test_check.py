@@ -15,12 +15,8 @@ from tests.support.trees import Shape, fingers, grown
 #: Three levels: the left spine is [ab] and [c e], the right one [qs t u v] and [w], off them all
 #: that is below the middle.
 SHAPE: Shape = [
-    ["ab", "c", "d", "e", "f"],
-    "g",
-    ["h", "i", "jk", "l", "mn"],
-    "o",
-    ["qs", "t", "u", "v", "w"],
-]
+    ["ab", "c", "d", "e", "f"], "g", ["h", "i", "jk", "l", "mn"], "o", ["qs", "t", "u", "v", "w"],
+]  # fmt: skip
 
 
 def middle(tree: Tree) -> Any:

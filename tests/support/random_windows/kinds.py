@@ -106,20 +106,8 @@ NEIGHBOURS = Kind(
 # --- (b) all events in order ---------------------------------------------------------------------
 
 _ODD = [
-    "",
-    "é",
-    b"bytes",
-    0,
-    -0.0,
-    1.5,
-    math.inf,
-    2**63,
-    -(2**70),
-    True,
-    (1, (2,)),
-    [None],
-    {"k": 1},
-]
+    "", "é", b"bytes", 0, -0.0, 1.5, math.inf, 2**63, -(2**70), True, (1, (2,)), [None], {"k": 1},
+]  # fmt: skip
 
 
 def _anything(random: Random, number: int) -> Any:
@@ -203,15 +191,9 @@ CHOSEN = Kind(
     "chosen",
     lambda late: Product(
         {
-            "max": ("x", Max()),
-            "min": ("x", Min()),
-            "first": ("x", First()),
-            "last": ("x", Last()),
-            "imax": ("i", Max("i8")),
-            "imin": ("i", Min("i8")),
-            "w": ("w", Sum("i8")),
-            "all": ("w", Collect()),
-            "n": Count(),
+            "max": ("x", Max()), "min": ("x", Min()), "first": ("x", First()),
+            "last": ("x", Last()), "imax": ("i", Max("i8")), "imin": ("i", Min("i8")),
+            "w": ("w", Sum("i8")), "all": ("w", Collect()), "n": Count(),
         }
     ),
     _row,
@@ -220,7 +202,7 @@ CHOSEN = Kind(
     lambda: ("w", Sum("i8")),
     lambda value: value["w"],
     columns=("x", "i", "w"),
-)
+)  # fmt: skip
 
 #: Profit and loss of mixed sizes: exact sums cancel to nothing beside what was added.
 _MIXED = [1e17, -1e17, 1e9, -1e9, 1.0, 0.1, -0.3, 1e-9, 123456.789]
