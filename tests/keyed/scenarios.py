@@ -31,6 +31,7 @@ from mta import (
     TimeWindow,
     Window,
 )
+from mta.audit.keyed import OpaqueKeys
 from mta.errors import InvalidValue, LateEvent
 from mta.monoids.product import result_columns
 from stores import MemoryStore
@@ -200,6 +201,10 @@ class Life:
                 self.windows.check()
             if plan.store is not None and rng.random() < 0.5:
                 self.snapshots.append((self.windows.checkpoint(), len(self.calls)))
+                live = OpaqueKeys(self.snapshots[-1][0], plan.store)
+                assert self.strayed or {*live.live_keys()} == {*plan.store.keys()}, plan
+                if rng.random() < 0.1:
+                    assert not live.audit().damaged, plan
                 self.furthest = max(self.furthest, len(self.snapshots))
                 if rng.random() < 0.5:
                     self.restore(rng.choice([1, 1, 1, 2, plan.retain]))

@@ -13,19 +13,11 @@ import pytest
 
 from mta import CountWindow, KeyedWindows, Max, Mean, Monoid, Product, Sum, TimeWindow, Window
 from mta.algorithms import FiBA
-from mta.errors import (
-    InvalidValue,
-    LateEvent,
-    NoSuchEvent,
-    StoreUnavailable,
-    UnsuitableMonoid,
-    UnsupportedOperation,
-)
+from mta.errors import InvalidValue, LateEvent, NoSuchEvent, UnsuitableMonoid, UnsupportedOperation
 from mta.keyed.bucket import KeyedBatch
 from mta.keyed.keys import read_keys
 from mta.keyed.work import Found
-from stores import MemoryStore, PageStore
-from stores.testing import FaultyStore
+from stores import MemoryStore
 from tests.support.counted import hash_of, rolling_hash
 from tests.support.key_by_key import KeyByKey
 
@@ -445,53 +437,6 @@ def test_the_newest_goes_and_comes_again() -> None:
     assert windows.query("b") == 0.0 and "b" in windows
     assert windows.expire(before=30).tolist() in (["a", "b"], ["b", "a"])
     windows.check()
-
-
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("part", range(4))
-@pytest.mark.parametrize("existing", ["append", "replace", "combine"])
-@pytest.mark.parametrize("done", [False, True], ids=["refused", "answer lost"])
-def test_every_call_fails_in_turn(existing: Any, done: bool, part: int) -> None:
-    """A batch of corrections that fails is given again after the last snapshot; results agree."""
-
-    def run(store: PageStore) -> tuple[list[Any], list[bytes]]:
-        random, found, snapshots = Random(9), [], []
-        settings: dict[str, Any] = {
-            "allowed_lateness": 20, "on_duplicate": existing, "on_missing": "drop", "promote_at": 4,
-            "arity": 2, "leaf_arity": 2, "page_bytes": 200, "cache_bytes": 1,
-        }  # fmt: skip
-        windows = KeyedWindows(Sum(), TimeWindow(30), store, "w", **settings)
-        snapshots.append(windows.checkpoint())
-        for step in range(6):
-            keys = [random.randrange(5) for _ in range(30)]
-            times = [1000 + 10 * step + random.randrange(20) for _ in keys]
-            values = [float(random.randrange(100)) for _ in keys]
-            marks = [random.random() < 0.3 for _ in keys]
-            for _ in range(2):
-                try:
-                    results = windows.extend(keys, values, times, retracts=marks).tolist()
-                    now = windows.query(list(range(5))).tolist()
-                    snapshot = windows.checkpoint()
-                    break
-                except StoreUnavailable:
-                    windows = KeyedWindows.restore(
-                        snapshots[-1], store, aggregations=Sum(), window=TimeWindow(30), **settings
-                    )
-            snapshots.append(snapshot)
-            found.append((results, now))
-        if isinstance(store, FaultyStore):
-            store.heal()
-        windows.check()
-        return found, snapshots
-
-    expected, snapshots = run(MemoryStore())
-    for nth in range(1 + 19 * part, 400, 76):
-        store = FaultyStore(MemoryStore())
-        store.fail(nth, operations=["get", "put"], applied=done)
-        assert run(store)[0] == expected, nth
-        if not store.fired:
-            break
-    assert nth > 20 and len(snapshots) == 7
 
 
 def test_a_key_that_is_standalone_again_keeps_the_pages_that_it_had_before() -> None:

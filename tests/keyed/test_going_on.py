@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import KeyedWindows, Max, Sum, TimeWindow
-from mta.errors import LateEvent, SnapshotMismatch
+from mta import KeyedWindows, Sum, TimeWindow
 from stores import MemoryStore
 
 SIZES: dict[str, Any] = {"promote_at": 16, "leaf_arity": 4, "arity": 2, "page_bytes": 300}
@@ -67,27 +66,3 @@ def test_a_window_goes_and_comes_back_with_its_events(
 
 
 # --- another lateness -----------------------------------------------------------------------------
-
-
-def test_what_was_kept_for_more_is_taken_at_once() -> None:
-    store, frame = MemoryStore(), TimeWindow(SIZE)
-    windows = KeyedWindows(Max(), frame, store, "w", allowed_lateness=10)
-    windows.extend(["a", "b"] * 50, np.arange(100.0), np.arange(100))
-    snapshot = windows.checkpoint()
-    with pytest.raises(SnapshotMismatch, match="lateness"):
-        KeyedWindows.restore(snapshot, store, allowed_lateness=None)
-    windows = KeyedWindows.restore(
-        snapshot, store, aggregations=Max(), window=frame, allowed_lateness=50
-    )
-    assert KeyedWindows.restore(snapshot, store).checkpoint() == snapshot  # nothing has come
-    windows.extend(["a"], [500.0], [88])
-    with pytest.raises(LateEvent, match="key 'a'"):
-        windows.extend(["a"], [0.0], [87])
-    snapshot = windows.checkpoint()
-    windows = KeyedWindows.restore(
-        snapshot, store, aggregations=Max(), window=frame, allowed_lateness=50
-    )
-    windows.extend(["a", "new"], [1.0, 1.0], [200, 200])
-    windows.extend(["a", "new"], [2.0, 2.0], [150, 150])
-    with pytest.raises(LateEvent, match="key 'b'"):
-        windows.extend(["b"], [0.0], [87])

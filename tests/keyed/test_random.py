@@ -6,16 +6,15 @@ import math
 import random
 import sys
 import time
-from bisect import bisect_left, bisect_right
 from typing import Any
 
 import pytest
 
-from mta import CountWindow, KeyedWindows, SessionWindow, TimeWindow
-from mta.frames.base import Both
+from mta import CountWindow, KeyedWindows, TimeWindow
 from mta.keyed import keys as hashing
 from stores import MemoryStore
 from tests.keyed.scenarios import EMPTY, FRAMES, KINDS, MONOIDS, PLAIN, Life, at, same
+from tests.support.naive import window_of
 from tests.support.sampling import some
 
 SEEDS = some(range(25), by_default=8)
@@ -62,29 +61,6 @@ def test_many_scenarios() -> None:
 # --- plain lists ----------------------------------------------------------------------------------
 
 
-def _frame(frame: Any, times: list[int], place: int) -> tuple[int, int]:
-    """Where the window of the event at a place of sorted events starts and stops."""
-    if isinstance(frame, Both):
-        starts, stops = zip(
-            *(_frame(side, times, place) for side in (frame.one, frame.other)), strict=True
-        )
-        assert len(set(stops)) == 1
-        return (max if frame.any_of else min)(starts), stops[0]
-    if isinstance(frame, CountWindow):
-        stop = max(0, place + 1 - frame.end.rows)
-        return max(0, stop - frame.size), stop
-    if isinstance(frame, SessionWindow):
-        start, gap = place, frame.gap // 1_000_000
-        while start and times[start] - times[start - 1] < gap:
-            start -= 1
-        return start, place + 1
-    end = times[place] - frame.delay // 1_000_000
-    has_end, has_start = frame.closed in ("right", "both"), frame.closed in ("left", "both")
-    stop = (bisect_right if has_end else bisect_left)(times, end)
-    start = (bisect_left if has_start else bisect_right)(times, end - frame.size // 1_000_000)
-    return start, min(stop, place + 1)
-
-
 def _plainly(name: str, held: list[float]) -> Any:
     """What a plain list says of a window's values, which may be none."""
     return PLAIN[name](held) if held else EMPTY.get(name, math.nan)
@@ -121,7 +97,8 @@ def test_results_are_those_of_plain_lists(seed: int) -> None:
             times = [moment for moment, _, _ in line]
             place = [n for _, n, _ in line].index(number - len(batch) + row)
             for name, each in named.items():
-                held = [value for _, _, value in line][slice(*_frame(each, times, place))]
+                span = window_of(each, times[: place + 1], times[place])
+                held = [value for _, _, value in line][span]
                 ours = at(found[name] if name else found, row)
                 plain = _plainly(monoid.name.partition(" ")[0], held)
                 assert same(ours, plain), (seed, row, each, monoid)
