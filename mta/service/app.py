@@ -64,9 +64,9 @@ class EventPaths:
         if unknown := body.keys() - {"keys"}:
             detail = f"There is no field {min(unknown)!r:.40}; the only field is keys."
             raise Problem("InvalidRequest", detail)
-        form = self._owners.rows.form
-        given = query_of(body, form, self._settings.max_keys).keys or []
-        keys = [form.to_json(key) for key in given]
+        rows = self._owners.rows
+        given = query_of(body, rows.form, self._settings.max_keys).keys or []
+        keys = [rows.plain(key) for key in given]
         await self._owners.send(Rows.of_keys(keys), "erase")
         left = [each for each in self._recent if each["key"] not in keys]
         self._recent.clear()

@@ -219,13 +219,14 @@ class Committer:
         begin = self._began + min(max(delay, 3 * self._worked), 2 * delay)
         time.sleep(max(0.0, begin - time.monotonic()))
         self._began, self._worked = time.monotonic(), time.thread_time()
+        jobs, count = list[Job](), 0
         with self._wake:
-            jobs, count = [self._jobs.popleft()], 0
-            count = len(jobs[0].rows)
-            while self._jobs and count + len(self._jobs[0].rows) <= MOST_ROWS:
-                jobs.append(self._jobs.popleft())
-                count += len(jobs[-1].rows)
-            self.waiting -= count
+            while self._jobs and (not jobs or count + len(self._jobs[0].rows) <= MOST_ROWS):
+                job = self._jobs.popleft()
+                self.waiting -= len(job.rows)
+                if not job.done.done():  # otherwise, its request has timed out
+                    jobs.append(job)
+                    count += len(job.rows)
         return jobs
 
     def _commit_between(self) -> None:
@@ -261,11 +262,11 @@ class Committer:
                 job.outcomes[at] = outcome or job.outcomes[at]
 
     def _settle(self, jobs: list[Job]) -> None:
-        """Answer the jobs that are complete; the others come first in the next commit."""
+        """Answer the jobs that are complete; the others wait again, behind those of others."""
         resolve([job for job in jobs if None not in job.outcomes])
         left = [job for job in jobs if None in job.outcomes]
         with self._wake:
-            self._jobs.extendleft(reversed(left))
+            self._jobs.extend(left)
             self.waiting += sum(len(job.rows) for job in left)
 
     def _compact_when_due(self) -> None:

@@ -71,7 +71,7 @@ class Owners:
         self._own, self._secret = secrets.token_hex(8), secrets.token_hex(16)
         self._period = declared.takeover_after / 1e6 / LOOKS
         self._members = Members(self.store, declared.name, self._own, declared.takeover_after / 1e6)
-        self._receiver = Receiver(self._secret, self._local)
+        self._receiver = Receiver(self._secret, self._forwarded)
         self._address = ""
         self._committers: dict[int, Committer] = {}
         self._heads: dict[int, ShardHead] = {}
@@ -258,7 +258,7 @@ class Owners:
         return self.problem or self._problems.get(shard)
 
     def _absent(self, shard: int) -> Problem:
-        detail = "No process serves the shard of this key yet."
+        detail = "No process has answered for the shard of this key in time."
         return self._known(shard) or Problem("StoreUnavailable", detail, retry_after="1")
 
     async def _try(self, shard: int, rows: Rows, task: Task) -> list[Outcome]:
@@ -279,6 +279,14 @@ class Owners:
             raise Moved
         committer.add(job)
         return await job.done
+
+    async def _forwarded(self, shard: int, rows: Rows, task: Task) -> list[Outcome]:
+        """Return the outcomes of events that another process forwards, and waits for as long."""
+        try:
+            async with asyncio.timeout(self._time_limit):
+                return await self._local(shard, rows, task)
+        except TimeoutError:
+            raise Interrupted from None
 
     # --- status -----------------------------------------------------------------------------------
 

@@ -16,6 +16,8 @@ import numpy as np
 import orjson
 
 from mta.errors import InvalidTime, InvalidValue, MissingDependency, UnsuitableKey
+from mta.keyed.key_types import MAX_KEY_BYTES
+from mta.keyed.keys import read_key
 from mta.publishing.buckets import bucket_of, reader_of
 from mta.serve.keys import KeyForm
 from mta.serve.requests import moment_of
@@ -74,6 +76,8 @@ class RowReader:
         self._to_key = reader_of(declared.keys)
         #: Whether JSON has keys as they are.
         self._are_plain = not self.form.is_array and self._key_kinds != [KEY_TYPES["date"]]
+        #: Whether no key can have too many bytes.
+        self._are_short = not self.form.is_array and self._key_kinds != [KEY_TYPES["text"]]
         self._values = [*declared.values.items()]
         known = {*self._key_names, *declared.values, ID}
         self._known = known | ({declared.time} if declared.time else set())
@@ -97,19 +101,27 @@ class RowReader:
             names = ", ".join(sorted(self._known))
             raise InvalidValue(f"there is no column {min(unknown)!r:.60}; the columns are: {names}")
         parts = [row.get(name) for name in self._key_names]
-        key = self._to_key(self.form.of_json(parts if self.form.is_array else parts[0]))
+        key = self.plain(self.form.of_json(parts if self.form.is_array else parts[0]))
         values = tuple([self._value(row, *column) for column in self._values])
         time = self._time(row)
         digest = NO_ID
         if (given := row.get(ID)) is not None:
             if not isinstance(given, str) or not 0 < len(given) <= MAX_TEXT:
                 raise InvalidValue(f"{ID} is text of 1 to {MAX_TEXT} characters, not {given!r:.60}")
-            what = msgpack.packb([given, self.form.to_json(key), time])
+            what = msgpack.packb([given, key, time])
             digest = blake2b(what, digest_size=16).digest()
-        rows.keys.append(self.form.to_json(key))
+        rows.keys.append(key)
         rows.times.append(time)
         rows.values.append(values)
         rows.digests.append(digest)
+
+    def plain(self, key: Any) -> Any:
+        """Return a key as plain data. Raises UnsuitableKey if windows cannot have it."""
+        checked = self._to_key(key)
+        shown = self.form.to_json(checked)
+        if not self._are_short and len(msgpack.packb(shown)) > MAX_KEY_BYTES // 2:
+            read_key(checked, None)  # raises UnsuitableKey if it is too long
+        return shown
 
     @staticmethod
     def _value(row: Mapping[str, Any], name: str, kind: str) -> Any:

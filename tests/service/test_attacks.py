@@ -7,9 +7,13 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from dataclasses import replace
 
 import pytest
 
+from mta.errors import UnsuitableKey
+from mta.service.rows import RowReader
+from tests.service.conftest import Declare
 from tests.service.test_service import WRITE_TOKEN, declared_in
 from tests.support.patience import LONG, in_time
 from tests.support.services import Serving
@@ -142,6 +146,26 @@ def test_what_is_no_number_is_refused(service: Serving, name: str, text: str) ->
     assert (found.status, found.problem) == (400, "InvalidRequest")
     assert len(found.body) < 1000
     assert spent(service, "odd") == 0
+
+
+@pytest.mark.parametrize("key", ["x" * 1025, "\N{SNOWMAN}" * 342, "\N{SNOWMAN}" * 1024])
+def test_a_key_of_too_many_bytes_is_refused_alone(service: Serving, key: str) -> None:
+    row = {"user": key, "amount": 1, "weight": 1.0}
+    token = f"Bearer {WRITE_TOKEN}"
+    for given, path in ((row, "/v1/events"), (row, "/v1/check"), ({"keys": [key]}, "/v1/erase")):
+        headers = {} if path == "/v1/check" else {"authorization": token}
+        found = service.post(given, path, **headers)
+        assert (found.status, found.problem) == (400, "UnsuitableKey")
+    longest = {**row, "user": "\N{SNOWMAN}" * 341}
+    assert service.post([longest] * 2, "/v1/events", authorization=token).status == 200
+
+
+@pytest.mark.parametrize("key", [2**63, -(2**63) - 1, 2**64])
+def test_an_integer_key_of_more_than_64_bits_is_refused(declare: Declare, key: int) -> None:
+    reader = RowReader(replace(declare(), keys=(("user", "bigint"),)))
+    assert reader.plain(2**63 - 1) == 2**63 - 1
+    with pytest.raises(UnsuitableKey):
+        reader.plain(key)
 
 
 def test_numbers_at_their_bounds_are_taken(service: Serving) -> None:

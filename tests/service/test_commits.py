@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from mta.service import commits
 from mta.service.commits import Committer, Job, Task
 from mta.service.declaration import Declaration
 from mta.service.rows import RowReader
-from mta.service.shard import Outcome
+from mta.service.shard import Outcome, Shard
 from stores import MemoryStore
 from tests.service.conftest import Declare
 from tests.support.services import Ledger, Owner, body, create
@@ -101,6 +102,31 @@ def test_results_beyond_their_types_are_refused_alone(declare: Declare, kind: st
                 assert all("beyond" in each["detail"] for each in refused)
 
     asyncio.run(run())
+
+
+def test_a_client_over_its_limit_delays_others_by_a_few_commits(
+    declare: Declare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its many events need 250 commits; they are dropped once its request has timed out."""
+    monkeypatch.setattr(commits, "MOST_ROWS", 100)
+    commit, calls = Shard.commit, [0]
+
+    def counted(*given: Any, **named: Any) -> list[Outcome | None]:
+        calls[0] += 1
+        return commit(*given, **named)
+
+    monkeypatch.setattr(Shard, "commit", counted)
+
+    async def run() -> None:
+        with sender(declare(settings='delay = "1 ms"')) as send:
+            greedy = send("add", *[{"user": "a", "amount": 101 + at} for at in range(2000)])
+            for at in range(5):
+                assert spent(await send("add", {"user": "b", "amount": 1})) == [(200, at + 1)]
+            assert not greedy.done()
+            greedy.cancel()
+
+    asyncio.run(run())
+    assert calls[0] < 100
 
 
 def test_a_retry_is_checked_as_it_is_answered(declare: Declare) -> None:
