@@ -368,9 +368,9 @@ def _require_doubles(values: Any, column: np.ndarray) -> None:
             suspects = column[(column > _EXACT) | (column < np.array(-_EXACT, "i8"))].tolist()
     elif column.dtype.kind == "O" or not hasattr(values, "dtype"):
         # numpy has converted mixed numbers to doubles or objects.
-        suspects = [item for item in map(plain, values) if isinstance(item, (int, Decimal))]
+        suspects = [plain(item) for item in values if type(item) is not float]
     for item in suspects:
-        if not is_missing(item) and not _is_double(item):
+        if isinstance(item, (int, Decimal)) and not is_missing(item) and not _is_double(item):
             what = "is a decimal" if isinstance(item, Decimal) else "is not a double"
             raise _Rounded(
                 f'{item} {what}: pass the type, such as Max("int64") or '

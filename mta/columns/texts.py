@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from mta.kernels.native import Buffer, bounds_of, bytes_of, rows_of
+from mta.kernels.native import Buffer, bounds_of, items_of, rows_of
 
 #: The code of a null.
 NULL = -1
@@ -138,7 +138,7 @@ class TextColumn(Sequence[Any]):
         blob, bounds = self.words.encoded
         if len(used) < len(self.words):
             starts, sizes = bounds[used], bounds[used + 1] - bounds[used]
-            blob = bytes(bytes_of([blob], np.zeros_like(used), starts, sizes))
+            blob = bytes(items_of([blob], 1, np.zeros_like(used), starts, sizes))
             bounds = bounds_of(sizes)
         if len(blob) >= 1 << 32:
             raise OverflowError("too much text for a page")

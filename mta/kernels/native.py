@@ -55,6 +55,8 @@ REVISION = 16
 #: Allocates so many bytes. For large arrays, numpy asks the system for huge pages: otherwise the
 #: page faults of new memory take longer than the copy.
 ROOM = partial(np.empty, dtype=np.uint8)
+#: Returns integers as contiguous int64, which C requires.
+_int64 = partial(np.ascontiguousarray, dtype=np.int64)
 #: The longest range of ``ranges``, as in ``folds.h``.
 LONGEST = 64
 
@@ -287,11 +289,6 @@ def _like(rows: Rows, columns: tuple[np.ndarray, ...]) -> Rows:
     return columns if type(rows) is tuple else columns[0]
 
 
-def _int64(numbers: np.ndarray) -> np.ndarray:
-    """Return integers as contiguous int64, which C requires."""
-    return np.ascontiguousarray(numbers, np.int64)
-
-
 def _positions(positions: range | np.ndarray) -> int | np.ndarray:
     return positions.start if isinstance(positions, range) else _int64(positions)
 
@@ -385,26 +382,24 @@ Buffer = bytes | memoryview
 _WIDTHS = (0, 1, 2, 4, 8)
 
 
-def bytes_of(
-    buffers: Sequence[Buffer], which: np.ndarray, starts: np.ndarray, lengths: np.ndarray
-) -> Buffer:
-    """Return the bytes of some ranges.
-
-    >>> bytes(bytes_of([b"hello", b"world"], np.array([1, 0]), np.array([0, 2]), np.array([3, 2])))
-    b'worll'
-    """
-    return items_of(buffers, _items(buffers), which, starts, lengths)
-
-
 def items_of(
     buffers: Sequence[Buffer],
-    column: np.ndarray,
+    column: np.ndarray | int,
     which: np.ndarray,
     firsts: np.ndarray,
     counts: np.ndarray,
 ) -> Buffer:
-    """Return the bytes of ranges of a column's items."""
+    """Return the bytes of ranges of a column's items, or of all items of so many bytes.
+
+    >>> held, which = [b"hello", b"world"], np.array([1, 0])
+    >>> bytes(items_of(held, 1, which, np.array([0, 2]), np.array([3, 2])))
+    b'worll'
+    """
     held = list(buffers)
+    if isinstance(column, int):
+        width, column = column, np.zeros((5, len(held)), np.int64)
+        column[1] = np.fromiter(map(len, held), np.int64, len(held)) // max(width, 1)
+        column[2] = width
     if compiled is not None:
         given = map(_int64, (column, which, firsts, counts))
         found: np.ndarray = compiled.gathered(held, *given, False, ROOM)
@@ -423,9 +418,8 @@ def rows_of(
     """
     first = columns[0]
     width = first.dtype.itemsize * prod(first.shape[1:])
-    flat = [np.ascontiguousarray(each, first.dtype).reshape(-1) for each in columns]
-    held = [each.view("u1").data for each in flat]
-    raw = items_of(held, _items(columns, width), which, starts, lengths)
+    flat = [np.ascontiguousarray(c, first.dtype).reshape(-1).view("u1").data for c in columns]
+    raw = items_of(flat, width, which, starts, lengths)
     return np.frombuffer(raw, first.dtype).reshape(-1, *first.shape[1:])
 
 
@@ -456,14 +450,6 @@ def numbers_of(
         offsets = np.frombuffer(piece, f"<u{width}") if width else np.zeros(count, np.int64)
         found.append(base + unit * offsets.astype(np.int64))
     return np.concatenate(found)
-
-
-def _items(buffers: Sequence[Buffer | np.ndarray], width: int = 1) -> np.ndarray:
-    """Return a column of all items of ``width`` bytes in the buffers."""
-    column = np.zeros((5, len(buffers)), np.int64)
-    column[1] = np.fromiter(map(len, buffers), np.int64, len(buffers))
-    column[2] = width
-    return column
 
 
 def _ranges(

@@ -14,6 +14,7 @@
 - ``standalone``: keys with a standalone window
 - ``moments``: windows as of any moment, for many keys together, and questions in batches
 - ``bucket``: adds batches, returns results, and expires idle keys
+- ``reading``: reads keys, values and times as batches
 - ``changes``: restores snapshots with other windows or aggregations
 - ``coverage``: which results are incomplete after such a change, and until when
 - ``windows``: the public class

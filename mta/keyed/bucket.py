@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mta.columns.schemas import Rows, Schema
-from mta.errors import LateEvent, NoSuchEvent
+from mta.errors import InvariantViolation, LateEvent, NoSuchEvent
 from mta.kernels.native import bounds_of, group, order_by, running_max, sort_within
 from mta.keyed.corrections import Retractions, existing_in, receding, resolve
 from mta.keyed.keys import Keys, of_packed
@@ -27,7 +27,7 @@ from mta.keyed.kind import KeyedKind
 from mta.keyed.leaves import COMPACT, LIST, Entry, PendingPages, TableLayout
 from mta.keyed.lsm import LSMTree, PendingDeletions, RunPages
 from mta.keyed.moments import Questions, answer
-from mta.keyed.snapshot import KeyCounts
+from mta.keyed.snapshot import KeyCounts, KeyedSnapshot, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, StandaloneWindows
 from mta.keyed.table import ALL, EXPIRED, NO_TIME, STANDALONE, Table, take_or
 from mta.keyed.work import Asked, Found, Want, Work, results_at, unanswered, union_of
@@ -108,6 +108,36 @@ class Advance:
     """The events that were dropped because they are ahead of the clock; None if none is."""
 
 
+@dataclass(frozen=True)
+class KeyedStats:
+    """The sizes and counts of keyed windows."""
+
+    keys: int
+    standalone: int
+    """Keys with a standalone window, which is large or cannot be vectorized."""
+    vectorized: bool
+    """Whether windows are vectorized; if not, every key has a standalone window."""
+    inserted: int
+    """Events accepted since the beginning."""
+    late: int
+    """Events dropped because they were late."""
+    invalid: int
+    """Events dropped because of a null or NaN."""
+    ahead: int
+    """Events dropped because they were ahead of the clock."""
+    runs: int
+    """Tables in the store."""
+    run_bytes: int
+    """The approximate size of these tables in bytes."""
+    resident_bytes: int
+    """The approximate size of the events in memory in bytes, without cached pages."""
+
+    @property
+    def dropped(self) -> int:
+        """Events dropped for any reason."""
+        return self.late + self.invalid + self.ahead
+
+
 #: Decides whether a batch is added: gets its line, its results as if it were added, and the work.
 Accept = Callable[[np.ndarray, Found, Work], bool]
 
@@ -177,15 +207,16 @@ class Bucket:
         return done
 
     def _advance(self, batch: KeyedBatch, want: Want, accept: Accept | None) -> Advance | None:
-        keys, counts = batch.keys, self.counts
-        self._note_previous_spans()
+        keys = batch.keys
+        if self.spans_until_now is not None:
+            self._note_previous_spans(*self.spans_until_now)
         known = self.find(keys)
         if self.kind.corrects or batch.retracts is not None:
             known = self.kind.trimmed(known)  # so that nothing replaces events that have left
         at = known.keys.find(keys)
         newest, floors = take_or(known.newest(), at, NO_TIME), None
         if batch.times is not None and len(batch):
-            cutoffs, lateness = self.kind.retention.cutoffs, self.kind.settings.lateness
+            cutoffs, lateness = self.kind.retention.late.cutoffs, self.kind.settings.lateness
             least = int(batch.times.min())
             floors = self.floors(known, at, newest, least, cutoffs, lateness)
         questions = None
@@ -200,15 +231,16 @@ class Bucket:
         last = None
         if times is not None and len(line):
             last = np.where(newest == NO_TIME, times[bounds[:-1] % len(line)], newest)
-        rows = self.kind.reader.inputs.take(batch.rows, line)
-        new, asked = Table.of(self.kind.reader.inputs, keys, bounds, times, rows), None
+        schema, asked = self.kind.reader.inputs, None
+        rows = schema.take(batch.rows, line)
         if questions is not None:
+            new = Table.of(schema, keys, bounds, times, rows)
             asked = answer(self.kind, questions, known, at, new, self.standalone)
         touched = _touched(bounds, taken, asked)
         if len(touched) < len(keys):
             keys, at = keys.take(touched), at[touched]
         bounds = np.append(bounds[touched], bounds[-1])
-        new = Table.of(self.kind.reader.inputs, keys, bounds, times, rows)
+        new = Table.of(schema, keys, bounds, times, rows)
         marks = take_or(known.marks, at)
         last = None if last is None else last[touched]
         at = np.where(marks == EXPIRED, -1, at)
@@ -218,20 +250,28 @@ class Bucket:
         if accept is not None and not accept(line, self._preview(work, marks, alone), work):
             return None
         self._take_in(work, marks, alone, needed)
-        dropped, ahead = (0 if mask is None else int(mask.sum()) for mask in (late, batch.ahead))
+        self.counts.keys += int((at < 0).sum())
+        self.counts.inserted += len(line)
         answered = 0 if questions is None else len(questions)
         invalid = len(batch) - len(line) - len(retracted) - len(missing) - answered
-        invalid -= dropped + ahead
-        counts.keys += int((at < 0).sum())
-        counts.inserted += len(line)
-        counts.late += dropped
-        counts.invalid += invalid
-        counts.ahead += ahead
+        invalid = self._count_dropped(invalid, late, batch.ahead)
         of = retracted if taken is None else taken.of
         return Advance(
             line, late, invalid, work.found, keys, bounds, last, retracted, of, missing, questions,
             batch.ahead,
         )  # fmt: skip
+
+    def _count_dropped(
+        self, dropped: int, late: np.ndarray | None, ahead: np.ndarray | None
+    ) -> int:
+        """Count the dropped events of a batch; return how many have invalid values."""
+        too_late = 0 if late is None else int(late.sum())
+        too_early = 0 if ahead is None else int(ahead.sum())
+        invalid = dropped - too_late - too_early
+        self.counts.late += too_late
+        self.counts.ahead += too_early
+        self.counts.invalid += invalid
+        return invalid
 
     def _preview(self, work: Work, marks: np.ndarray, alone: np.ndarray) -> Found:
         """Return the results of a batch as if the events of standalone keys had been added too."""
@@ -473,12 +513,10 @@ class Bucket:
             return NO_TIME
         return events.time_at(0) if events.back else first
 
-    def _note_previous_spans(self) -> None:
+    def _note_previous_spans(self, late: int, asked: int) -> None:
         """Note until when shorter spans applied. Reads every page, but only once."""
-        if self.spans_until_now is None:
-            return
         newest = [int(table.newest().max()) for table in self.tree.everything()]
-        retention, (late, asked) = self.kind.retention, self.spans_until_now
+        retention = self.kind.retention
         for span, length in ((retention.late, late), (retention.asked, max(late, asked))):
             if newest and length < span.length:
                 span.note(length, max(newest))
@@ -529,6 +567,24 @@ class Bucket:
         """Note that a snapshot was taken: retain its pages while it can be restored."""
         self.standalone.retain()
         self.tree.pending.age(self.kind.settings.retain)
+
+    def load(self, unread: UnreadSnapshot) -> None:
+        """Continue from a snapshot of the same windows and aggregations."""
+        found, tree = unread.snapshot, self.tree
+        tree.layout.kind = found.kind or ""
+        unread.read(tree.layout)
+        tree.load(found.runs, found.memtable)
+        tree.pending, tree.number = found.pending, found.number
+        self.counts, self.expired = found.counts, found.expired
+        self.note_spans(found)
+
+    def note_spans(self, found: KeyedSnapshot) -> None:
+        """Note which shorter spans applied to the events of a snapshot."""
+        retention = self.kind.retention
+        retention.read(found.earlier, found.earlier_asked)
+        before = (found.lateness or 0, found.retained)
+        if before[0] < retention.late.length or max(before) < retention.asked.length:
+            self.spans_until_now = before
 
     # --- expiring -------------------------------------------------------------------------------
 
@@ -645,6 +701,34 @@ class Bucket:
         for entry in self.tree.pending.all():
             self._delete(entry)
         self.tree.pending = PendingDeletions()
+
+    # --- inspection -----------------------------------------------------------------------------
+
+    def stats(self) -> KeyedStats:
+        """Return sizes and counts; no store call."""
+        counts, tree = self.counts, self.tree
+        return KeyedStats(
+            counts.keys, counts.standalone, self.kind.vectorized, counts.inserted, counts.late,
+            counts.invalid, counts.ahead, len(tree.runs), sum(run.weight for run in tree.runs),
+            sum(table.weight for table in tree.memtable),
+        )  # fmt: skip
+
+    def check(self) -> None:
+        """Check every invariant; see ``KeyedWindows.check``."""
+        count, standalone, counts = 0, 0, self.counts
+        for table in self.tree.everything():
+            count += len(table)
+            standalone += len(table.standalone)
+            of = np.repeat(np.arange(len(table)), table.counts)
+            if table.times is not None and sort_within(table.times, of) is not None:
+                raise InvariantViolation("events of a key are out of order")
+            for place in table.standalone.tolist():
+                self.standalone.window(table, place).check()
+        if (count, standalone) != (counts.keys, counts.standalone):
+            raise InvariantViolation(
+                f"{count} keys with {standalone} standalone windows where {counts.keys} with "
+                f"{counts.standalone} were counted"
+            )
 
 
 def _in_order(times: np.ndarray, sizes: np.ndarray, floors: np.ndarray) -> bool:

@@ -57,7 +57,7 @@ class Losses:
         some = np.flatnonzero(np.diff(lanes.bounds))
         if lanes.times is not None and len(some):
             gone[some] = np.minimum(gone[some], lanes.times[lanes.bounds[some]])
-        cutoffs = self._retention.cutoffs(clocks)
+        cutoffs = self._retention.late.cutoffs(clocks)
         for name, frame in self._retention.frames.items():
             start, held = self._starts.get(name), cutoffs - held_for(frame)
             if start is None:

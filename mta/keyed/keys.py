@@ -21,7 +21,7 @@ import xxhash
 
 from mta.columns.reading import NEVER_MISSING, is_missing, objects
 from mta.errors import UnsuitableKey
-from mta.kernels.native import bounds_of, bytes_of, group, inverse
+from mta.kernels.native import bounds_of, group, inverse, items_of
 from mta.keyed.key_types import (
     ALLOWED,
     MAX_KEY_BYTES,
@@ -80,7 +80,7 @@ class Keys:
     def bytes_at(self, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Return ranges of the blob, concatenated."""
         nothing = np.zeros(len(starts), np.int64)
-        return np.frombuffer(bytes_of([self.blob.data], nothing, starts, lengths), "u1")
+        return np.frombuffer(items_of([self.blob.data], 1, nothing, starts, lengths), "u1")
 
     def cut(self, start: int, stop: int) -> Keys:
         """Return the keys from ``start`` to ``stop``, as views."""
@@ -104,13 +104,14 @@ class Keys:
 
     def find(self, wanted: Keys) -> np.ndarray:
         """Return the place of each wanted key in these keys, -1 for a missing key."""
-        if not len(self) or not len(wanted):
-            return np.full(len(wanted), -1)
+        hashes, count = self.hashes, len(wanted.hashes)
+        if not len(hashes) or not count:
+            return np.full(count, -1)
         if self.same_as(wanted):
-            return np.arange(len(self))
-        places = self.hashes.searchsorted(wanted.hashes)
-        np.minimum(places, len(self) - 1, out=places)
-        places[self.hashes[places] != wanted.hashes] = -1
+            return np.arange(count)
+        places = hashes.searchsorted(wanted.hashes)
+        np.minimum(places, len(hashes) - 1, out=places)
+        places[hashes[places] != wanted.hashes] = -1
         if self.is_whole:  # integers are hashed one to one
             return places
         hits = np.flatnonzero(places >= 0)
@@ -121,7 +122,8 @@ class Keys:
 
     def same_as(self, others: Keys) -> bool:
         """Return whether these are the same keys; cheap if they differ."""
-        if len(self) != len(others) or not (self.hashes == others.hashes).all():
+        mine, other = self.hashes, others.hashes
+        if len(mine) != len(other) or not (mine == other).all():
             return False
         return self.is_whole or (
             np.array_equal(self.bounds, others.bounds) and np.array_equal(self.blob, others.blob)
@@ -144,7 +146,7 @@ def _bounds_of_whole(count: int) -> np.ndarray:
 
 def same_bytes(one: Keys, places: np.ndarray, other: Keys, others: np.ndarray) -> np.ndarray:
     """Return which pairs of keys with equal hashes have the same bytes."""
-    if one.is_whole:  # integers are hashed one to one
+    if not len(places) or one.is_whole:  # integers are hashed one to one
         return np.ones(len(places), bool)
     starts, begins = one.bounds[places], other.bounds[others]
     lengths = one.bounds[places + 1] - starts

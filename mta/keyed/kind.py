@@ -110,10 +110,6 @@ class Retention:
         """Replace the noted shorter spans by those of a snapshot."""
         self.late, self.asked = Span(self.late.length, late), Span(self.asked.length, asked)
 
-    def cutoffs(self, clocks: np.ndarray) -> np.ndarray:
-        """Return the time before which each key accepts no event, given its clock."""
-        return self.late.cutoffs(clocks)
-
     def horizons(self, clocks: np.ndarray) -> np.ndarray:
         """Return the time from which on windows of each key are complete, given its clock."""
         return self.asked.cutoffs(clocks) if self.answers else clocks
@@ -140,7 +136,9 @@ class Retention:
         if lanes.times is None or clocks is None or self.lateness is None:
             return lanes.bounds[1:]
         keys = np.arange(len(lanes.bounds) - 1)
-        return first_later(lanes.times, lanes.bounds, keys, self.cutoffs(clocks) - self._replaces)
+        return first_later(
+            lanes.times, lanes.bounds, keys, self.late.cutoffs(clocks) - self._replaces
+        )
 
     def trimmed(self, table: Table, whole: bool = True) -> Table:
         """Return a table without the events that have left.
@@ -182,6 +180,10 @@ class KeyedKind:
     store: PageStore | None
     changes: int = 0
     """How often windows or monoid were changed; part of the names of standalone windows."""
+    single: Frame | None = field(init=False)
+    """The frame if there is only one, without a name; else None."""
+    corrects: bool = field(init=False)
+    """Whether an event replaces or combines with an existing event of its time."""
     vectorized: bool = field(init=False)
     reader: AbstractMonoid = field(init=False)
     """Reads the columns of events, including those for frames."""
@@ -191,6 +193,8 @@ class KeyedKind:
 
     def __post_init__(self) -> None:
         self.reader, settings = self.reading(self.monoid), self.settings
+        self.single = self.frames.get("") if len(self.frames) == 1 else None
+        self.corrects = not settings.appends
         in_order = settings.lateness is None
         self.vectorized = is_vectorized(self.monoid, self.frames.values(), in_order)
         self.attributes = Attributes(self.monoid, self.reader, {})
@@ -220,16 +224,6 @@ class KeyedKind:
     def reading(self, monoid: AbstractMonoid) -> AbstractMonoid:
         """Return a monoid that reads what a monoid and the frames read."""
         return reader_of(monoid, [o[1:] for p in self.frames.values() for o in p.observers])
-
-    @property
-    def corrects(self) -> bool:
-        """Return whether an event replaces or combines with an existing event of its time."""
-        return not self.settings.appends
-
-    @property
-    def single(self) -> Frame | None:
-        """Return the frame if there is only one, without a name; else None."""
-        return self.frames.get("") if len(self.frames) == 1 else None
 
     @property
     def longest(self) -> int | None:

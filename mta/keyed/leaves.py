@@ -97,7 +97,6 @@ from mta.kernels import native
 from mta.kernels.native import (
     Buffer,
     bounds_of,
-    bytes_of,
     group,
     items_of,
     numbers_of,
@@ -267,7 +266,7 @@ class Leaves:
             raise CorruptPage("its header is incomplete")
         count = len(self._pages)
         nothing = np.zeros(count, np.int64)
-        heads = bytes_of(self._pages, np.arange(count), nothing, nothing + size)
+        heads = items_of(self._pages, 1, np.arange(count), nothing, nothing + size)
         table = np.frombuffer(heads, "u1").reshape(count, size)
         alike = (slice(0, 16), slice(fixed - 16, fixed), slice(size - label, size))
         if any((table[:, part] != table[0, part]).any() for part in alike):

@@ -386,9 +386,6 @@ class LSMTree:
         self.pending = PendingDeletions()
         #: The number of the newest run ever written.
         self.number = 0
-        #: Called between the parts of a merge, and may add events. If it is set, ``write_runs``
-        #: merges nothing: call ``merge`` before.
-        self.between: Callable[[], None] | None = None
         #: No key of the memtable has its newest event at this moment or before.
         self._looked = -_NEVER
 
@@ -407,10 +404,10 @@ class LSMTree:
 
     def find(self, keys: Keys) -> Table:
         """Return stored events. One ``view_many`` per level. Raises MissingPage and CorruptPage."""
-        reached = self._reach(lambda index: index.holding(keys.hashes))
-        runs = [(run.number, levels[-1].names) for run, levels in reached]
         found = [table for each in self.memtable if (table := each.among(keys)) is not None]
-        if runs:
+        if self.runs:
+            reached = self._reach(lambda index: index.holding(keys.hashes))
+            runs = [(run.number, levels[-1].names) for run, levels in reached]
             look = partial(Leaves.find, keys=keys, late=self._late)
             found = self.pages.look_into(runs, look) + found
         return self._joined(found)
@@ -486,20 +483,19 @@ class LSMTree:
 
     def _due(self) -> int:
         """Return how many tables of the memtable are merged: pairs, or several small ones."""
-        newest = _weight(self.memtable[-1])
+        newest = self.memtable[-1].weight
         count = _SMALL_ONES if newest < _FIRST_ORDER else 2
         some = self.memtable[-count:]
-        return count if len(some) == count and 2 * newest >= _weight(some[0]) else 0
+        return count if len(some) == count and 2 * newest >= some[0].weight else 0
 
     def write_runs(self, inline: int) -> None:
-        """Write the memtable as a run if it exceeds ``inline`` bytes, and merge runs that are due.
+        """Merge runs that are due, and write the memtable as a run if it exceeds ``inline`` bytes.
 
         If a store call fails, the state in memory does not change, except for merges that were
         complete, and pages that no run names become pending deletions.
         """
+        self.merge()
         self._write_memtable(inline)
-        if self.between is None:
-            self.merge()
         if self.pending.is_heavy and len(self.pending.fresh) > 1:
             with self._deleted_on_failure():
                 self.pending.fresh = [self._listed(self.pending.fresh)]
@@ -507,25 +503,29 @@ class LSMTree:
     def _write_memtable(self, inline: int) -> None:
         if self.memtable:
             self.memtable = [self._trim(join(self.memtable, self._late), not self.runs)]
-        if self.memtable and _weight(self.memtable[0]) > inline:
+        if self.memtable and self.memtable[0].weight > inline:
             self.runs += self._made(self.memtable)
             self.memtable = []
 
-    def merge(self) -> None:
-        """Merge runs that are due, as ``write_runs`` does."""
+    def merge(self, between: Callable[[], None] | None = None) -> None:
+        """Merge runs that are due, and call ``between`` after each part that is in the store.
+
+        ``between`` may add events, which ``write_runs`` writes later.
+        """
         while (count := count_to_merge([run.weight for run in self.runs])) > 1:
             old = self.runs[-count:]
             whole = count == len(self.runs)
-            self.runs[-count:] = self._made(self._in_parts(self._merged(old, [], whole)))
+            self.runs[-count:] = self._made(self._in_parts(self._merged(old, [], whole), between))
             self.pending.fresh += [run.pages() for run in old]
 
-    def _in_parts(self, tables: Iterable[Table]) -> Iterator[Table]:
-        """Yield the tables of a merge; call ``between`` after each, once it is in the store."""
+    def _in_parts(
+        self, tables: Iterable[Table], between: Callable[[], None] | None
+    ) -> Iterator[Table]:
         for table in tables:
             yield table
-            if self.between is not None:
+            if between is not None:
                 self.pages.store.flush()
-                self.between()
+                between()
 
     def _made(self, tables: Iterable[Table]) -> list[Run]:
         self.number += 1  # even if the write fails, so that no other run has pages under its keys
@@ -642,10 +642,6 @@ class LSMTree:
 
 def _idle_in(table: Table, until: int) -> Table:
     return table.take(np.flatnonzero((table.newest() <= until) & (table.counts > 0)))
-
-
-def _weight(table: Table) -> int:
-    return int(table.weights.sum())
 
 
 def count_to_merge(weights: Sequence[int]) -> int:

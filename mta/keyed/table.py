@@ -98,15 +98,15 @@ class Table:
         return cls.of(schema, keys, bounds, times, schema.new(0), mark)
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.left)
 
-    @property
+    @cached_property
     def counts(self) -> np.ndarray:
         """Return the number of events of each key in this table."""
         counts: np.ndarray = self.bounds[1:] - self.bounds[:-1]
         return counts
 
-    @property
+    @cached_property
     def events(self) -> int:
         """Return the number of events in this table."""
         return int(self.bounds[-1])
@@ -125,6 +125,11 @@ class Table:
         if self.snapshots:
             weights[self.standalone] += np.fromiter(map(len, self.snapshots), np.int64)
         return weights
+
+    @cached_property
+    def weight(self) -> int:
+        """Return the approximate size of all keys in bytes."""
+        return int(self.weights.sum())
 
     @cached_property
     def standalone(self) -> np.ndarray:

@@ -12,26 +12,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
 
 from mta.columns.reading import result_of
-from mta.columns.schemas import Rows, with_texts
+from mta.columns.schemas import Rows
 from mta.descriptions import Recipe
 from mta.errors import (
-    InvalidTime,
     InvalidValue,
-    InvariantViolation,
     NotPageable,
     UnsuitableKey,
 )
 from mta.evaluators.coverage import Coverage
 from mta.frames.base import lifetime_of
 from mta.frames.shorthand import Size
-from mta.kernels.native import sort_within
-from mta.keyed.bucket import Bucket, KeyedBatch
+from mta.keyed.bucket import Bucket, KeyedBatch, KeyedStats
 from mta.keyed.changes import (
     SnapshotSource,
     carry,
@@ -45,15 +42,15 @@ from mta.keyed.coverage import incomplete
 from mta.keyed.keys import Keys, read_key, read_keys
 from mta.keyed.kind import KeyedKind, columns_of
 from mta.keyed.moments import Questions, answers, gone_of, paired
+from mta.keyed.reading import BatchReader
 from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import AnyWindow, extend, open_window
 from mta.keyed.table import EXPIRED, Table
 from mta.logs.base import OnDuplicate
-from mta.monoids.base import AbstractMonoid, any_of
+from mta.monoids.base import AbstractMonoid
 from mta.monoids.following import following, following_columns, types_of
 from mta.monoids.product import (
     Aggregations,
-    Product,
     aggregation_of,
     mark_of,
     require_distinct,
@@ -62,18 +59,13 @@ from mta.monoids.product import (
 from mta.pages import NAME, require_here
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What, what_of
-from mta.times import Duration, TimeUnit, are_many, in_unit, to_time, to_times
-from mta.windows.checks import in_order, read_frame, require_store
+from mta.times import Duration, TimeUnit, are_many, in_unit, to_time
+from mta.windows.checks import read_frame, require_store
 from mta.windows.display import html_table, human_bytes
 from mta.windows.intake import (
     alone,
     close_for_good,
-    invalid_rows,
     require_emit,
-    require_pageable,
-    require_times,
-    rows_without,
-    times_ahead,
 )
 from mta.windows.settings import (
     Changes,
@@ -99,36 +91,6 @@ class Latest(NamedTuple):
 
     keys: np.ndarray
     results: Any
-
-
-@dataclass(frozen=True)
-class KeyedStats:
-    """The sizes and counts of keyed windows."""
-
-    keys: int
-    standalone: int
-    """Keys with a standalone window, which is large or cannot be vectorized."""
-    vectorized: bool
-    """Whether windows are vectorized; if not, every key has a standalone window."""
-    inserted: int
-    """Events accepted since the beginning."""
-    late: int
-    """Events dropped because they were late."""
-    invalid: int
-    """Events dropped because of a null or NaN."""
-    ahead: int
-    """Events dropped because they were ahead of the clock."""
-    runs: int
-    """Tables in the store."""
-    run_bytes: int
-    """The approximate size of these tables in bytes."""
-    resident_bytes: int
-    """The approximate size of the events in memory in bytes, without cached pages."""
-
-    @property
-    def dropped(self) -> int:
-        """Events dropped for any reason."""
-        return self.late + self.invalid + self.ahead
 
 
 class KeyedWindows(Publishable):
@@ -252,7 +214,7 @@ class KeyedWindows(Publishable):
         timed |= any(each.needs_times for each in frames.values())
         self.monoid, self.frame, self.name = monoid, window, name
         self.store, self._owns_store = opened, opened is not store
-        self.bucket = Bucket(KeyedKind(monoid, frames, settings, timed, name, self.store))
+        self._serve(KeyedKind(monoid, frames, settings, timed, name, self.store))
         self._starts: dict[str, Start] = {}
         #: Which events of the last batch were accepted; None if all were.
         self.last_accepted: np.ndarray | None = None
@@ -271,9 +233,11 @@ class KeyedWindows(Publishable):
         """Return the settings that the constructor was given."""
         return self._kind.settings
 
-    @property
-    def _kind(self) -> KeyedKind:
-        return self.bucket.kind
+    def _serve(self, kind: KeyedKind) -> None:
+        """Start without keys."""
+        self._kind, self.bucket = kind, Bucket(kind)
+        #: Reads new events.
+        self.reader = BatchReader(self.monoid, kind)
 
     # --- events -----------------------------------------------------------------------------------
 
@@ -310,21 +274,21 @@ class KeyedWindows(Publishable):
         """
         require_emit(emit)
         batch = self.read(keys, values, in_unit(times, time_unit), retracts)
-        each = emit == "all"
-        if not len(batch):
+        each, count = emit == "all", len(batch)
+        if not count:
             self.last_accepted = None
             empty = self.as_columns([self.monoid.outputs.new(0) for _ in self._kind.frames])
             return empty if each else Latest(batch.keys.as_column(), empty)
         done = self.bucket.advance(batch, "each" if each else "now")
         self.last_accepted = None
-        if len(done.line) + len(done.retracted) < len(batch):
-            self.last_accepted = np.zeros(len(batch), bool)
+        if len(done.line) + len(done.retracted) < count:
+            self.last_accepted = np.zeros(count, bool)
             self.last_accepted[done.line] = self.last_accepted[done.retracted] = True
         results_of = done.found.outputs
         if not each:
             return Latest(done.keys.as_column(), self.as_columns(results_of))
         if len(done.line) and not (done.line[1:] > done.line[:-1]).all():
-            results_of = done.found.by_row(self.monoid, done.line, len(batch))
+            results_of = done.found.by_row(self.monoid, done.line, count)
         return self.as_columns(results_of)
 
     @alone
@@ -346,23 +310,7 @@ class KeyedWindows(Publishable):
         >>> rooms.query("hall")
         3.0
         """
-        keys, codes = read_keys([key], self.bucket.key_kind)
-        moment = np.array([to_time(time)], "<i8")
-        rows = self.as_stored(self.reader.inputs.blank(1), 1)
-        marks = self._retractions([True], 1)
-        self.bucket.advance(KeyedBatch(keys, codes, rows, moment, retracts=marks), "last")
-
-    def _retractions(self, retracts: Any, count: int) -> np.ndarray | None:
-        """Return which rows of a batch are retractions; None if none is."""
-        if self._kind.settings.lateness is None:
-            raise in_order("this set of windows")
-        marks = np.asarray(retracts)
-        if marks.dtype != bool or marks.shape != (count,):
-            raise InvalidValue(
-                f"retracts is a column of {count} booleans, one for each event, not "
-                f"{marks.dtype} of shape {marks.shape}"
-            )
-        return marks if marks.any() else None
+        self.bucket.advance(self.reader.retraction(key, time, self.bucket.key_kind), "last")
 
     def as_columns(self, results: list[Rows]) -> Any:
         """Return the results of a batch: one array, or a dictionary of columns."""
@@ -379,14 +327,11 @@ class KeyedWindows(Publishable):
         self, keys: Any, values: Any, times: Any, retracts: Any = None, asks: Any = None
     ) -> KeyedBatch:
         """Read arguments. Raises UnsuitableKey, InvalidValue, InvalidTime and NotPageable."""
-        if self._kind.timed and times is None:
-            raise InvalidTime("these windows need a time with every event: give times=")
-        micros = to_times(times) if self._kind.timed else None
-        distinct = read_keys(keys, self.bucket.key_kind)
-        batch = self.batch(*distinct, values, micros, retracts, asks)
+        micros = self.reader.micros(times)
+        keys_and_codes = read_keys(keys, self.bucket.key_kind)
+        batch = self.batch(*keys_and_codes, values, micros, retracts, asks)
         if self.store is not None:
-            schema, left_out = self._kind.reader.inputs, (batch.invalid, batch.retracts, asks)
-            require_pageable(schema, rows_without(schema, batch.rows, *left_out))
+            self.reader.require_pageable(batch)
         return batch
 
     def batch(
@@ -405,34 +350,16 @@ class KeyedWindows(Publishable):
         """
         monoid = self.monoid
         try:
-            return self._batch(keys, codes, values, times, retracts, asks)
+            return self.reader.batch(keys, codes, values, times, retracts, asks)
         except InvalidValue:
             if not self._follow(values):
                 raise
         try:
-            return self._batch(keys, codes, values, times, retracts, asks)
+            return self.reader.batch(keys, codes, values, times, retracts, asks)
         except InvalidValue:
             if not self.bucket.counts.inserted:
                 self._become(monoid)  # the types stay open
             raise
-
-    def _batch(
-        self, keys: Keys, codes: np.ndarray, values: Any, times: np.ndarray | None, retracts: Any,
-        asks: np.ndarray | None,
-    ) -> KeyedBatch:  # fmt: skip
-        reader, settings = self.reader, self._kind.settings
-        rows, count = reader.rows(values, len(codes))
-        if count != len(codes):
-            raise InvalidValue(f"{count} values have {len(codes)} keys; pass one for each")
-        require_times(count, times)
-        if self._kind.vectorized:
-            rows = with_texts(reader.inputs, rows)
-        marks = None if retracts is None else self._retractions(retracts, count)
-        ignored, name = any_of((marks, asks)), self.monoid.name
-        invalid = invalid_rows(reader, rows, count, settings.nulls, name, ignored)
-        ahead = times_ahead(times, settings, asks)
-        rows = self.as_stored(rows, count)
-        return KeyedBatch(keys, codes, rows, times, invalid, retracts=marks, ahead=ahead, asks=asks)
 
     def _follow(self, values: Any) -> bool:
         """Take the types of columns from the first values; return whether a type was taken."""
@@ -469,20 +396,6 @@ class KeyedWindows(Publishable):
         kind, owns, busy, given = self._kind, self._owns_store, self.busy, self._given
         self._use(monoid, self.frame, self.store, self.name, kind.settings, kind.timed)
         self._owns_store, self.busy, self._given = owns, busy, given
-
-    def as_stored(self, rows: Rows, count: int) -> Rows:
-        """Return rows in the form that a bucket stores; columns of marks are all True."""
-        own, stored = self.reader, self._kind.reader
-        if own is stored or not isinstance(own, Product):
-            return rows
-        found, here = dict(zip(columns_of(own), rows, strict=True)), np.ones(count, bool)
-        return tuple([found.get(column, here) for column in columns_of(stored)])
-
-    @property
-    def reader(self) -> AbstractMonoid:
-        """Return the monoid that reads new events."""
-        kind = self._kind
-        return kind.reader if kind.monoid is self.monoid else kind.reading(self.monoid)
 
     # --- results ----------------------------------------------------------------------------------
 
@@ -764,28 +677,15 @@ class KeyedWindows(Publishable):
             return
         monoid = with_marks(self.monoid, found)
         if monoid is not kind.monoid or kind.changes != found.changes:
-            self.bucket = Bucket(replace(kind, monoid=monoid, changes=found.changes))
-        self._starts, bucket, tree = found.starts, self.bucket, self.bucket.tree
-        tree.layout.kind = found.kind or ""
-        unread.read(tree.layout)
-        tree.load(found.runs, found.memtable)
-        tree.pending, tree.number = found.pending, found.number
-        bucket.counts, bucket.expired = found.counts, found.expired
-        self._note_spans(found)
+            self._serve(replace(kind, monoid=monoid, changes=found.changes))
+        self._starts = found.starts
+        self.bucket.load(unread)
 
     def _follow_stored(self, found: KeyedSnapshot) -> None:
         """Take the types of columns from a snapshot."""
         monoid = following_columns(self.monoid, found.columns, found.recipe.types)
         if monoid is not self.monoid:
             self._become(monoid)
-
-    def _note_spans(self, found: KeyedSnapshot) -> None:
-        """Note which shorter spans applied to the events of a snapshot."""
-        retention = self._kind.retention
-        retention.read(found.earlier, found.earlier_asked)
-        before = (found.lateness or 0, found.retained)
-        if before[0] < retention.late.length or max(before) < retention.asked.length:
-            self.bucket.spans_until_now = before
 
     def _carry_over(self, unread: UnreadSnapshot) -> None:
         """Continue from a snapshot of other windows or aggregations."""
@@ -829,17 +729,17 @@ class KeyedWindows(Publishable):
     ) -> SnapshotSource | None:
         """Add everything in a snapshot to a new bucket."""
         found, monoid = unread.snapshot, stored_after(self.monoid, unread.snapshot.columns)
-        bucket = self.bucket = Bucket(replace(self._kind, monoid=monoid, changes=changes))
+        self._serve(replace(self._kind, monoid=monoid, changes=changes))
         if found.kind is None:
             return None
-        kind = bucket.kind
+        bucket, kind = self.bucket, self._kind
         require_observed(kind.reader, kind.frames, found.columns)
         bucket.tree.layout.kind = found.kind
         source = SnapshotSource(unread, store, kind.reader, kind.corrects)
         if store is self.store and found.window == self.name:
             bucket.tree.number = found.number
         carry(source, bucket)
-        self._note_spans(found)
+        bucket.note_spans(found)
         self._starts = starts_after(source, kind.reader, kind.frames)
         return source
 
@@ -885,30 +785,12 @@ class KeyedWindows(Publishable):
 
     def stats(self) -> KeyedStats:
         """Return sizes and counts; no store call."""
-        counts, tree = self.bucket.counts, self.bucket.tree
-        return KeyedStats(
-            counts.keys, counts.standalone, self._kind.vectorized, counts.inserted, counts.late,
-            counts.invalid, counts.ahead, len(tree.runs), sum(run.weight for run in tree.runs),
-            sum(int(table.weights.sum()) for table in tree.memtable),
-        )  # fmt: skip
+        return self.bucket.stats()
 
     @alone
     def check(self) -> None:
         """Check every invariant, reading all pages. Raises InvariantViolation and CorruptPage."""
-        count, standalone, counts = 0, 0, self.bucket.counts
-        for table in self.bucket.tree.everything():
-            count += len(table)
-            standalone += len(table.standalone)
-            of = np.repeat(np.arange(len(table)), table.counts)
-            if table.times is not None and sort_within(table.times, of) is not None:
-                raise InvariantViolation("events of a key are out of order")
-            for place in table.standalone.tolist():
-                self.bucket.standalone.window(table, place).check()
-        if (count, standalone) != (counts.keys, counts.standalone):
-            raise InvariantViolation(
-                f"{count} keys with {standalone} standalone windows where {counts.keys} with "
-                f"{counts.standalone} were counted"
-            )
+        self.bucket.check()
 
     def __repr__(self) -> str:
         where = "memory" if self.store is None else self.store.url

@@ -172,11 +172,11 @@ class Work:
 
         The numbers are upper bounds, and exact if any key has more than ``promote_at`` events.
         """
-        new = self.new
         if not len(places):
             self._vectorized = places
             return np.zeros(0, np.int64)
-        part = new if len(places) == len(new) else new.take(places)
+        is_all = len(places) == len(self.new)
+        part = self.new if is_all else self.new.take(places)
         self._union, newest = union_of(self.known, self.at[places], part, self._late)
         self._vectorized, self._corrected = places, None
         if self.corrects:
@@ -189,7 +189,7 @@ class Work:
                 whole = first_later(self._union.times, bounds, of, floors - 1)
                 first[of] = np.maximum(first[of], whole)
         found = self._vectorized_results(places, part, newest)
-        if len(places) < len(new):
+        if not is_all:
             found.of = places[found.of]
         self.parts.append(found)
         counts = self._union.counts
@@ -391,8 +391,9 @@ def union_of(held: Table, at: np.ndarray, new: Table, late: bool) -> tuple[Table
     bounds = bounds_of(sizes)
     newest = spread(bounds[:-1] + counts, new.counts)
     # The ranges of each key: its stored events, and the new ones.
-    which = _in_pairs(np.zeros_like(at), np.ones_like(at))
-    starts, lengths = _in_pairs(held.bounds[at], new.bounds[:-1]), _in_pairs(counts, new.counts)
+    sides = np.zeros_like(at), np.ones_like(at)
+    pairs = np.array([sides, (held.bounds[at], new.bounds[:-1]), (counts, new.counts)], np.int64)
+    which, starts, lengths = pairs.transpose(0, 2, 1).reshape(3, -1)
     rows, times = schema.ranges([held.rows, new.rows], which, starts, lengths), None
     if held.times is not None and new.times is not None:
         times = rows_of([held.times, new.times], which, starts, lengths)
@@ -403,10 +404,3 @@ def union_of(held: Table, at: np.ndarray, new: Table, late: bool) -> tuple[Table
             is_new[newest] = True
             rows, times, newest = schema.take(rows, order), times[order], is_new[order].nonzero()[0]
     return Table.of(schema, new.keys, bounds, times, rows), newest
-
-
-def _in_pairs(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return the numbers of two columns in turn."""
-    found = np.empty(2 * len(one), np.int64)
-    found[::2], found[1::2] = one, other
-    return found

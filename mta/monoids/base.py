@@ -449,9 +449,11 @@ class Monoid(AbstractMonoid[Out], Generic[In, Held, Out]):
 
 def any_of(masks: Iterable[np.ndarray | None]) -> np.ndarray | None:
     """Return the rows marked in any of the masks; None if there are none."""
-    found = [mask for mask in masks if mask is not None]
-    mask = reduce(np.logical_or, found) if found else None
-    return mask if mask is not None and mask.any() else None
+    found: np.ndarray | None = None
+    for mask in masks:
+        if mask is not None:
+            found = mask if found is None else found | mask
+    return found if found is not None and found.any() else None
 
 
 def as_output(result: Any) -> Row:

@@ -274,9 +274,7 @@ class Shard:
 
         It may commit events. So they do not wait for the merge, which may take seconds.
         """
-        tree = self.windows.bucket.tree
-        tree.between = between
-        tree.merge()
+        self.windows.bucket.tree.merge(between)
 
     def compact(self, changed: Mapping[int, Ids] | None = None, erasing: int = 0) -> bytes:
         """Write a new state, which replaces the log so far; return the snapshot of the windows."""

@@ -143,19 +143,15 @@ def invalid_rows(
     return mask
 
 
-def require_pageable(schema: Schema, rows: Rows) -> None:
-    """Raise NotPageable for values that no page and no snapshot can contain."""
+def require_pageable(schema: Schema, rows: Rows, *masks: np.ndarray | None) -> None:
+    """Raise NotPageable for values that no page can contain, in rows that no mask marks."""
+    if (left_out := any_of(masks)) is not None:
+        rows = schema.take(rows, np.flatnonzero(~left_out))
     if (at := schema.unpageable(rows)) is not None:
         raise NotPageable(
             f"the value {schema.at(rows, at)!r} cannot be written to a page; {_PLAIN}, or use "
             "store=None to keep the window in memory; nothing was inserted"
         )
-
-
-def rows_without(schema: Schema, rows: Rows, *masks: np.ndarray | None) -> Rows:
-    """Return the rows that no mask marks."""
-    left_out = any_of(masks)
-    return rows if left_out is None else schema.take(rows, np.flatnonzero(~left_out))
 
 
 class Intake:
@@ -283,14 +279,16 @@ class Intake:
             return rows, micros, 0
         invalid = invalid_rows(self.monoid, rows, count, self._nulls, self._name)
         if self.unproven or self._values_are_paged:
-            valid = rows_without(self.monoid.inputs, rows, invalid)
-            self._require_pageable(valid, count if invalid is None else int((~invalid).sum()))
+            valid, number = rows, count
+            if invalid is not None:
+                places = np.flatnonzero(~invalid)
+                valid, number = self.monoid.inputs.take(rows, places), len(places)
+            self._require_pageable(valid, number)
         ahead = times_ahead(micros, self._settings)
         left_out = any_of((invalid, ahead))
         late = None if micros is None else self._late_mask(micros, in_order, left_out)
-        masks = (invalid, late, ahead)
-        if any(mask is not None for mask in masks):
-            none = np.zeros(count, dtype=bool)
+        if left_out is not None or late is not None:
+            masks, none = (invalid, late, ahead), np.zeros(count, dtype=bool)
             invalid, late, ahead = (none if mask is None else mask for mask in masks)
             self.invalid_count += int(invalid.sum())
             self.late_count += int(late.sum())

@@ -9,7 +9,6 @@ import pytest
 
 from mta.kernels.native import (
     Buffer,
-    bytes_of,
     items_of,
     numbers_of,
     rows_of,
@@ -29,8 +28,8 @@ def columns(*given: list[int]) -> list[np.ndarray]:
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_bytes(kernel: type[AbstractContextManager[None]]) -> None:
     with kernel():
-        assert bytes_of(BUFFERS, *columns([1, 0, 2, 1], [0, 2, 0, 5], [3, 2, 0, 0])) == b"worll"
-        assert bytes_of([], *columns([], [], [])) == b""
+        assert items_of(BUFFERS, 1, *columns([1, 0, 2, 1], [0, 2, 0, 5], [3, 2, 0, 0])) == b"worll"
+        assert items_of([], 1, *columns([], [], [])) == b""
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -115,9 +114,9 @@ def test_what_a_buffer_does_not_hold_is_refused(
 ) -> None:
     with kernel():
         with pytest.raises(ValueError, match="extends beyond"):
-            bytes_of(BUFFERS, *columns(*ranges))
+            items_of(BUFFERS, 1, *columns(*ranges))
         with pytest.raises(ValueError, match="extends beyond"):
-            bytes_of(BUFFERS, *columns([0], [1], [I8.max]))
+            items_of(BUFFERS, 1, *columns([0], [1], [I8.max]))
         with pytest.raises(ValueError, match="extends beyond"):
             rows_of([np.zeros(5), np.zeros(5), np.zeros(0)], *columns(*ranges))
         whole = np.array([[0, 0, 0], [5, 5, 0], [1, 1, 1], [0, 0, 0], [1, 1, 1]])

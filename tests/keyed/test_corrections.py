@@ -269,7 +269,7 @@ class Life:
         """All that a batch changes: as Spark asks for, with corrections."""
         (shape,) = self.shapes.values()
         keys, codes = read_keys(names, self.windows.bucket.key_kind)
-        rows, _ = self.windows.reader.rows(values, len(names))
+        rows, _ = self.windows.reader.monoid.rows(values, len(names))
         batch = KeyedBatch(keys, codes, rows, times.view("i8"), None, retracts=marks)
         done = self.windows.bucket.advance(batch, "changed")
         found: Found = done.found

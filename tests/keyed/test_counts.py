@@ -352,10 +352,8 @@ class Taken:
             return taken
 
         def of_items(_: Any, column: Any, which: Any, firsts: Any, counts: Any) -> np.ndarray:
-            return counts * column[2][which]
+            return counts * (column if isinstance(column, int) else column[2][which])
 
-        bytes_of = counted(native.bytes_of, lambda *given: given[3])
-        patch.setattr(leaves, "bytes_of", bytes_of)
         patch.setattr(leaves, "items_of", counted(native.items_of, of_items))
         patch.setattr(leaves, "numbers_of", counted(native.numbers_of, of_items))
         patch.setattr(native, "match", counted(native.match, lambda *given: 8 * given[1][0, 1]))
