@@ -1,7 +1,8 @@
 """A cache that drops the least recently used entries once it is larger than its capacity.
 
-The size of an entry is that of its value, plus a constant for what Python takes for each entry. The
-cache is not thread-safe: its users hold a lock of their own around several calls.
+The size of an entry is what ``weigh`` returns for its value, plus a constant for what Python takes
+for each entry. Without ``weigh``, the size of the cache is the number of its entries. The cache is
+not thread-safe: its users hold a lock of their own around several calls.
 
     >>> cache = LRU[str, bytes](capacity=10, entry_bytes=1)
     >>> cache.put("a", b"1234")
@@ -16,34 +17,51 @@ cache is not thread-safe: its users hold a lock of their own around several call
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Sized
-from typing import Generic, TypeVar
+from collections.abc import Callable, Hashable, ValuesView
+from typing import Any, Generic, Self, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value", bound=Sized)
+Value = TypeVar("Value")
 
 
 class LRU(Generic[Key, Value]):
-    """A bounded cache of values that have a length; every call takes constant time on average.
+    """A bounded cache; every call takes constant time on average.
 
     Args:
-        capacity: The largest size, in bytes; a larger value is not cached at all.
-        entry_bytes: The size of an entry in addition to the length of its value.
+        capacity: The largest size; a larger value is not cached at all.
+        entry_bytes: The size of an entry in addition to that of its value.
+        weigh: Returns the size of a value; None if all entries have the size ``entry_bytes``.
     """
 
-    __slots__ = ("_entries", "_entry_bytes", "capacity", "size")
+    __slots__ = ("_entries", "_entry_bytes", "_weigh", "capacity", "size")
 
-    def __init__(self, capacity: int, entry_bytes: int = 0) -> None:
-        self.capacity, self._entry_bytes = capacity, entry_bytes
-        #: The bytes of all entries.
+    def __init__(
+        self, capacity: int, entry_bytes: int = 0, weigh: Callable[[Any], int] | None = len
+    ) -> None:
+        self.capacity, self._entry_bytes, self._weigh = capacity, entry_bytes, weigh
+        #: The size of all entries.
         self.size = 0
         self._entries: OrderedDict[Key, Value] = OrderedDict()  # the least recently used first
+
+    @classmethod
+    def of(cls, most: int) -> Self:
+        """Return a cache of at most so many entries."""
+        return cls(most, 1, None)
+
+    def __copy__(self) -> Self:
+        other = type(self)(self.capacity, self._entry_bytes, self._weigh)
+        other.size, other._entries = self.size, self._entries.copy()
+        return other
 
     def __contains__(self, key: Key) -> bool:
         return key in self._entries
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def values(self) -> ValuesView[Value]:
+        """Return a view of the values, the least recently used first."""
+        return self._entries.values()
 
     def get(self, key: Key) -> Value | None:
         """Return the value and mark it as used now; None if it is not cached."""
@@ -55,22 +73,30 @@ class LRU(Generic[Key, Value]):
     def put(self, key: Key, value: Value) -> None:
         """Add or replace a value, which is the most recently used one; drop what exceeds."""
         self.pop(key)
-        size = len(value) + self._entry_bytes
+        size = self._size_of(value)
         if size > self.capacity:
             return
         self._entries[key] = value
         self.size += size
-        while self.size > self.capacity:
-            self.pop(next(iter(self._entries)))
+        if self.size > self.capacity:
+            self.shrink(self.capacity)
 
     def pop(self, key: Key) -> Value | None:
         """Remove and return a value; None if it is not cached."""
         value = self._entries.pop(key, None)
         if value is not None:
-            self.size -= len(value) + self._entry_bytes
+            self.size -= self._size_of(value)
         return value
+
+    def shrink(self, size: int) -> None:
+        """Drop the least recently used entries until the cache is not larger than a size."""
+        while self.size > size:
+            self.size -= self._size_of(self._entries.popitem(last=False)[1])
 
     def clear(self) -> None:
         """Remove all entries."""
         self._entries.clear()
         self.size = 0
+
+    def _size_of(self, value: Value) -> int:
+        return self._entry_bytes + (0 if self._weigh is None else self._weigh(value))

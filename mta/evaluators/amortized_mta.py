@@ -177,7 +177,7 @@ class AmortizedMTA(LevelLog, SegmentedWindow):
     def release(self) -> None:
         super().release()
         self.cursor.shrink(self.levels.leaf_arity)
-        self.release_fetched(_FETCHED)
+        self._fetched.shrink(_FETCHED)
 
     def _evict_before(self, position: int) -> None:
         if position < self.cursor.back and not self.cursor.ends_early:
@@ -199,7 +199,7 @@ class AmortizedMTA(LevelLog, SegmentedWindow):
 
     def _follow_ahead(self, number: int) -> None:
         if self._ahead is not None:
-            self._ahead.follow(number, self._inner)
+            self._ahead.follow(number, self._inner.get)
 
     def query(self) -> Partial:
         return self.cursor.query()
@@ -209,7 +209,7 @@ class AmortizedMTA(LevelLog, SegmentedWindow):
     @contextmanager
     def preserving_state(self) -> Iterator[None]:
         cursor, fetched, inner = self.cursor, self._fetched, self._inner
-        self.cursor, self._fetched, self._inner = copy(cursor), fetched.copy(), inner.copy()
+        self.cursor, self._fetched, self._inner = copy(cursor), copy(fetched), copy(inner)
         try:
             yield
         finally:

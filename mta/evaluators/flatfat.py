@@ -137,7 +137,7 @@ class PagedFlatFAT(SegmentedWindow, FoldingLog):
         path = self.blocks.path_to(position)
         if opens and self._ahead is not None:
             above = {(block.level, block.number): block.group for block in path[1:]}
-            self._ahead.follow(path[0].number, above)
+            self._ahead.follow(path[0].number, above.get)
         return path
 
     def move_front(self, position: int, path: list[Block]) -> None:

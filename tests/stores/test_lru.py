@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from random import Random
 
 from stores.lru import LRU
@@ -37,3 +38,13 @@ def test_a_value_larger_than_the_cache_drops_only_its_own_key() -> None:
     cache.put("b", b"5")
     cache.put("b", bytes(11))
     assert cache.get("a") == b"1234" and cache.get("b") is None
+
+
+def test_entries_are_counted_if_nothing_weighs_them() -> None:
+    cache = LRU[str, int].of(2)
+    for number, key in enumerate("abc"):
+        cache.put(key, number)
+    before = copy(cache)
+    assert ([*cache.values()], cache.size) == ([1, 2], 2)
+    cache.shrink(1)
+    assert ([*cache.values()], cache.size) == ([2], 1) and [*before.values()] == [1, 2]

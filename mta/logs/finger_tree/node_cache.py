@@ -19,9 +19,10 @@ one note per level. If there are many notes, they are written to a separate page
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
+from sys import maxsize
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from mta.errors import CorruptPage
 from mta.logs.finger_tree.node import NO_NOTE, Kind, Link, Node, RowBuffer
 from mta.pages import NO_NAME, NOTES, Group, Note, RetiredPages, StorePager, check_note
 from stores import PageStore
+from stores.lru import LRU
 
 _MOST_NOTES = 256
 #: A few leaves are at most one in this many of the leaves below a node.
@@ -96,8 +98,8 @@ class PagedNodeCache(NodeCache):
         self._most = most
         #: Whether leaves are large, so that ``release_until`` writes them.
         self._are_large = 2 * leaf_arity * (kind.entries.row_bytes or 0) >= _LARGE
-        #: Nodes in memory besides the spines, the least recently used first.
-        self._recent: OrderedDict[int, Node] = OrderedDict()
+        #: Nodes in memory besides the spines, which ``trim`` releases.
+        self._recent = LRU[int, Node].of(maxsize)
         #: The number of the next page.
         self.serial = 0
         self.retired = RetiredPages(self.pager, self.below)
@@ -114,8 +116,7 @@ class PagedNodeCache(NodeCache):
         if child is None:
             group = self.pager.read(node.level - 1, link.number, link.name)
             return self._taken_in(node, link, group)
-        if id(child) in self._recent:
-            self._recent.move_to_end(id(child))
+        self._recent.get(id(child))
         return child
 
     def children(self, node: Node, start: int, stop: int) -> list[Node]:
@@ -131,7 +132,7 @@ class PagedNodeCache(NodeCache):
         child = self.to_node(parent.level - 1, group)
         child.link, child.parent, link.node = link, parent, child
         child.paged = group.names
-        self._recent[id(child)] = child
+        self._recent.put(id(child), child)
         return child
 
     def ahead(self, node: Node, index: int) -> None:
@@ -174,7 +175,7 @@ class PagedNodeCache(NodeCache):
 
     @contextmanager
     def preserving_state(self) -> Iterator[None]:
-        before = self._recent.copy()
+        before = copy(self._recent)
         try:
             yield
         finally:
@@ -200,8 +201,7 @@ class PagedNodeCache(NodeCache):
         above: Node | None = node
         while above is not None:
             above.saved = None
-            self._recent[id(above)] = above
-            self._recent.move_to_end(id(above))
+            self._recent.put(id(above), above)
             link = above.link
             if link.name == NO_NAME:
                 return
@@ -227,7 +227,7 @@ class PagedNodeCache(NodeCache):
             ]
             self._let_go_of(idle[: len(recent) - self._most // 2])
             for node in pinned:
-                del self._recent[id(node)]
+                self._recent.pop(id(node))
             if not idle and not pinned:
                 return
 
@@ -253,7 +253,7 @@ class PagedNodeCache(NodeCache):
         """Write the nodes that are not pages, and release all."""
         self.write([node for node in nodes if node.link.name == NO_NAME])
         for node in nodes:
-            del self._recent[id(node)]
+            self._recent.pop(id(node))
             node.link.node = None
 
     def write_changed(self, nodes: list[Node]) -> None:
@@ -272,7 +272,7 @@ class PagedNodeCache(NodeCache):
 
     def discard(self, node: Node) -> None:
         self.mark_dirty(node)
-        self._recent.pop(id(node), None)
+        self._recent.pop(id(node))
         node.link.node = None
 
     def drop(self, level: int, links: list[Link], parent: Node) -> None:
@@ -300,7 +300,7 @@ class PagedNodeCache(NodeCache):
         node = link.node
         if node is None:
             return
-        self._recent.pop(id(node), None)
+        self._recent.pop(id(node))
         link.node = None  # breaks a reference cycle, so that the node is freed immediately
         if link.name == NO_NAME:
             self.drop(node.level - 1, node.links, node)

@@ -32,7 +32,6 @@ In a snapshot, after the common fields (other structures over level queues add f
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any
@@ -60,6 +59,7 @@ from mta.pages import (
 )
 from mta.snapshots import Snapshot
 from mta.times import are_in_order
+from stores.lru import LRU
 
 #: After how many evicted leaf groups their pages are deleted, if no snapshot needs them.
 _SWEEP_GROUPS = 32
@@ -333,11 +333,10 @@ class LeafReader:
         weight = self.monoid.inputs.row_bytes
         row = (OBJECT_BYTES if weight is None else weight) + 8 * self.levels.timed
         leaf = max(row, 1) * self.levels.leaf_arity
-        self._most_recent = max(2, _RECENT_BYTES // leaf)
-        self._most_fetched = max(4, _FETCHED_BYTES // leaf)
-        self._recent: OrderedDict[int, Leaf] = OrderedDict()
-        self._fetched: OrderedDict[int, Leaf] = OrderedDict()
-        self._inner: OrderedDict[tuple[int, int], Group] = OrderedDict()
+        #: Leaf groups that were sealed or read, and inner groups that were read.
+        self._recent = LRU[int, Leaf].of(max(2, _RECENT_BYTES // leaf))
+        self._fetched = LRU[int, Leaf].of(max(4, _FETCHED_BYTES // leaf))
+        self._inner = LRU[tuple[int, int], Group].of(_INNER_GROUPS)
         self._open: Leaf | None = None
         #: The stored chunks of the current batch, the newest first.
         self._chunks: list[Chunk] = []
@@ -382,12 +381,8 @@ class LeafReader:
                 times = None if tail.times is None else tail.times[: tail.count]
                 leaf = self._open = Leaf(tail.first, rows, times, tail.count)
             return leaf
-        leaf = self._recent.get(number)
+        leaf = self._recent.get(number) or self._fetched.get(number)
         if leaf is not None:
-            return leaf
-        leaf = self._fetched.get(number)
-        if leaf is not None:
-            self._fetched.move_to_end(number)
             return leaf
         above, index = divmod(number, levels.arity)
         parent = self._group(1, above)
@@ -395,9 +390,7 @@ class LeafReader:
         group = levels.pager.read(0, number, parent.names[index])
         self._follow_ahead(number)
         leaf = Leaf(number * levels.leaf_arity, group.rows, group.times, group.count)
-        self._fetched[number] = leaf
-        if len(self._fetched) > self._most_fetched:
-            self._fetched.popitem(last=False)
+        self._fetched.put(number, leaf)
         return leaf
 
     def store(self, new: Events, front: int) -> None:
@@ -420,15 +413,11 @@ class LeafReader:
         for (level, number), group in groups.items():
             if number * levels.span(level + 1) <= position < (number + 1) * levels.span(level + 1):
                 if level:
-                    self._inner[level, number] = group
+                    self._inner.put((level, number), group)
                 else:
                     first = number * levels.leaf_arity
-                    self._fetched[number] = Leaf(first, group.rows, group.times, group.count)
-
-    def release_fetched(self, most: int) -> None:
-        """Release leaf groups that were read, until at most ``most`` are in memory."""
-        while len(self._fetched) > most:
-            self._fetched.popitem(last=False)
+                    leaf = Leaf(first, group.rows, group.times, group.count)
+                    self._fetched.put(number, leaf)
 
     def _read_ahead(self, number: int, following: list[bytes]) -> None:
         """Prepare to read a leaf group; ``following`` has the names of the groups after it."""
@@ -445,11 +434,9 @@ class LeafReader:
         if group is None:
             above, index = divmod(number, self.levels.arity)
             name = self._group(level + 1, above).names[index]
-            group = self._inner[level, number] = self.levels.pager.read(level, number, name)
-            if len(self._inner) > _INNER_GROUPS + 2 * len(self.levels.tails):
-                self._inner.popitem(last=False)
-        else:
-            self._inner.move_to_end((level, number))
+            group = self.levels.pager.read(level, number, name)
+            self._inner.capacity = _INNER_GROUPS + 2 * len(self.levels.tails)
+            self._inner.put((level, number), group)
         return group
 
     # --- ranges -----------------------------------------------------------------------------------
@@ -562,18 +549,13 @@ class LevelLog(LeafReader, LevelPages):
         for (level, number), group in groups.items():
             if not level and number != position // self.levels.leaf_arity:
                 first = number * self.levels.leaf_arity
-                self._note_recent(number, Leaf(first, group.rows, group.times, group.count))
-
-    def _note_recent(self, number: int, leaf: Leaf) -> None:
-        self._recent[number] = leaf
-        if len(self._recent) > self._most_recent:
-            self._recent.popitem(last=False)
+                self._recent.put(number, Leaf(first, group.rows, group.times, group.count))
 
     def _seal(self) -> None:
         """Seal as the base class does, and keep the sealed leaf in memory for a while."""
         tail = self.levels.tails[0]
         self.levels.seal()
-        self._note_recent(tail.number, Leaf(tail.first, tail.rows, tail.times, tail.count))
+        self._recent.put(tail.number, Leaf(tail.first, tail.rows, tail.times, tail.count))
 
     def _evict_before(self, position: int) -> None:
         self.front = position

@@ -37,7 +37,7 @@ far ahead, so they are in memory when the leaves need them. ``ReadAhead`` never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Any
 
@@ -521,8 +521,8 @@ class Levels:
 # --- reading ahead --------------------------------------------------------------------------------
 
 
-#: Groups by level and number.
-Groups = Mapping[tuple[int, int], Group]
+#: Returns a group that is in memory, by level and number.
+Groups = Callable[[tuple[int, int]], Group | None]
 
 _FIRST_DEPTH = 8
 
@@ -542,7 +542,7 @@ class ReadAhead:
         self._known: dict[int, tuple[int, list[bytes]]] = {}
 
     def follow(self, leaf: int, path: Groups) -> None:
-        """Record that the front opened a leaf group; ``path`` contains the groups above it.
+        """Record that the front opened a leaf group; ``path`` finds the groups above it.
 
         No store call, but sometimes a prefetch of about half the depth.
         """
@@ -590,7 +590,7 @@ class ReadAhead:
             return levels.tails[level].names
         if level in self._known and self._known[level][0] == number:
             return self._known[level][1]
-        group = path.get((level, number))
+        group = path((level, number))
         if group is None:
             above = self._names(level + 1, number // levels.arity, path)
             if above is None:
