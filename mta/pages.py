@@ -61,7 +61,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -139,10 +139,9 @@ def encode(window: str, level: int, number: int, group: Group, layout: Layout) -
 
 def _bytes_head(size: int) -> bytes:
     """Return the msgpack header of a byte string of this size."""
-    code, width = next(
-        (code, n) for code, n in ((0xC4, 1), (0xC5, 2), (0xC6, 4)) if size >> 8 * n == 0
-    )
-    return bytes([code]) + size.to_bytes(width)
+    if size < 1 << 8:
+        return bytes((0xC4, size))
+    return b"\xc5" + size.to_bytes(2) if size < 1 << 16 else b"\xc6" + size.to_bytes(4)
 
 
 def write_columns(group: Group, layout: Layout) -> list[Payload]:
@@ -156,9 +155,8 @@ def write_columns(group: Group, layout: Layout) -> list[Payload]:
     return columns
 
 
-def name_of(page: bytes | memoryview) -> bytes:
-    """Return the digest that names a page. Takes 0.1 us per KiB."""
-    return xxhash.xxh3_128_digest(page)
+#: Returns the digest that names a page. Takes 0.1 us per KiB.
+name_of: Callable[[bytes | memoryview], bytes] = xxhash.xxh3_128_digest
 
 
 def require_named(key: str, page: bytes | memoryview) -> None:
@@ -355,7 +353,7 @@ class StorePager(Pager):
         for known, group in last:
             if known == name:
                 return group
-        group = self.read_again(level, number, name)
+        (group,) = self.read_many([(level, number, name)])
         self._last[level] = [(name, group), *last[: _LAST - 1]]
         return group
 
@@ -363,20 +361,21 @@ class StorePager(Pager):
         return self.read_many([(level, number, name)])[0]
 
     def read_many(self, places: Sequence[Place]) -> list[Group]:
-        keys = [key_of(self._window, *place) for place in places]
+        keys = missing = keys_of(self._window, places)
         place_of = dict(zip(keys, places, strict=True))
+        found: dict[str, Group | CorruptPage | None] = {}
 
-        def opened(pages: Mapping[str, Any]) -> dict[str, Group | CorruptPage | None]:
-            return {key: self._opened(*place_of[key], data) for key, data in pages.items()}
+        def see(pages: Sequence[Any]) -> None:
+            for key, page in zip(missing, pages, strict=True):
+                found[key] = self._opened(*place_of[key], page)
 
-        groups = opened({key: self.store.peek(key) for key in keys} if self.reads_ahead else {})
-        missing = [key for key in keys if groups.get(key) is None]
+        if self.reads_ahead:
+            see([self.store.peek(key) for key in keys])
+            missing = [key for key in keys if found[key] is None]
         self.waited = bool(missing)
         if missing:
-            groups |= self.store.view_many(
-                missing, lambda pages: opened(dict(zip(missing, pages, strict=True)))
-            )
-        return [self._whole(key, groups[key]) for key in keys]
+            self.store.view_many(missing, see)
+        return [self._whole(key, found[key]) for key in keys]
 
     def _opened(
         self, level: int, number: int, name: bytes, data: bytes | memoryview | None

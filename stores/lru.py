@@ -17,7 +17,7 @@ not thread-safe: its users hold a lock of their own around several calls.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, ValuesView
+from collections.abc import Callable, Hashable
 from typing import Any, Generic, Self, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -41,7 +41,8 @@ class LRU(Generic[Key, Value]):
         self.capacity, self._entry_bytes, self._weigh = capacity, entry_bytes, weigh
         #: The size of all entries.
         self.size = 0
-        self._entries: OrderedDict[Key, Value] = OrderedDict()  # the least recently used first
+        #: Values and their sizes, the least recently used first.
+        self._entries: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
 
     @classmethod
     def of(cls, most: int) -> Self:
@@ -59,44 +60,51 @@ class LRU(Generic[Key, Value]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def values(self) -> ValuesView[Value]:
-        """Return a view of the values, the least recently used first."""
-        return self._entries.values()
+    def values(self) -> list[Value]:
+        """Return the values, the least recently used first."""
+        return [value for value, _ in self._entries.values()]
+
+    def peek(self, key: Key) -> Value | None:
+        """Return the value, whose order does not change; None if it is not cached."""
+        found = self._entries.get(key)
+        return None if found is None else found[0]
 
     def get(self, key: Key) -> Value | None:
         """Return the value and mark it as used now; None if it is not cached."""
-        value = self._entries.get(key)
-        if value is not None:
-            self._entries.move_to_end(key)
-        return value
+        found = self._entries.get(key)
+        if found is None:
+            return None
+        self._entries.move_to_end(key)
+        return found[0]
 
     def put(self, key: Key, value: Value) -> None:
         """Add or replace a value, which is the most recently used one; drop what exceeds."""
-        self.pop(key)
-        size = self._size_of(value)
+        entries, size = self._entries, self._entry_bytes
+        if self._weigh is not None:
+            size += self._weigh(value)
+        if key in entries:
+            self.size -= entries.pop(key)[1]
         if size > self.capacity:
             return
-        self._entries[key] = value
+        entries[key] = value, size
         self.size += size
         if self.size > self.capacity:
             self.shrink(self.capacity)
 
     def pop(self, key: Key) -> Value | None:
         """Remove and return a value; None if it is not cached."""
-        value = self._entries.pop(key, None)
-        if value is not None:
-            self.size -= self._size_of(value)
+        if key not in self._entries:
+            return None
+        value, size = self._entries.pop(key)
+        self.size -= size
         return value
 
     def shrink(self, size: int) -> None:
         """Drop the least recently used entries until the cache is not larger than a size."""
         while self.size > size:
-            self.size -= self._size_of(self._entries.popitem(last=False)[1])
+            self.size -= self._entries.popitem(last=False)[1][1]
 
     def clear(self) -> None:
         """Remove all entries."""
         self._entries.clear()
         self.size = 0
-
-    def _size_of(self, value: Value) -> int:
-        return self._entry_bytes + (0 if self._weigh is None else self._weigh(value))

@@ -86,9 +86,7 @@ class WriteBuffer(WrapperStore):
 
         Retries until the deadline, then raises ``StoreUnavailable``.
         """
-        with self._changed:
-            self._check_open()
-            held = {key: self._held(key) for key in keys if self._holds(key)}
+        held = self._held(keys)
         if not held:
             return self._patiently(partial(self.store.get_many, keys))
         missing = [key for key in keys if key not in held]
@@ -99,19 +97,17 @@ class WriteBuffer(WrapperStore):
 
     def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
         """Return what ``see`` returns for the pages, including pending ones; see ``get_many``."""
-        with self._changed:
-            self._check_open()
-            held = {key: self._held(key) for key in keys if self._holds(key)}
+        held = self._held(keys)
         if not held:
             return self._patiently(partial(self.store.view_many, keys, see))
+        if len(held) == len(keys):
+            return see([held[key] for key in keys])
 
         def with_pending(pages: list[Any]) -> T:
             found = iter(pages)
             return see([held[key] if key in held else next(found) for key in keys])
 
         missing = [key for key in keys if key not in held]
-        if not missing:
-            return with_pending([])
         return self._patiently(partial(self.store.view_many, missing, with_pending))
 
     def peek(self, key: str) -> bytes | None:
@@ -119,8 +115,9 @@ class WriteBuffer(WrapperStore):
         with self._changed:
             if self._closed:
                 return None
-            if self._holds(key):
-                return self._held(key)
+            for pages in (self._pending, self._sending):
+                if key in pages:
+                    return pages[key]
         return self.store.peek(key)
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
@@ -151,7 +148,7 @@ class WriteBuffer(WrapperStore):
     def prefetch(self, keys: Sequence[str]) -> None:
         """Read the pages ahead; pending pages are offered once the store has them."""
         with self._changed:
-            held = {key for key in keys if self._holds(key)}
+            held = {key for key in keys if key in self._pending or key in self._sending}
             self._wanted |= held
         self.store.prefetch([key for key in keys if key not in held])
 
@@ -214,7 +211,8 @@ class WriteBuffer(WrapperStore):
                 self._changed.notify_all()
 
     def _has_room(self, size: int) -> bool:
-        return self.pending_bytes == 0 or self.pending_bytes + size <= self._capacity
+        pending = self._pending_bytes + self._sending_bytes
+        return pending == 0 or pending + size <= self._capacity
 
     def _drain(self, deadline: float) -> None:
         with self._changed:
@@ -265,11 +263,16 @@ class WriteBuffer(WrapperStore):
     def _warn(self, error: Exception) -> None:
         _log.warning("retrying for %g s: %s", self._deadline, error)
 
-    def _holds(self, key: str) -> bool:
-        return key in self._pending or key in self._sending
-
-    def _held(self, key: str) -> bytes | None:
-        return self._pending[key] if key in self._pending else self._sending[key]
+    def _held(self, keys: Sequence[str]) -> dict[str, bytes | None]:
+        """Return those of the pages that are in the buffer."""
+        found: dict[str, bytes | None] = {}
+        with self._changed:
+            self._check_open()
+            for pages in (self._sending, self._pending):
+                for key in keys:
+                    if key in pages:
+                        found[key] = pages[key]
+        return found
 
     def _unavailable(self, reason: object) -> StoreUnavailable:
         return StoreUnavailable(

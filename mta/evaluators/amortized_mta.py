@@ -62,7 +62,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
-from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -78,7 +77,6 @@ from mta.logs.levels.log import LeafReader, LevelLog
 from mta.logs.levels.queues import ReadAhead
 from mta.logs.levels.search import SegmentedWindow
 from mta.monoids.base import Partial, Refold
-from mta.pages import Group
 from mta.snapshots import Snapshot
 
 #: A chunk of a batch has at most this many bytes of values, or this many events if that is more.
@@ -192,10 +190,8 @@ class AmortizedMTA(LevelLog, SegmentedWindow):
     _read_ahead = LeafReader._read_ahead
 
     def _seal(self) -> None:
-        full = takewhile(lambda tail: tail.is_full, self.levels.tails)
-        sealed: dict[tuple[int, int], Group] = {(tail.level, tail.number): tail for tail in full}
-        self.levels.seal()
-        self.have_read(sealed, self.front)
+        sealed = self.levels.seal()
+        self.have_read({(tail.level, tail.number): tail for tail in sealed}, self.front)
 
     def _follow_ahead(self, number: int) -> None:
         if self._ahead is not None:

@@ -383,12 +383,12 @@ class Cursor(ObservedEvents):
 
     def _run_over(self, entering: Entering, batch: Batch, start: int) -> None:
         monoid, right = self.monoid, None
-        swept = has_kernel(monoid)
-        if swept:
+        is_swept = has_kernel(monoid)
+        if is_swept:
             right = monoid.partials.one(monoid.identity)
         for done, fronts, is_stored in self._stretches(entering):
             at, end, found = start + done, done + len(fronts), None
-            if swept and (right is not None or not is_stored):
+            if is_swept and (right is not None or not is_stored):
                 found = self._sweep(entering, done, fronts, right if is_stored else None, batch, at)
             if is_stored:
                 right = None if found is None else found.right

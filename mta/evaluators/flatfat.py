@@ -98,7 +98,7 @@ class PagedFlatFAT(SegmentedWindow, FoldingLog):
     def _seal(self) -> None:
         """Seal the full blocks; those on the front path stay in memory. One store call."""
         levels, front = self.levels, self.front
-        full = list(takewhile(lambda tail: tail.is_full, levels.tails))
+        full = list(takewhile(lambda tail: tail.count == tail.capacity, levels.tails))
         if len(full) > 1:
             self._write_dirty()  # a sealed block contains the names of the blocks below it
         sealed = [

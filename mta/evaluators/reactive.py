@@ -453,7 +453,7 @@ class PlacedEvents:
             sums = np.cumsum(group.rows[1][: group.count][::-1])
             last = int(sums.searchsorted(after))
             after -= int(sums[last - 1]) if last else 0
-            number = number * levels.arity_of(level) + group.count - 1 - last
+            number = number * levels.arities[level > 0] + group.count - 1 - last
             if level == 0:
                 return number
             level -= 1
@@ -465,7 +465,7 @@ class PlacedEvents:
             return tree.back - (tree.fat.back - slot)
         level, number = 0, slot
         while True:
-            number, index = divmod(number, levels.arity_of(level))
+            number, index = divmod(number, levels.arities[level > 0])
             group = self._slots.group_at(level, number)
             after += int(group.rows[1][index + (level > 0) : group.count].sum())
             if number == levels.tails[level].number:

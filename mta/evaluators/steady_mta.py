@@ -104,7 +104,8 @@ class SteadyEvaluator(Cursor):
             border = self._stack[-1].stop
             if border != self._border or not self._made:
                 self._border, self._made = border, {}
-                self._due = sum(map(self.events.levels.arity_of, range(self._above(border))))
+                arities = self.events.levels.arities
+                self._due = sum(arities[level > 0] for level in range(self._above(border)))
             count = min(gone, _TOGETHER) * -(-self._due // (border - self.front))
             while count > 0 and self._due:
                 piece = next((one for one in self._made.values() if one.left), None)

@@ -18,7 +18,7 @@ fronts do not decrease where a new key starts, and no range reads another key's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -187,7 +187,10 @@ def sweep_into(sweep: Sweep, monoid: AbstractMonoid, out: Rows, lowered: bool) -
 
 def has_kernel(monoid: AbstractMonoid) -> bool:
     """Whether a kernel can sweep over a monoid's rows."""
-    return native.compiled is not None and _every(monoid, lambda part: part.kernel is not None)
+    if isinstance(monoid, Parts):
+        return all(map(has_kernel, monoid.monoids))
+    has_loops = native.compiled is not None
+    return has_loops and isinstance(monoid, ColumnarMonoid) and monoid.kernel is not None
 
 
 def kernel_lowers(monoid: AbstractMonoid) -> bool:
@@ -199,14 +202,9 @@ def kernel_lowers(monoid: AbstractMonoid) -> bool:
 
 def scans(monoid: AbstractMonoid) -> bool:
     """Whether a scan is one pass, by kernels or ufuncs; otherwise, log2(n) combines per row."""
-    return _every(monoid, lambda part: bool(part.ufuncs) or part.kernel is not None)
-
-
-def _every(monoid: AbstractMonoid, holds: Callable[[ColumnarMonoid], bool]) -> bool:
-    """Whether a condition holds for a monoid of columns, or for each of its parts."""
     if isinstance(monoid, Parts):
-        return all(_every(part, holds) for part in monoid.monoids)
-    return isinstance(monoid, ColumnarMonoid) and holds(monoid)
+        return all(map(scans, monoid.monoids))
+    return isinstance(monoid, ColumnarMonoid) and bool(monoid.ufuncs or monoid.kernel)
 
 
 def two_stacks(monoid: AbstractMonoid, lifted: Rows, fronts: EachFront, stops: EachFront) -> Rows:

@@ -117,11 +117,6 @@ class Kernel(NamedTuple):
         kind = f"{_OF_UFUNCS.get(ufunc)}_{np.dtype(dtype).str[1:]}"
         return cls(kind, lost) if kind in _TYPES else None
 
-    @property
-    def number(self) -> int:
-        """Return the number of the kind in C."""
-        return _NUMBERS[self.kind]
-
 
 _NUMBERS = {kind: number for number, kind in enumerate(_TYPES)}
 
@@ -131,7 +126,7 @@ def scan(kernel: Kernel, rows: Rows, room: Rows, backwards: bool) -> bool:
     given, out = _rows(kernel, rows), _columns(kernel, room, writable=True)
     if given is None or out is None:
         return False
-    done: bool = compiled.scan(kernel.number, given, out, backwards)
+    done: bool = compiled.scan(_NUMBERS[kernel.kind], given, out, backwards)
     return done
 
 
@@ -141,7 +136,7 @@ def join(kernel: Kernel, left: Rows, right: Rows) -> Rows | None:
     if lefts is None or rights is None or len(rights[0]) not in (1, len(lefts[0])):
         return None
     out = _new(lefts, len(lefts[0]))
-    compiled.join(kernel.number, lefts, rights, out)
+    compiled.join(_NUMBERS[kernel.kind], lefts, rights, out)
     return _like(left, out)
 
 
@@ -151,7 +146,7 @@ def ranges(kernel: Kernel, rows: Rows, starts: np.ndarray, lengths: np.ndarray) 
     if given is None:
         return None
     out = _new(given, len(starts))
-    compiled.ranges(kernel.number, given, _int64(starts), _int64(lengths), out)
+    compiled.ranges(_NUMBERS[kernel.kind], given, _int64(starts), _int64(lengths), out)
     return _like(rows, out)
 
 
@@ -196,7 +191,7 @@ def sweep(kernel: Kernel, over: Sweep, out: Rows, lowered: bool) -> Sweep | None
     places = np.array([over.stack_at, over.middle])
     lost = -1.0 if not lowered or kernel.lost is None else kernel.lost
     done: bool = compiled.sweep(
-        kernel.number, given, stack, places, over.first, _positions(over.fronts),
+        _NUMBERS[kernel.kind], given, stack, places, over.first, _positions(over.fronts),
         _positions(over.stops), aside, over.turns, lost, into,
     )  # fmt: skip
     if not done:

@@ -59,7 +59,7 @@ class Block:
     @property
     def first(self) -> int:
         """The index of the first element in its level."""
-        return self.number * self._levels.arity_of(self.level)
+        return self.number * self._levels.arities[self.level > 0]
 
     @property
     def resident_rows(self) -> int:
@@ -81,7 +81,7 @@ class Block:
 
     def put(self, indices: Sequence[int], rows: Rows) -> Rows:
         """Replace elements and return the previous ones. If the monoid raises, nothing changes."""
-        tree, schema = self._tree(), self._levels.layout_of(self.level).schema
+        tree, schema = self._tree(), self._levels.layouts[self.level > 0].schema
         at = np.asarray(indices, "i8")
         before = schema.take(self.group.rows, at)
         partials = rows if self.level else self._levels.monoid.lift_rows(rows, len(at))
@@ -95,7 +95,7 @@ class Block:
 
     def undo_put(self, indices: Sequence[int], rows: Rows) -> None:
         """Undo a ``put``; the next fold computes the levels within the block again."""
-        schema = self._levels.layout_of(self.level).schema
+        schema = self._levels.layouts[self.level > 0].schema
         schema.put_at(self.group.rows, np.asarray(indices, "i8"), rows)
         self._fat = None
 
@@ -104,7 +104,7 @@ class Block:
         count = self.group.count
         fat = self._fat
         if fat is None or fat.capacity < count:
-            most = self._levels.arity_of(self.level)
+            most = self._levels.arities[self.level > 0]
             room = most if count > _SMALL else min(most, _SMALL)
             fat = FlatFAT(self._levels.monoid, 1 << (room - 1).bit_length())
             self._clean = 0
@@ -271,7 +271,7 @@ class BlockPager(Pager):
         path = self.path_to(number * levels.leaf_arity)
         for block in path:
             if not block.dirty:  # copies the group, because the page it came from may be cached
-                group, schema = block.group, levels.layout_of(block.level).schema
+                group, schema = block.group, levels.layouts[block.level > 0].schema
                 rows = schema.new(group.count)
                 schema.put_many(rows, 0, group.rows)
                 block.group = Group(rows, group.times, list(group.names), group.count)
@@ -335,7 +335,7 @@ class BlockReader(LeafReader):
     def _within(self, level: int, number: int, start: int, stop: int) -> Partial:
         return self._blocks.find(level, number, self._found).between(start, stop)
 
-    def _leaf(self, number: int) -> Leaf:
+    def _leaf(self, number: int, last: int = 0) -> Leaf:
         if number == self.levels.tails[0].number:
             return super()._leaf(number)
         group = self._group(0, number)

@@ -136,11 +136,15 @@ class ColumnarMonoid(AbstractMonoid[Out]):
         return all(value == value for value in row)
 
     def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
-        columns = [column for column in _as_tuple(rows) if column.dtype.kind in "fmM"]
-        return any_of([column != column for column in columns if _has_missing(column)])
+        columns = rows if isinstance(rows, tuple) else (rows,)
+        missing = [c for c in columns if c.dtype.kind in "fmM" and _has_missing(c)]
+        return any_of([column != column for column in missing]) if missing else None
 
     def lift_rows(self, rows: Rows, count: int) -> Rows:
-        return self._columns.lift(count if isinstance(rows, tuple) and not rows else rows)
+        lift = self._columns.lift
+        if lift is same_value:
+            return rows
+        return lift(count if isinstance(rows, tuple) and not rows else rows)
 
     def lower_rows(self, partials: Rows) -> Rows:
         return self._columns.lower(partials)
@@ -148,10 +152,13 @@ class ColumnarMonoid(AbstractMonoid[Out]):
     def fold(self, partials: Rows, count: int) -> Partial:
         if count < 2:
             return self.partials.at(partials, 0) if count else self.identity
+        if self.ufuncs and not isinstance(partials, tuple):
+            fold = reduce(self.ufuncs[0], partials)
+            return fold.item() if self.is_plain else fold
         if self.ufuncs:
-            columns = zip(self.ufuncs, _as_tuple(partials), strict=True)
+            columns = zip(self.ufuncs, partials, strict=True)
             folds = [reduce(ufunc, column) for ufunc, column in columns]
-            return _like(partials, [f.item() for f in folds] if self.is_plain else folds)
+            return tuple([fold.item() for fold in folds] if self.is_plain else folds)
         schema, combine = self.partials, self._columns.combine
         while count > 1:
             half = count // 2
@@ -173,15 +180,16 @@ class ColumnarMonoid(AbstractMonoid[Out]):
 
         One ``ufunc.accumulate`` per column; without ufuncs, log2(n) whole-group combines.
         """
+        if self.ufuncs and not isinstance(partials, tuple):
+            return accumulate(self.ufuncs[0], partials, first, backwards)
         if self.kernel is not None and isinstance(partials, tuple):
             room = self.partials.new(count + 1)
             self.partials.put(room, count if backwards else 0, first)
             if native.scan(self.kernel, partials, room, backwards):
                 return room
         if self.ufuncs:
-            columns = zip(self.ufuncs, _as_tuple(partials), _as_tuple(first), strict=True)
-            scans = [accumulate(ufunc, c, start, backwards) for ufunc, c, start in columns]
-            return _like(partials, scans)
+            columns = zip(self.ufuncs, partials, first, strict=True)
+            return tuple([accumulate(u, column, one, backwards) for u, column, one in columns])
         one, cut, reach = self.partials.one(first), self.partials.cut, 1
         rows = _concatenate(partials, one) if backwards else _concatenate(one, partials)
         while reach <= count:
@@ -253,14 +261,6 @@ def _has_missing(column: np.ndarray) -> bool:
     """Whether there is a NaN or NaT; ``min`` returns the first of them."""
     least = column.min() if len(column) else 0
     return bool(least != least)
-
-
-def _as_tuple(rows: Any) -> tuple[Any, ...]:
-    return rows if isinstance(rows, tuple) else (rows,)
-
-
-def _like(rows: Rows, columns: list[Any]) -> Any:
-    return tuple(columns) if isinstance(rows, tuple) else columns[0]
 
 
 def _concatenate(first: Any, second: Any) -> Any:

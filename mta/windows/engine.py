@@ -212,7 +212,8 @@ class Engine(Generic[Out]):
 
     def log(self) -> EventLog:
         """Return the log, after all pending insertions."""
-        self.single.write_back()
+        if self.single.is_loaded:
+            self.single.write_back()
         return self._log
 
     def structure(self) -> EventLog:
@@ -221,19 +222,18 @@ class Engine(Generic[Out]):
         If an earlier call failed between an insertion and its eviction, this repeats the eviction.
         So every caller finds the window as its frame says, or gets the error of the store.
         """
-        self.single.write_back()
-        if self.is_single:
-            self.ready(self._windows[""])
-        return self._log
+        log = self.log()
+        if self.is_single and (window := self._windows[""]).is_behind:
+            window.settle(self.intake.last_time)
+        return log
 
     def _shared_log(self) -> SharedLog:
-        self.single.write_back()
-        return cast(SharedLog, self._log)
+        return cast(SharedLog, self.log())
 
     @property
     def windows(self) -> dict[str, AnyWindow]:
         """Each window by its name, after all pending insertions."""
-        self.single.write_back()
+        self.log()
         return self._windows
 
     @property
@@ -413,13 +413,15 @@ class Engine(Generic[Out]):
         Prefetches for the windows that are up to date, and for frames that end before the newest
         event if their results were requested. Other windows are updated on their next access.
         """
+        if not self._log.spare:  # all events are in the log already
+            return None
         log, last = self.structure(), self.intake.last_time
         windows = {n: w for n, w in self._windows.items() if self._is_prefetched(w)}
         is_past = self._moment is not None and (last is None or last < self._moment)
         if is_past and any(window.ends_early for window in windows.values()):
             return None  # a window ends at a later moment than the newest event
         sizes = [self._size_of(window.frame) for window in windows.values()]
-        if not log.spare or None in sizes:
+        if None in sizes:
             return None
         newest = self._newest(windows.values())
         found, room, late_from = {}, min(log.spare, most), -inf
@@ -476,20 +478,23 @@ class Engine(Generic[Out]):
     def accept(self, row: Any, micros: int | None) -> None:
         """Add an event that was already read to all windows."""
         self._trim()
-        self._accept(row, micros, self.windows.values())
+        self._accept(row, micros)
         self.intake.advance(micros)
 
-    def _accept(self, row: Any, micros: int | None, windows: Iterable[AnyWindow]) -> None:
+    def _accept(
+        self, row: Any, micros: int | None, windows: Iterable[AnyWindow] | None = None
+    ) -> None:
         """Store an event, and move the windows that are up to date; all or nothing."""
         log, newest = self.structure(), micros
+        windows = self._windows.values() if windows is None else windows
         stamp, last, self._moment = log.stamp, self.intake.last_time, None
         if micros is not None and last is not None:
             newest = max(micros, last)  # the newest event may have been retracted
         log.insert(row, micros)
-        before, steps = log.back - 1, list(windows)
         if self._recede(stamp):
             return
-        steps = [w for w in steps if w is self._own or (w.back == before and not w.ends_early)]
+        own, before = self._own, log.back - 1
+        steps = [w for w in windows if w is own or (w.back == before and not w.ends_early)]
         fronts = [(window, window.front) for window in steps]
         try:
             for window in steps:
@@ -563,11 +568,6 @@ class Engine(Generic[Out]):
         if self.intake.last_time != time:
             self._fall_behind()
 
-    @property
-    def _cursors(self) -> dict[str, Cursor]:
-        """The windows over a shared log, after all pending insertions."""
-        return cast(dict[str, Cursor], self.windows)
-
     def _recede_before(self, time: int, newest: int) -> None:
         """Move windows back to an event that is late or replaces another: results are as of it."""
         log = self._log
@@ -575,7 +575,7 @@ class Engine(Generic[Out]):
             return
         place = log.first_changed(time)
         if time < newest or place < log.back:
-            for cursor in self._cursors.values():
+            for cursor in cast(dict[str, Cursor], self.windows).values():
                 cursor.recede(place)
 
     def _fall_behind(self, ahead: bool = False) -> None:
@@ -589,7 +589,7 @@ class Engine(Generic[Out]):
         log = self._log
         if log.stamp == stamp or not isinstance(log, FingerTreeLog) or self._own is not None:
             return False
-        for cursor in self._cursors.values():
+        for cursor in cast(dict[str, Cursor], self.windows).values():
             if chunk is not None and cursor.back == chunk.stop == log.back:
                 cursor.stay(chunk.first)
             else:
@@ -630,9 +630,8 @@ class Engine(Generic[Out]):
         monoid, times = self.monoid, None if micros is None else micros[start:stop]
         new = monoid.inputs.cut(rows, start, stop)
         chunk, is_new = cast(SharedLog, self._log).chunk_with(new, times, stop - start)
-        run = {n: c for n, c in self._cursors.items() if c.frame.predictable}
-        if self.is_single:
-            run = {n: copy(c) for n, c in run.items()}
+        windows = cast(dict[str, Cursor], self._windows).items()
+        run = {n: copy(c) if self.is_single else c for n, c in windows if c.frame.predictable}
         for name, cursor in run.items():
             batch = Batch(monoid, rows, micros, stop, outs[name])
             if is_new is None:

@@ -88,6 +88,9 @@ class Owner(Protocol):
     def insert(self, value: Any, time: Any) -> None:
         """Add an event on the general path, which supports every window and value."""
 
+    def accept(self, row: Row, micros: int | None) -> None:
+        """Add an event on the general path that was read already, and is not late."""
+
     def query(self, which: Any, partial: bool) -> Any:
         """Return results on the general path, which supports every window."""
 
@@ -169,6 +172,7 @@ class SingleEvents:
         "_windows",
         "event",
         "intake",
+        "is_loaded",
         "is_native",
         "is_whole",
         "lanes",
@@ -226,7 +230,7 @@ class SingleEvents:
 
     def _reset(self) -> None:
         """Discard prefetched data."""
-        self._held = self.is_whole = self.is_native = False
+        self._held = self.is_loaded = self.is_whole = self.is_native = False
         self._windows: dict[str, Stack] = {}
         #: The window, if there is only one.
         self._only: Stack | None = None
@@ -294,11 +298,15 @@ class SingleEvents:
         owner = self.owner
         owner.busy = True
         try:
-            row, micros = self._reader.read(value), 0.0
+            if value.__class__ is self._double and value == value:
+                row: Row | None = value
+            else:
+                row = self._reader.read(value)
+            micros = 0.0
             if row is not None and self.timed:
                 micros = -inf if time is None else float(to_time(time))
             if row is None or not self._takes(row, micros):
-                self._insert_otherwise(value, time)
+                self._insert_otherwise(value, time, row, micros)
         finally:
             owner.busy = False
 
@@ -401,8 +409,8 @@ class SingleEvents:
         self._late = LateEvents(self._monoid, recents[0].events, before)
         return self._late
 
-    def _insert_otherwise(self, value: Any, time: Any) -> None:
-        """Add an event on the general path."""
+    def _insert_otherwise(self, value: Any, time: Any, row: Row | None, micros: float) -> None:
+        """Add an event on the general path, which reads it again if it may be invalid or late."""
         if self._asked is not None:
             if self._skip:
                 self._skip -= 1
@@ -410,8 +418,14 @@ class SingleEvents:
                 self._misses, self._skip = min(2 * self._misses + 1, _MOST_MISSES), self._misses
         # Prefetched data was useful so far, so prefetch as much again unless this event changes it.
         most = _FEW if self.is_waiting else self._most
+        newest, is_known = self.intake.newest, self._usual and not self.intake.unproven
+        if self.timed:
+            is_known &= newest is not None and newest <= micros < EXACT
         with np.errstate(all="ignore"):
-            self.owner.insert(value, time)
+            if is_known and row is not None:
+                self.owner.accept(row, int(micros) if self.timed else None)
+            else:
+                self.owner.insert(value, time)
         self._most = most
         self._reader.learn(not self.intake.unproven)
         self._double = float if self._usual and self._reader.doubles else None
@@ -517,7 +531,7 @@ class SingleEvents:
     def note(self, name: str, fold: Partial) -> None:
         """Record the aggregate of the only window while nothing is prefetched."""
         self._only = Stack([fold])
-        self._windows = {name: self._only}
+        self._windows, self.is_loaded = {name: self._only}, True
 
     def evict(self) -> bool:
         """Remove the oldest event of the only window if that is prefetched; return whether it was.
@@ -530,6 +544,8 @@ class SingleEvents:
 
     def write_back(self) -> None:
         """Send the new events and the evictions to the log. No store call."""
+        if not self.is_loaded:
+            return
         if self._held:
             with np.errstate(all="ignore"):
                 self._sync()
@@ -537,8 +553,9 @@ class SingleEvents:
             self._times.clear()
             self._most = _FEW
             self._reset()
-        elif self._windows:
+        else:
             self._windows, self._only, self.shown = {}, None, UNKNOWN
+            self.is_loaded = False
 
     def length(self) -> int | None:
         """Return the number of events in the only window; None if nothing is prefetched."""
@@ -620,7 +637,8 @@ class SingleEvents:
         bound = min([EXACT, *(window.bound(last) for window in windows)])
         if room <= 0 or bound == -inf:
             return False
-        self._held, self._ends = True, (room, bound)
+        self._held = self.is_loaded = True
+        self._ends = room, bound
         self._last, self._late_from, self.is_whole = last, ahead.late_from, ahead.is_whole
         self._load(ahead)
         return True

@@ -107,7 +107,7 @@ class LevelPages(EventLog):
         self.levels = levels = Levels(setting)
         self.retired = RetiredPages(levels.pager)
         most = levels.leaf_arity if self.has_parts else 0
-        self.parts = LeafParts(levels.pager, levels.layout_of(0), most, self.retired)
+        self.parts = LeafParts(levels.pager, levels.layouts[0], most, self.retired)
         self.front = 0
         #: Fronts of the last snapshots, which stay restorable until the next snapshot is saved.
         self.kept: list[int] = []
@@ -244,7 +244,7 @@ class LevelPages(EventLog):
         self.parts.check(self.levels.tails[0])
 
     def layout_of(self, level: int) -> Layout:
-        return self.levels.layout_of(level)
+        return self.levels.layouts[level > 0]
 
     def pages(self) -> Iterator[Named]:
         leaf, levels = self.levels.tails[0], self.levels
@@ -280,7 +280,7 @@ class LevelPages(EventLog):
             return "its times decrease"
         if isinstance(named, Part):
             return self.parts.difference(group)
-        arity = self.levels.arity_of(named.level)
+        arity = self.levels.arities[named.level > 0]
         if group.count != arity:
             return f"it has {group.count} elements instead of {arity}"
         if times is not None and int(times[-1]) != named.last_time:
@@ -364,14 +364,15 @@ class LeafReader:
         for chunk in self._chunks:
             if chunk.first <= position < chunk.stop:
                 return chunk
-        return self._leaf(position // self.levels.leaf_arity)
+        number = position // self.levels.leaf_arity
+        return self._leaf(number, (upto - 1) // self.levels.leaf_arity if upto else number)
 
     def group_at(self, level: int, number: int) -> Leaf | Group:
         """Return a group of any level. At most one page read per level."""
         return self._group(level, number) if level else self._leaf(number)
 
-    def _leaf(self, number: int) -> Leaf:
-        """Return a leaf group. At most one page read per level."""
+    def _leaf(self, number: int, last: int = 0) -> Leaf:
+        """Return a leaf group; those up to ``last`` are read with it. One page read per level."""
         levels = self.levels
         tail = levels.tails[0]
         if number == tail.number:
@@ -381,17 +382,27 @@ class LeafReader:
                 times = None if tail.times is None else tail.times[: tail.count]
                 leaf = self._open = Leaf(tail.first, rows, times, tail.count)
             return leaf
-        leaf = self._recent.get(number) or self._fetched.get(number)
+        # A window reads the leaves once and in order, so the last ones sealed are needed longest.
+        leaf = self._recent.peek(number) or self._fetched.get(number)
         if leaf is not None:
             return leaf
         above, index = divmod(number, levels.arity)
-        parent = self._group(1, above)
-        self._read_ahead(number, parent.names[index + 1 : index + _READ_AHEAD])
-        group = levels.pager.read(0, number, parent.names[index])
-        self._follow_ahead(number)
-        leaf = Leaf(number * levels.leaf_arity, group.rows, group.times, group.count)
-        self._fetched.put(number, leaf)
-        return leaf
+        names = self._group(1, above).names
+        self._read_ahead(number, names[index + 1 : index + _READ_AHEAD])
+        places = [(0, number, names[index])]
+        for at in range(number + 1, min(last + 1, number + self._fetched.capacity, tail.number)):
+            if at // levels.arity > above or at in self._recent or at in self._fetched:
+                break
+            places.append((0, at, names[index + at - number]))
+        pager = levels.pager
+        groups = pager.read_many(places) if len(places) > 1 else [pager.read(*places[0])]
+        for (_, at, _), group in zip(places, groups, strict=True):
+            self._follow_ahead(at)
+            leaf = Leaf(at * levels.leaf_arity, group.rows, group.times, group.count)
+            self._fetched.put(at, leaf)
+        first = self._fetched.get(number)
+        assert first is not None
+        return first
 
     def store(self, new: Events, front: int) -> None:
         """Add events to the log; those before ``front`` are no longer needed.
@@ -411,7 +422,7 @@ class LeafReader:
         """Cache those of the groups just written that are on the path to a position."""
         levels = self.levels
         for (level, number), group in groups.items():
-            if number * levels.span(level + 1) <= position < (number + 1) * levels.span(level + 1):
+            if position // levels.span(level + 1) == number:
                 if level:
                     self._inner.put((level, number), group)
                 else:

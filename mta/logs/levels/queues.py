@@ -76,8 +76,8 @@ class Tail(Group):
 
     def __init__(self, levels: Levels, level: int, number: int) -> None:
         self.level, self.number = level, number
-        self.capacity = levels.arity_of(level)
-        self._layout = levels.layout_of(level)
+        self.capacity = levels.arities[level > 0]
+        self._layout = levels.layouts[level > 0]
         #: An upper bound on how many elements are in parts. These elements do not change.
         self.unchanged = 0
         #: How many elements have been folded, and their aggregate, if known.
@@ -104,11 +104,6 @@ class Tail(Group):
         """The index of the group's first element in its level."""
         return self.number * self.capacity
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the next element of this level seals the group."""
-        return self.count == self.capacity
-
 
 class RestoredTail(Tail):
     """A tail from a snapshot. Its columns and parts are read on first use."""
@@ -120,7 +115,7 @@ class RestoredTail(Tail):
         read_parts: Callable[[], list[Group]] = list, start: int = 0,
     ) -> None:  # fmt: skip
         self.level, self.number, self.count = level, number, count
-        self.capacity, self._layout = levels.arity_of(level), levels.layout_of(level)
+        self.capacity, self._layout = levels.arities[level > 0], levels.layouts[level > 0]
         self.folded = (0, None)
         #: The columns from the snapshot, valid until the count changes.
         self._saved, self._saved_count = columns, count
@@ -184,7 +179,9 @@ class Levels:
         self.leaf_arity, self.arity = setting.leaf_arity, setting.arity
         if min(self.leaf_arity, self.arity) < 2:
             raise ValueError(f"arities must be at least 2, not {self.leaf_arity} and {self.arity}")
-        layouts = self._layouts = (
+        #: The sizes of groups and the layouts of pages: of leaves, and of all levels above.
+        self.arities = setting.leaf_arity, setting.arity
+        layouts = self.layouts = (
             Layout(monoid.inputs, timed, named=False),
             Layout(monoid.partials, timed, named=True),
         )
@@ -199,12 +196,6 @@ class Levels:
         #: Whether ``fold_tail`` gives the aggregate of a sealed group. If not, the whole group is
         #: folded again, so that pages do not depend on earlier queries.
         self.seals_folded = False
-
-    def arity_of(self, level: int) -> int:
-        return self.arity if level else self.leaf_arity
-
-    def layout_of(self, level: int) -> Layout:
-        return self._layouts[level > 0]
 
     def span(self, level: int) -> int:
         """Return the number of events that an element of this level covers."""
@@ -320,14 +311,14 @@ class Levels:
         level, size, first = tail.level, tail.capacity, tail.number
         above = self._new_group(level + 1, max(0, (tail.count + joining.count - 1) // size))
         above.names += [NO_NAME] * above.count
-        full: list[tuple[int, int, Group]] = []
+        full, span, is_first = list[tuple[int, int, Group]](), self.span(level + 1), True
         for at in range(above.count):
             start, stop = max(at * size - tail.count, 0), (at + 1) * size - tail.count
-            end, fold = (first + at + 1) * self.span(level + 1), self.monoid.identity
+            end, fold = (first + at + 1) * span, self.monoid.identity
             names = [*([] if at else tail.names), *joining.names[start:stop]]
             # An unneeded group must still be written if its names lead the next sweep to pages that
             # no sweep has passed.
-            is_named = end > self.swept and any(name != NO_NAME for name in names)
+            is_named = end > self.swept and names.count(NO_NAME) < len(names)
             if end > unneeded or is_named:
                 if at:
                     group = self._new_group(level, 0, size)
@@ -342,14 +333,14 @@ class Levels:
             if full and (len(full) == TOGETHER or at == above.count - 1):
                 for (_, number, _), name in zip(full, self.pager.write(full), strict=True):
                     above.names[number - first] = name
-                if not any(known == level for known, _ in written):
+                if is_first:
                     written |= {(level, number): group for _, number, group in full}
-                full = []
+                full, is_first = [], False
         return above
 
     def _join(self, level: int, group: Group, joining: Group, start: int, stop: int) -> None:
         """Add some elements to a group, which must have room for them."""
-        schema, end = self.layout_of(level).schema, group.count + stop - start
+        schema, end = self.layouts[level > 0].schema, group.count + stop - start
         schema.put_many(group.rows, group.count, schema.cut(joining.rows, start, stop))
         if group.times is not None and joining.times is not None:
             group.times[group.count : end] = joining.times[start:stop]
@@ -360,7 +351,7 @@ class Levels:
         """Return a group with ``count`` elements to fill in, and room for more."""
         room = max(count, room)
         times = np.empty(room, "<i8") if self.timed else None
-        return Group(self.layout_of(level).schema.new(room), times, [], count)
+        return Group(self.layouts[level > 0].schema.new(room), times, [], count)
 
     def take_back(self) -> None:
         """Undo the last ``append``."""
@@ -370,35 +361,35 @@ class Levels:
         if leaf.folded[0] > leaf.count:
             leaf.folded = (0, None)
 
-    def seal(self) -> None:
+    def seal(self) -> list[Tail]:
         """Seal the full tails from the leaves up to the first level with room (Algorithm 3).
 
-        One combine per sealed element, so amortized 1 + 1/(arity - 1) per event. One store call for
-        all pages. If the store fails, nothing changes.
+        Returns the sealed tails. One combine per sealed element, so amortized 1 + 1/(arity - 1) per
+        event. One store call for all pages. If the store fails, nothing changes.
         """
-        sealed = []
+        sealed, folds, pages = list[Tail](), list[Partial](), list[tuple[int, int, Group]]()
         for tail in self.tails:
-            if not tail.is_full:
+            level, count = tail.level, tail.count
+            if count < tail.capacity:
                 break
-            whole = (
-                self.fold_tail(tail)
-                if self.seals_folded
-                else self.fold(tail.level, tail, 0, tail.count)
+            sealed.append(tail)
+            folds.append(
+                self.fold_tail(tail) if self.seals_folded else self.fold(level, tail, 0, count)
             )
-            sealed.append((tail, whole))
+            pages.append((level, tail.number, tail))
         # The last group may end where the sweep ended. Nothing reads its page again and no sweep
         # looks for it. Only the element above it matters, for the time of its last event.
-        swept = sealed[-1][0] if self.end(sealed[-1][0].level) <= self.swept else None
-        live = [tail for tail, _ in sealed if tail is not swept]
-        names = self.pager.write([(tail.level, tail.number, tail) for tail in live])
-        if swept is not None:
+        is_swept = self.end(sealed[-1].level) <= self.swept
+        names = self.pager.write(pages[:-1] if is_swept else pages)
+        if is_swept:
             names = [*names, NO_NAME]
-        for tail, _ in sealed:
+        for tail in sealed:
             self.tails[tail.level] = Tail(self, tail.level, tail.number + 1)
-        for (tail, aggregate), name in zip(sealed, names, strict=True):
+        for tail, aggregate, name in zip(sealed, folds, names, strict=True):
             level, last = tail.level + 1, None if tail.times is None else tail.times[tail.count - 1]
             self.tails[level : level + 1] = [self._tail(level, tail.number)]
             self._put(self.tails[level], aggregate, last, name)
+        return sealed
 
     def _tail(self, level: int, index: int) -> Tail:
         """Return the tail of a level, which may be new and then starts at element ``index``."""
@@ -431,7 +422,7 @@ class Levels:
         rights: list[Partial] = []
         level = 0
         while start < stop:
-            arity, open_group = self.arity_of(level), self.tails[level].number
+            arity, open_group = self.arities[level > 0], self.tails[level].number
             first, last = start // arity, (stop - 1) // arity
             begins, ends = start % arity != 0, stop % arity != 0 or last == open_group
             if first == last and (begins or ends):
@@ -506,7 +497,7 @@ class Levels:
         """Check invariant 2: every live element is the fold of the group below it."""
         for index in range(max(front // self.span(level) - first, 0), group.count):
             below = self.pager.read_again(level - 1, first + index, group.names[index])
-            if below.count != self.arity_of(level - 1):
+            if below.count != self.arities[level > 1]:
                 raise InvariantViolation(f"invariant 1: group {first + index} is not full")
             if (first + index) * self.span(level) >= front:
                 fold = self.refold(level - 1, below)

@@ -107,7 +107,7 @@ class SegmentedWindow(LevelPages, Aggregator):
         """Return the group below an element of a segment. One page read."""
         level, first, group, _, _ = segment
         below = self.levels.pager.read(level - 1, first + index, group.names[index])
-        begin = (first + index) * self.levels.arity_of(level - 1)
+        begin = (first + index) * self.levels.arities[level > 1]
         return Segment(level - 1, begin, below, 0, below.count)
 
     def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
