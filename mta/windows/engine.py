@@ -66,8 +66,8 @@ from mta.windows.saving import (
     states_of,
 )
 from mta.windows.settings import Settings
-from mta.windows.single import UNKNOWN, Ahead, SingleEvents
-from mta.windows.stack import Movement, WindowAhead
+from mta.windows.single import Ahead, SingleEvents
+from mta.windows.stack import UNKNOWN, Movement, WindowAhead
 from stores import StoreLike
 
 #: The windows whose single events are prefetched.

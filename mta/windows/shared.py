@@ -42,7 +42,6 @@ from mta.windows.settings import (
     Settings,
     restored_settings,
 )
-from mta.windows.single import UNKNOWN
 from stores import StoreLike
 
 
@@ -217,11 +216,7 @@ class SharedWindows(EventsWindow[Out]):
         events, unless ``partial``. Windows end with the newest event. With ``at``, they end at a
         moment, or at each of many, as in ``Window.query``.
         """
-        single = self._single
-        is_known = single.shown is not UNKNOWN and single.is_native and single.is_whole
-        if is_known and which is None and at is None and not single.owner.busy:
-            return single.results_in_lanes()
-        return single.query(which, partial, at, time_unit)
+        return self._single.query(which, partial, at, time_unit)
 
     # --- adding and removing windows --------------------------------------------------------------
 

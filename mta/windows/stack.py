@@ -11,28 +11,29 @@ The log supplies the first folds (``Prefetched``). When all of their events have
 events but the newest become the folds, with one combine each: the stack *turns*. So a short window
 needs its log only when the log's leaf is full. Stacks turn only if events arrive in order.
 
-``Stack`` serves any monoid, and computes a result when it is requested. ``CompiledStacks``
-(``single.c``) compute each result at once: one stack for each window and each number of the
-aggregate, for sums, means, maxima, minima and products of these. Both combine in the same order, so
-their results have the same bits.
+``PlainStacks`` have the stacks of all windows over a log, and the events that the log has not
+received. They serve any monoid, and compute a result when it is requested.
+``compiled.CompiledStacks`` do the same for sums, means, maxima, minima and products of these, and
+compute each result at once. Both combine in the same order, so their results have the same bits.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate, product
+from enum import Enum
+from itertools import accumulate, pairwise, takewhile
 from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta.columns.schemas import Array, Row, Rows
-from mta.kernels import native
+from mta.columns.schemas import Row, Rows, packed
+from mta.evaluators.observed import Searched
 from mta.logs.base import Lag, Prefetched, Recent
 from mta.monoids.base import AbstractMonoid, Partial, same_value
-from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.product import Product
+from mta.windows.intake import busy
+from mta.windows.late import LateEvents
 
 #: The number of events for which a compiled stack has room, as in ``columns.h``.
 MOST = 1024
@@ -41,8 +42,9 @@ MOST = 1024
 EXACT = 2.0**51
 #: From this number of events on, columns are folded faster than one event after the other.
 _COLUMN = 64
-#: The code of each kind's operation in C. A partial is one number, and for a mean also a count.
-_OPERATIONS = {"sum_f8": 0, "mean": 0, "max_f8": 1, "min_f8": -1}
+
+#: Marks an unknown result; an enumeration member stays identical in copies.
+UNKNOWN: Any = Enum("_Shown", "UNKNOWN").UNKNOWN  # type: ignore[attr-defined]
 
 
 class Movement(NamedTuple):
@@ -93,6 +95,32 @@ class WindowAhead(NamedTuple):
         first, end = float(leaving[0]), float(leaving[-1])
         known = max(-EXACT, last - self.size) < first and end < EXACT
         return min(most, most if self.found.turns else end + self.size) if known else -inf
+
+
+class Acceptance(NamedTuple):
+    """What all windows over a log have in common. Times are in whole microseconds."""
+
+    room: int
+    """How many events can arrive."""
+    last: float
+    """The newest time."""
+    bound: float
+    """Events must be before this time."""
+    late_from: float
+    """From this time on, events can be older than the newest event."""
+    lateness: float
+    """The largest difference by which they can be older."""
+
+    def accepts(self, count: int, time: float, last: float, timed: bool) -> bool:
+        """Return whether an event can be added after ``count`` others, the newest at ``last``."""
+        if count >= self.room or not timed:
+            return count < self.room
+        is_late = self.late_from <= time and last - self.lateness <= time
+        return time < self.bound and (last <= time or is_late)
+
+
+#: Accepts no event.
+NOTHING = Acceptance(0, -inf, -inf, inf, 0.0)
 
 
 class WaitingEvents:
@@ -216,194 +244,274 @@ def _suffixes(monoid: AbstractMonoid, rows: list[Row]) -> list[Partial]:
     return list(folds)[::-1]
 
 
-# --- compiled stacks ------------------------------------------------------------------------------
+class PlainStacks:
+    """The stacks of all windows over a log, and the events that the log has not received.
 
+    ``asked`` is what a frame on an aggregate observes. Then events are added one by one, and only
+    while nothing is evicted.
+    """
 
-class Acceptance(NamedTuple):
-    """What all windows over a log have in common. Times are in whole microseconds."""
+    # Python finds slots faster than the attributes of a large object.
+    __slots__ = (
+        "_accepted", "_append", "_append_time", "_asked", "_bound", "_combine", "_first", "_last",
+        "_late", "_lift", "_live", "_lower", "_monoid", "_owner", "_reader", "_room", "_rows",
+        "_show", "_timed", "_times", "_turns", "double", "kept", "only", "windows",
+    )  # fmt: skip
 
-    room: int
-    """How many events can arrive."""
-    last: float
-    """The newest time."""
-    bound: float
-    """Events must be before this time."""
-    late_from: float
-    """From this time on, events can be older than the newest event."""
-    lateness: float
-    """The largest difference by which they can be older."""
+    def __init__(
+        self, owner: Any, reader: Any, lower: Callable[[Partial], Any] | None,
+        show: Callable[[Any], Any] | None, asked: Searched | None,
+    ) -> None:  # fmt: skip
+        self._owner, self._reader, self._timed = owner, reader, owner.timed
+        monoid = self._monoid = owner.monoid
+        self._combine, self._lower, self._show = monoid.combine, lower, show
+        self._lift = None if monoid.lift is same_value else monoid.lift
+        #: ``float`` if a double is a valid row, unless it is NaN.
+        self.double: type[float] | None = None
+        #: The observed value for which nothing is evicted.
+        self._asked, self.kept = asked, None
+        #: The events that arrived.
+        self._rows: list[Row] = []
+        self._times: list[float] = []
+        self._append, self._append_time = self._rows.append, self._times.append
+        self.clear()
 
+    def clear(self) -> None:
+        """Discard everything; no event can be added."""
+        self._rows.clear()
+        self._times.clear()
+        self.windows: dict[str, Stack] = {}
+        #: The window, if there is only one.
+        self.only: Stack | None = None
+        #: The windows that events enter on arrival. Each also has a reference to the next one,
+        #: because Python follows references faster than a list.
+        self._live: list[Stack] = []
+        self._first: Stack | None = None
+        self._accepted = NOTHING
+        #: How many events can arrive, and the time that they must precede, before a stack turns;
+        #: the newest time.
+        self._room, self._last, self._bound = 0.0, -inf, -inf
+        #: Whether a stack may turn.
+        self._turns = False
+        #: The folds that late events change, after the first late event if order matters.
+        self._late: LateEvents | None = None
 
-class _Part(NamedTuple):
-    """A number that a monoid aggregates."""
-
-    alias: str
-    is_mean: bool
-    operation: int
-    place: int
-    """The column of a product's rows."""
-
-
-class CompiledStacks:
-    """The compiled stacks of windows. All of them accept an event, or none does."""
-
-    __slots__ = ("_is_product", "_keys", "_names", "_parts", "_pool", "_stacks")
-
-    def __init__(self, parts: Sequence[_Part], is_product: bool) -> None:
-        self._parts, self._is_product = tuple(parts), is_product
-        #: The stacks of each window that was loaded once, one per part.
-        self._pool: dict[str, tuple[Any, ...]] = {}
-        #: The names of the loaded windows, and their stacks.
-        self._names: list[str] = []
-        self._stacks: tuple[Any, ...] = ()
-        #: The key of each stack: the window, the part, or both.
-        self._keys: tuple[Any, ...] = ()
-
-    @classmethod
-    def of(cls, monoid: AbstractMonoid) -> CompiledStacks | None:
-        """Return lanes without windows, or None if no compiled stack supports the monoid."""
-        if native.compiled is None:
-            return None
-        if not isinstance(monoid, Product):
-            part = _part_of(monoid)
-            return None if part is None else cls([part], False)
-        if monoid.picks_doubles is None:
-            return None
-        parts = [part for each in monoid.monoids if (part := _part_of(each)) is not None]
-        if not parts or len(parts) < len(monoid.monoids):
-            return None
-        names = zip(parts, monoid.aliases, monoid.places, strict=True)
-        return cls([part._replace(alias=alias, place=at) for part, alias, at in names], True)
-
-    @property
-    def has_memory(self) -> bool:
-        """Whether any stack was loaded."""
-        return bool(self._pool)
-
-    def load(self, windows: Mapping[str, WindowAhead], limits: Acceptance) -> None:
-        """Load the prefetched data of windows; from then on, ``event`` adds events."""
-        self._names = list(windows)
+    def load(self, windows: Mapping[str, WindowAhead], accepted: Acceptance) -> None:
+        """Load the prefetched data of windows; from then on, events can be added."""
+        listed, inputs = self._monoid.partials.listed, self._monoid.inputs
         for name, window in windows.items():
-            if name not in self._pool:
-                self._pool[name] = tuple([native.compiled.Stack() for _ in self._parts])
-            found = window.found
-            columns: Sequence[Rows] = found.folds if self._is_product else [found.folds]
-            rights = found.right if self._is_product else [found.right]
-            pairs = zip(self._parts, self._pool[name], columns, rights, strict=True)
-            for part, stack, folds, right in pairs:
-                _load(part, stack, window, limits, folds, right)
-        self._stacks = tuple([stack for name in windows for stack in self._pool[name]])
-        self._keys = tuple(self._names)
-        if self._is_product:
-            aliases, is_only = [part.alias for part in self._parts], len(windows) == 1
-            self._keys = tuple(aliases if is_only else product(windows, aliases))
+            stack = Stack(listed(window.found.folds, window.found.size), window)
+            if (lag := window.found.lag) is not None:
+                values = inputs.listed(lag.waiting.rows, lag.waiting.size)
+                stack.entering = WaitingEvents(lag, values)
+            self.windows[name] = stack
+        self._live = [w for w in self.windows.values() if w.asked and w.entering is None]
+        self._first = self._live[0] if self._live else None
+        for live, following in pairwise(self._live):
+            live.next = following
+        self.only = self.windows.get("")
+        self._turns = any(window.turns for window in self._live)
+        self._accepted, self._last = accepted, accepted.last
+        self._limit()
 
-    @property
-    def only(self) -> Callable[[Any, float], Any] | None:
-        """The function of the only stack that adds a double and returns the result, if any."""
-        is_only = len(self._names) == 1 and not self._is_product
-        return self._stacks[0].event if is_only else None
+    def note(self, name: str, fold: Partial) -> None:
+        """Record the aggregate of the only window while nothing is prefetched."""
+        self.only = Stack([fold])
+        self.windows = {name: self.only}
 
-    def event(self, row: Row, time: float) -> Any:
-        """Add an event; return the result of the only window, or the results by window and part.
+    # --- events in ------------------------------------------------------------------------------
 
-        None, with nothing changed, if it cannot be added.
+    def event(self, value: Any, micros: float) -> Any:
+        """Add an event to all windows; see ``SingleEvents.event``."""
+        row: Row | None
+        if value.__class__ is self.double and value == value:
+            row = value
+        else:
+            row = self._reader.read(value)
+        if row is None or len(self._rows) >= self._room:
+            return None
+        if self._timed and not self._last <= micros < self._bound:
+            return None
+        combine, window = self._combine, self._first
+        owner, new = self._owner, row
+        owner.busy = True
+        try:
+            if self._lift is not None:
+                new = self._lift(row)
+            while window is not None:
+                right = window.right
+                window.right = new if right is None else combine(right, new)
+                window.older, window = right, window.next
+        except BaseException as error:
+            self._undo(window, error)
+            return None
+        finally:
+            owner.busy = False
+        self._append(row)
+        if self._timed:
+            self._append_time(micros)
+            self._last = micros
+        return UNKNOWN
+
+    def _undo(self, failed: Stack | None, error: BaseException) -> None:
+        """Remove an event from the windows before the window whose combine failed.
+
+        The general path then raises the same error again. Raises an interruption, such as
+        KeyboardInterrupt, immediately.
         """
-        found = native.compiled.events(self._stacks, row, time, self._keys)
-        if found is None or len(self._names) > 1 or self._is_product:
-            return found
-        return found[self._names[0]]
+        if failed is not None:
+            for window in takewhile(lambda each: each is not failed, self._live):
+                window.right = window.older
+        if not isinstance(error, Exception):
+            raise error
 
-    def keyed(self, results: Sequence[Any]) -> dict[Any, Any]:
-        """Return the results of multiple windows as ``event`` does."""
-        if self._is_product:
-            results = [number for each in results for number in each.values()]
-        return dict(zip(self._keys, results, strict=True))
+    def add(self, row: Row, micros: float) -> Any:
+        """Add an event, among the newest events if it is late; return UNKNOWN.
 
-    def results(self, shown: dict[Any, Any]) -> dict[str, Any]:
-        """Return results of multiple windows that ``event`` has returned, as new dictionaries."""
-        if not self._is_product:
-            return shown.copy()
-        found: dict[str, Any] = {name: {} for name in self._names}
-        for (name, alias), number in shown.items():
-            found[name][alias] = number
-        return found
+        Returns None, with nothing changed, if prefetching again may help; False if the event needs
+        the general path, which raises the error if something failed.
+        """
+        if not self._accepted.accepts(len(self._rows), micros, self._last, self._timed):
+            return None
+        try:
+            new = row if self._lift is None else self._lift(row)
+            if self._asked is not None:
+                if not self._stays(new, self._asked):
+                    return False
+            else:
+                self._take(new, micros)
+        except Exception:
+            return False
+        self._append(row)
+        if self._timed:
+            self._append_time(micros)
+            self._last = max(micros, self._last)
+        if self._turns:
+            self._limit()
+        return UNKNOWN
+
+    def _take(self, new: Partial, micros: float) -> None:
+        combine, windows = self._combine, self._live
+        if self._timed and micros < self._last and not self._monoid.commutative and windows:
+            if self._late is None:  # at most one page read per level
+                recents = [window.recent for window in windows if window.recent is not None]
+                before = [recent.before() for recent in recents]
+                self._late = LateEvents(self._monoid, recents[0].events, before)
+            known = [window.right for window in windows]
+            rights = self._late.insert(new, micros, self._rows, self._times, known)
+        else:
+            rights = [new if w.right is None else combine(w.right, new) for w in windows]
+        turns = self._turned_by(new, micros) if self._turns else []
+        for window, right in zip(windows, rights, strict=True):
+            window.right = right
+        for turn in turns:
+            turn()
+
+    def _stays(self, new: Partial, asked: Searched) -> bool:
+        """Add an event if it evicts nothing under a frame on an aggregate; return whether it did.
+
+        Nothing is evicted while the front and the observed value are the same as when nothing was
+        evicted. The combine for this check also serves the query.
+        """
+        window, combine = self.only, self._combine
+        assert window is not None
+        right = new if window.right is None else combine(window.right, new)
+        fold = combine(window.folds[0], right)
+        if asked.total(fold) != self.kept:
+            return False
+        window.right = right
+        window.shown = fold if self._lower is None else self._lower(fold)
+        window.seen = len(self._rows) + 1
+        return True
+
+    def _turned_by(self, new: Partial, micros: float) -> list[Callable[[], None]]:
+        """Return calls that turn the stacks whose folds are used up as an event arrives."""
+        count, turning = len(self._rows), list[Stack]()
+        for window in self._live:
+            if window.turns and window.gone(count + 1, micros) >= len(window.folds):
+                turning.append(window)
+        arguments = new, micros, self._rows, self._times, self._monoid
+        found = [window.turned_by(*arguments) for window in turning]
+        return [turn for turn in found if turn is not None]
+
+    def _limit(self) -> None:
+        """Set the limits of ``event``, up to which no stack turns."""
+        limits = [window.limits(self._times, self._last) for window in self._live]
+        self._room = min([self._accepted.room, *(limit for limit, _ in limits)])
+        self._bound = min([self._accepted.bound, *(limit for _, limit in limits)])
+
+    # --- results --------------------------------------------------------------------------------
+
+    def result(self, window: Stack | None = None) -> Any:
+        """Return the result of a window, by default the only one. 1 combine, none if known."""
+        if window is None:
+            window = self.only
+            assert window is not None
+            if self._owner.busy:
+                raise busy(self._owner)
+        count = len(self._rows)
+        if window.seen == count:
+            shown = window.shown
+        else:
+            if window.entering is not None:
+                self._enter(window, window.entering)
+            at, leaving, right, folds = window.at, window.leaving, window.right, window.folds
+            if not window.by_count:
+                until = self._last - window.size
+                while leaving[at] <= until:  # usually one event leaves per arrival
+                    at += 1
+                window.at = at
+            elif (gone := count - window.spare) > at:
+                at = gone
+            if at == len(folds):
+                shown = right
+            else:
+                shown = folds[at] if right is None else self._combine(folds[at], right)
+            if self._lower is not None:
+                shown = self._lower(shown)
+            window.shown, window.seen = shown, count
+        return shown if self._show is None else self._show(shown)
+
+    def _enter(self, window: Stack, entering: WaitingEvents) -> None:
+        """Add to a frame the events that are now old enough."""
+        rows, stored, lift, right = self._rows, entering.count, self._lift, window.right
+        stop = entering.entered(len(rows), self._times, self._last)
+        for at in range(entering.came, stop):
+            row = entering.values[at] if at < stored else rows[at - stored]
+            new = row if lift is None else lift(row)
+            right = new if right is None else self._combine(right, new)
+        window.right, entering.came = right, stop
+
+    # --- events out -----------------------------------------------------------------------------
+
+    def evict(self) -> bool:
+        """Evict the oldest event of the only window if another fold follows; return whether."""
+        window = self.only
+        assert window is not None
+        gone = window.gone(len(self._rows), self._last)
+        if gone >= len(window.folds) - 1:
+            return False
+        window.at, window.seen = gone + 1, -1
+        return True
 
     @property
     def came(self) -> int:
         """The number of events that arrived."""
-        stack = self._stacks[0]
-        count: int = stack.count - stack.waiting
-        return count
+        return len(self._rows)
 
-    def evict(self) -> bool:
-        """Evict the oldest event of the only window if another fold follows; return whether."""
-        return all(stack.evict() for stack in self._stacks)
-
-    def values(self) -> Rows:
-        """Return the values of the events that arrived."""
-        firsts = zip(self._parts, self._stacks, strict=False)  # those of the first window
-        columns = {part.place: np.frombuffer(stack.column(False), "<f8") for part, stack in firsts}
-        return tuple([columns[at] for at in sorted(columns)]) if self._is_product else columns[0]
-
-    def times(self) -> np.ndarray:
-        """Return the times of the events that arrived, in order of arrival."""
-        return np.frombuffer(self._stacks[0].column(True), "<f8")
+    def events(self) -> tuple[Rows, np.ndarray]:
+        """Return the values and the times of the events that arrived, in order of arrival."""
+        return self._monoid.inputs.gathered(self._rows), packed(self._times, "<f8")
 
     def moved(self) -> Iterator[tuple[str, Movement]]:
-        """Yield how each window has changed."""
-        for name in self._names:
-            stacks = self._pool[name]
-            yield name, Movement(stacks[0].entered, stacks[0].left, self._rights(stacks))
-
-    def aggregates(self) -> Iterator[tuple[Partial | None, Partial]]:
-        """Yield the aggregates of each window's older events, None without any, and newer ones."""
-        for stacks in (self._pool[name] for name in self._names):
-            lefts = [
-                (stack.fold(), float(stack.length - stack.newer)) if part.is_mean else stack.fold()
-                for part, stack in zip(self._parts, stacks, strict=True)
-            ]
-            has_older = stacks[0].fold() is not None
-            older = tuple(lefts) if self._is_product else lefts[0]
-            yield older if has_older else None, self._rights(stacks)
-
-    def _rights(self, stacks: Sequence[Any]) -> Partial:
-        rights = [
-            (stack.right, float(stack.newer)) if part.is_mean else stack.right
-            for part, stack in zip(self._parts, stacks, strict=True)
-        ]
-        return tuple(rights) if self._is_product else rights[0]
-
-
-def _part_of(monoid: AbstractMonoid) -> _Part | None:
-    if not isinstance(monoid, ColumnarMonoid) or not monoid.kernel_lowers or monoid.kernel is None:
-        return None
-    kind, inputs = monoid.kernel.kind, monoid.inputs
-    takes_doubles = isinstance(inputs, Array) and inputs.dtype == np.dtype("<f8")
-    if kind not in _OPERATIONS or not takes_doubles:
-        return None
-    return _Part("", kind == "mean", _OPERATIONS[kind], 0)
-
-
-def _load(
-    part: _Part, stack: Any, window: WindowAhead, limits: Acceptance, folds: Rows, right: Partial
-) -> None:
-    found, lag, by_count = window.found, window.found.lag, window.by_count
-    stack.newer, stack.place = 0, part.place
-    if part.is_mean:
-        folds, (right, stack.newer) = folds[0], (right[0], int(right[1]))
-    stack.operation, stack.is_mean, stack.right = part.operation, part.is_mean, right
-    stack.by_count, stack.turns, stack.length = by_count, found.turns, window.length
-    stack.spare, stack.age = (window.spare, 0.0) if by_count else (0, float(window.size))
-    stack.most = limits.room
-    stack.last, stack.bound = limits.last, limits.bound
-    stack.floor, stack.lateness = limits.late_from, limits.lateness
-    values = times = np.empty(0)
-    stack.delay, stack.rows = 0.0, 0
-    if lag is not None:
-        stack.delay, stack.rows, size = float(lag.delay), lag.rows, lag.waiting.size
-        rows, waiting = lag.waiting.rows, lag.waiting.times
-        values = rows[part.place] if isinstance(rows, tuple) else rows
-        times = np.full(size, -inf) if waiting is None else waiting.astype("<f8")
-    leaving = np.empty(0) if by_count else found.leaving.astype("<f8")
-    stack.load(np.ascontiguousarray(folds), leaving, np.ascontiguousarray(values), times)
+        """Yield how each window has changed until now."""
+        for name, window in self.windows.items():
+            came, entering, right = len(self._rows), window.entering, window.right
+            left = window.left + window.gone(came, self._last)
+            if entering is not None:
+                try:
+                    self._enter(window, entering)
+                    came, right = entering.came, window.right
+                except Exception:  # a request for the result raises the error
+                    came, right = entering.entered(came, self._times, self._last), None
+            yield name, Movement(came, left, right)

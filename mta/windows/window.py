@@ -35,7 +35,7 @@ from mta.windows.settings import (
     Settings,
     restored_settings,
 )
-from mta.windows.single import UNKNOWN
+from mta.windows.stack import UNKNOWN
 from stores import StoreLike
 
 
