@@ -137,10 +137,9 @@ class AmortizedMTA(LevelLog, SegmentedWindow):
         least = self.back + self.levels.leaf_arity
         if front < least or not (self.discards and self.monoid.is_columnar):
             return super().extend(rows, times, start, stop)
-        new = Events(self.monoid.inputs.cut(rows, start, stop), coming, stop - start)
-        self.store(new, front)
+        self.store(Events(rows, times, stop).cut(self.monoid.inputs, start, stop), front)
         self._place(front)
-        return new.size
+        return stop - start
 
     def _front_after(self, times: np.ndarray | None, count: int) -> int:
         """Return the front after ``count`` more events if it is one of these; otherwise 0."""

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mta.columns.schemas import Rows
+from mta.columns.schemas import Rows, Schema
 from mta.folds.blocks import Blocks, rows_at
 from mta.kernels import native
 from mta.kernels.native import Sweep
@@ -245,3 +245,13 @@ class Events(NamedTuple):
     rows: Rows
     times: np.ndarray | None
     size: int
+
+    def cut(self, schema: Schema, start: int, stop: int) -> Events:
+        """Return the events from ``start`` to ``stop``, as views."""
+        times = None if self.times is None else self.times[start:stop]
+        return Events(schema.cut(self.rows, start, stop), times, stop - start)
+
+    def take(self, schema: Schema, places: np.ndarray) -> Events:
+        """Return the events at some places."""
+        times = None if self.times is None else self.times[places]
+        return Events(schema.take(self.rows, places), times, len(places))

@@ -20,6 +20,7 @@ import numpy as np
 
 from mta.columns.schemas import Rows, Schema
 from mta.errors import InvariantViolation, LateEvent, NoSuchEvent
+from mta.folds.sliding import Events
 from mta.kernels.native import bounds_of, group, order_by, running_max, sort_within
 from mta.keyed.corrections import Retractions, existing_in, receding, resolve
 from mta.keyed.keys import Keys, of_packed
@@ -71,11 +72,9 @@ class KeyedBatch:
 
     def take(self, schema: Schema, places: np.ndarray) -> KeyedBatch:
         """Return some rows of a batch of events, with all keys."""
-        times = None if self.times is None else self.times[places]
+        rows, times, _ = Events(self.rows, self.times, len(self)).take(schema, places)
         invalid = None if self.invalid is None else self.invalid[places]
-        return KeyedBatch(
-            self.keys, self.codes[places], schema.take(self.rows, places), times, invalid
-        )
+        return KeyedBatch(self.keys, self.codes[places], rows, times, invalid)
 
 
 @dataclass(slots=True)

@@ -54,7 +54,6 @@ from mta.keyed.kind import Columns, Retention, columns_of
 from mta.keyed.snapshot import KeyedSnapshot, Start, UnreadSnapshot
 from mta.keyed.standalone import extend, table_of
 from mta.keyed.table import ALL, STANDALONE, Lanes, Table, join
-from mta.keyed.work import events_of
 from mta.logs.base import Leaf
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import MARKS, Product, column_names, mark_of, with_missing
@@ -257,14 +256,9 @@ class SnapshotSource:
         if not self._are_known or not leaves:
             return leaves
         first = leaves[0].first + int(self._retention.needed(_lane(leaves), clocks)[0])
-        found, schema = [], Record([*self.schemas, Objects()])
-        for leaf in leaves:
-            start = max(0, first - leaf.first)
-            if start < leaf.count:
-                kept = None if leaf.times is None else leaf.times[start:]
-                rows = schema.cut(leaf.rows, start, leaf.count)
-                found.append(Leaf(leaf.first + start, rows, kept, leaf.count - start))
-        return found
+        schema = Record([*self.schemas, Objects()])
+        kept = (leaf for leaf in leaves if first < leaf.stop)
+        return [leaf.between(max(leaf.first, first), leaf.stop, schema) for leaf in kept]
 
     def rows(self, rows: Rows, count: int, columns: Columns) -> Rows:
         """Convert stored rows to rows of other columns."""
@@ -341,9 +335,9 @@ def _fed(source: SnapshotSource, table: Table, bucket: Bucket) -> Table:
         grown |= unsteady
     tables = [plain.take(np.flatnonzero(~grown))]
     for place in np.flatnonzero(grown).tolist():
-        rows, times, count = events_of(plain, *plain.bounds[place : place + 2].tolist())
-        last, keys = None if times is None else int(times[-1]), plain.keys.cut(place, place + 1)
-        leaves = [Leaf(0, rows, times, count)]
+        events = plain.events_between(*plain.bounds[place : place + 2].tolist())
+        last = None if events.times is None else int(events.times[-1])
+        keys, leaves = plain.keys.cut(place, place + 1), [Leaf(0, *events)]
         tables.append(_standalone(bucket, keys, int(plain.left[place]), last, leaves))
     for place in table.standalone.tolist():
         keys = table.keys.cut(place, place + 1)
@@ -385,7 +379,7 @@ def _standalone(
     layout, events = bucket.tree.layout, sum(leaf.count for leaf in leaves)
     window = bucket.standalone.begin(keys.packed(0), events, bucket.generation)
     for leaf in leaves:
-        extend(bucket.kind, window, leaf.rows, leaf.times, leaf.count)
+        extend(bucket.kind, window, leaf.events)
     if bucket.kind.settings.lateness is not None:
         window.engine.intake.advance(last)  # after a retraction, later than the newest event
         if isinstance(window, Window):

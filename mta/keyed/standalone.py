@@ -31,12 +31,13 @@ from mta.columns.schemas import Nullable, Rows, Schema, column_of
 from mta.columns.texts import listed_text
 from mta.errors import CorruptSnapshot, EventsGone, PartialBatch, SnapshotMismatch
 from mta.evaluators.fiba import FiBA
+from mta.folds.sliding import Events
 from mta.frames.base import Frame
 from mta.keyed.keys import Keys
 from mta.keyed.kind import KeyedKind
 from mta.keyed.leaves import COMPACT, KEYS_AT_ONCE, Entry
 from mta.keyed.table import ALL, STANDALONE, Table, join
-from mta.keyed.work import Asked, Boundaries, Found, Work, events_of, unanswered, union_of
+from mta.keyed.work import Asked, Boundaries, Found, Work, unanswered, union_of
 from mta.logs.base import Leaf
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LeafReader, LevelLog
@@ -244,13 +245,13 @@ class StandaloneWindows:
                 touched[packed] = window
                 if grown_now:
                     retained = work.retained(place)
-                    extend(self.kind, window, *retained)
-                    moved.append(retained[-1])
+                    extend(self.kind, window, retained)
+                    moved.append(retained.size)
                     continue
                 if marks[place] != STANDALONE and at >= 0:
                     start, stop = work.known.bounds[at : at + 2].tolist()
                     if start < stop:
-                        extend(self.kind, window, *events_of(work.known, start, stop))
+                        extend(self.kind, window, work.known.events_between(start, stop))
                 length = window.engine.taken()
                 left = int(work.left[place])
                 work.before[place] = left + window.engine.structure().back
@@ -422,7 +423,7 @@ class _KeyBatch:
 
     def _given(self, start: int, stop: int) -> tuple[Any, np.ndarray | None]:
         """Return new events in the form that a window accepts."""
-        return _given(self.kind, *events_of(self._work.new, start, stop))
+        return _given(self.kind, self._work.new.events_between(start, stop))
 
     def _take_in(self, start: int, stop: int) -> None:
         """Add new events to the window, and collect the result after each."""
@@ -591,19 +592,15 @@ def _keys_in(engine: Engine) -> Iterator[list[str]]:
         yield keys
 
 
-def extend(
-    kind: KeyedKind, window: AnyWindow, rows: Rows, times: np.ndarray | None, count: int
-) -> None:
+def extend(kind: KeyedKind, window: AnyWindow, events: Events) -> None:
     """Add stored events to a window."""
-    window.extend(*_given(kind, rows, times, count), "last")
+    window.extend(*_given(kind, events), "last")
 
 
-def _given(
-    kind: KeyedKind, rows: Rows, times: np.ndarray | None, count: int
-) -> tuple[Any, np.ndarray | None]:
+def _given(kind: KeyedKind, events: Events) -> tuple[Any, np.ndarray | None]:
     """Return stored events in the form that a window accepts."""
-    moments = None if times is None else times.view("M8[us]")
-    return given_back(kind.reader, rows, count), moments
+    moments = None if events.times is None else events.times.view("M8[us]")
+    return given_back(kind.reader, events.rows, events.size), moments
 
 
 def given_back(monoid: AbstractMonoid, rows: Rows, count: int) -> Any:

@@ -42,7 +42,7 @@ from mta.columns.schemas import Record, Rows, Schema
 from mta.columns.texts import TextColumn, listed_text
 from mta.errors import NotPageable
 from mta.folds.blocks import fold_ranges
-from mta.folds.sliding import SlidingFolds, has_kernel, two_stacks
+from mta.folds.sliding import Events, SlidingFolds, has_kernel, two_stacks
 from mta.frames.base import Frame
 from mta.frames.named import DeltaWindow, SessionWindow, session_starts
 from mta.frames.windows import TimeFrame
@@ -110,6 +110,10 @@ class Table:
     def events(self) -> int:
         """Return the number of events in this table."""
         return int(self.bounds[-1])
+
+    def events_between(self, start: int, stop: int) -> Events:
+        """Return the events in some rows, as views."""
+        return Events(self.rows, self.times, self.events).cut(self.schema, start, stop)
 
     @cached_property
     def weights(self) -> np.ndarray:

@@ -467,7 +467,7 @@ class KeyedWindows(Publishable):
                 return deepcopy(window)
             return window.restore_like(known.snapshots[0] or window.snapshot())
         window = open_window(self._kind, known.keys.packed(0), paged=False)
-        extend(self._kind, window, known.rows, known.times, known.events)
+        extend(self._kind, window, known.events_between(0, known.events))
         return window
 
     def _known(self, key: Any) -> Table:

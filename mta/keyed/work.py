@@ -27,6 +27,7 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.columns.texts import listed_text
+from mta.folds.sliding import Events
 from mta.kernels.native import bounds_of, first_later, inverse, rows_of, sort_within, spread
 from mta.keyed.corrections import Corrected, Retractions, correct, folds_with
 from mta.keyed.kind import KeyedKind
@@ -251,10 +252,10 @@ class Work:
         table.left += self.left[places[touched]]
         return self.kind.trimmed(table), places[~touched]
 
-    def retained(self, place: int) -> tuple[Rows, np.ndarray | None, int]:
-        """Return the events that a vectorized key must retain: rows, times, and count."""
+    def retained(self, place: int) -> Events:
+        """Return the events that a vectorized key must retain."""
         at = int(np.searchsorted(self._vectorized, place))
-        return events_of(self._union, int(self._starts[at]), int(self._union.bounds[at + 1]))
+        return self._union.events_between(int(self._starts[at]), int(self._union.bounds[at + 1]))
 
     def _wanted(
         self, places: np.ndarray, part: Table, newest: np.ndarray
@@ -369,12 +370,6 @@ def results_at(
 def unanswered(kind: KeyedKind, count: int) -> list[Rows]:
     """Return ``count`` results of each window without events, to be filled in."""
     return [empties(kind.monoid, count) for _ in kind.frames]
-
-
-def events_of(table: Table, start: int, stop: int) -> tuple[Rows, np.ndarray | None, int]:
-    """Return some events of a table: rows, times, and count."""
-    times = None if table.times is None else table.times[start:stop]
-    return table.schema.cut(table.rows, start, stop), times, stop - start
 
 
 def union_of(held: Table, at: np.ndarray, new: Table, late: bool) -> tuple[Table, np.ndarray]:

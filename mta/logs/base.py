@@ -78,8 +78,8 @@ class Batch:
     """None if no results are requested."""
 
     def part(self, start: int, stop: int) -> Events:
-        times = None if self.times is None else self.times[start:stop]
-        return Events(self.monoid.inputs.cut(self.rows, start, stop), times, stop - start)
+        every = Events(self.rows, self.times, self.count)
+        return every.cut(self.monoid.inputs, start, stop)
 
     def put(self, start: int, folds: Rows) -> None:
         """Convert aggregates to results, and write them for the events from ``start`` on."""
@@ -589,16 +589,20 @@ class Leaf:
         self.stop = self.first + self.count
 
     @property
+    def events(self) -> Events:
+        return Events(self.rows, self.times, self.count)
+
+    @property
     def groups(self) -> Sequence[Events]:
-        return [Events(self.rows, self.times, self.count)]
+        return [self.events]
+
+    def between(self, start: int, stop: int, schema: Schema) -> Leaf:
+        """Return the events from one position to another, as views."""
+        return Leaf(start, *self.events.cut(schema, start - self.first, stop - self.first))
 
     def before(self, stop: int, monoid: AbstractMonoid) -> Leaf:
         """Return the events before a position."""
-        if stop >= self.stop:
-            return self
-        count = stop - self.first
-        times = None if self.times is None else self.times[:count]
-        return Leaf(self.first, monoid.inputs.cut(self.rows, 0, count), times, count)
+        return self if stop >= self.stop else self.between(self.first, stop, monoid.inputs)
 
     def partials(self, start: int, stop: int, monoid: AbstractMonoid) -> Rows:
         """Return the lifted events from position ``start`` to ``stop``."""

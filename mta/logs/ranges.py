@@ -89,10 +89,9 @@ def leaves_from(
         leaf = events.leaf(position, end)
         if not leaf.first <= position < leaf.stop:
             raise CorruptPage(f"a leaf has other events than the one at position {position}")
-        first, last = position - leaf.first, min(leaf.stop, end) - leaf.first
-        times = None if leaf.times is None else leaf.times[first:last]
-        yield Leaf(position, schema.cut(leaf.rows, first, last), times, last - first)
-        position = leaf.first + last
+        stop_here = min(leaf.stop, end)
+        yield leaf.between(position, stop_here, schema)
+        position = stop_here
 
 
 def events_in(leaves: Iterable[Leaf], schema: Schema, timed: bool) -> Events:
