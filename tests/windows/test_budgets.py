@@ -295,7 +295,8 @@ def test_a_group_is_written_once_and_read_about_once(wanted: Any) -> None:
     assert store.counts.put.calls <= moved + 1
     # To slide reads each page once; deleting what has left reads the pages above the leaves.
     assert store.counts.get.pages <= moved * (1 + 3 / arity) + 10
-    assert store.counts.get.calls == store.counts.get.pages
+    # The leaves of a parent are read together, as many as stay in memory.
+    assert store.counts.get.calls <= moved / arity + 10
 
 
 def test_leaves_that_a_batch_of_fiba_passes_are_read_together() -> None:
