@@ -172,12 +172,7 @@ def key_of(window: str, level: int, number: int, name: bytes) -> str:
 
 def keys_of(window: str, pages: Sequence[tuple[int, int, bytes]]) -> list[str]:
     """Return the keys of pages, given as (level, number, name)."""
-    names, size = b"".join([name for _, _, name in pages]).hex(), 2 * NAME_BYTES
-    starts = range(0, len(names), size)
-    return [
-        f"{window}/{level}/{number}/{names[at : at + size]}"
-        for (level, number, _), at in zip(pages, starts, strict=True)
-    ]
+    return [f"{window}/{level}/{number}/{name.hex()}" for level, number, name in pages]
 
 
 def require_here(store: PageStore | None, key: str | None) -> None:

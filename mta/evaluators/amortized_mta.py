@@ -156,9 +156,8 @@ class AmortizedMTA(LevelLog, SegmentedWindow):
         if not each:
             return left
         frame, monoid = self.setting.frame, self.monoid
-        values, partials, results = (
-            schema.row_bytes for schema in (monoid.inputs, monoid.partials, monoid.outputs)
-        )
+        values, partials = monoid.inputs.row_bytes, monoid.partials.row_bytes
+        results = monoid.outputs.row_bytes
         most = max(_EVENTS, _BYTES // values) if values else _EVENTS
         size = frame.size if isinstance(frame, CountWindow) else len(self)
         stack = size if has_kernel(monoid) else left

@@ -583,7 +583,7 @@ class Cursor(ObservedEvents):
         leaf = self._leaf
         if leaf is None or not leaf.first <= position < leaf.stop:
             leaf = self.events.leaf(position, upto, until)
-        return leaf.before(back, self.monoid)
+        return leaf if leaf.stop <= back else leaf.before(back, self.monoid)
 
     def _look_at(self, leaf: Leaf) -> Leaf:
         """Remember a leaf, but not a chunk, which stays in memory only as long as its batch."""
@@ -623,7 +623,8 @@ class Cursor(ObservedEvents):
     def _of_group(self, group: PathGroup, right: Partial) -> Folds:
         """Return the folds from each element of a group of the path; one combine per element."""
         rows = self.monoid.suffixes(group.rows, group.size, right)
-        return Folds(group.start, group.stop, rows, group.starts, group.level)
+        starts = group.starts
+        return Folds(starts[0], starts[-1], rows, starts, group.level)
 
     def _is_held(self, position: int) -> bool:
         """Return whether the folds S of the leaf with a position exist."""
@@ -648,13 +649,13 @@ class Cursor(ObservedEvents):
             starts, rows = events.folds_behind(position, back)
             stack[:] = [Folds(position, int(starts[-1]), rows, starts)] * (len(starts) > 1)
             return partials.at(rows, 0)
-        end = groups[0].stop
+        end = groups[0].starts[-1]
         right = self._at(stack[-1], end) if stack else events.fold(end, back)
         for group in groups:
             if not group.size:
                 continue
             stack.append(self._of_group(group, right))
-            right = self._at(stack[-1], group.start)
+            right = self._at(stack[-1], stack[-1].start)
         return right
 
     # --- single events --------------------------------------------------------------------------

@@ -575,18 +575,16 @@ _FEW = 1024
 _MANY = 4096
 
 
-@dataclass(eq=False)
 class Leaf:
     """A group of consecutive events: values as input rows, and times if they are stored."""
 
-    first: int
     rows: Rows
     times: np.ndarray | None
-    count: int
 
-    def __post_init__(self) -> None:
+    def __init__(self, first: int, rows: Rows, times: np.ndarray | None, count: int) -> None:
+        self.first, self.rows, self.times, self.count = first, rows, times, count
         #: The position after the last event.
-        self.stop = self.first + self.count
+        self.stop = first + count
 
     @property
     def events(self) -> Events:
@@ -594,7 +592,7 @@ class Leaf:
 
     @property
     def groups(self) -> Sequence[Events]:
-        return [self.events]
+        return [Events(self.rows, self.times, self.count)]
 
     def between(self, start: int, stop: int, schema: Schema) -> Leaf:
         """Return the events from one position to another, as views."""
@@ -620,8 +618,8 @@ class JoinedLeaf(Leaf):
 
     def __init__(self, schema: Schema, first: int, groups: Sequence[Events]) -> None:
         self._schema, self._groups = schema, groups
-        self.first, self.count = first, sum(group.size for group in groups)
-        self.__post_init__()
+        self.first, self.count = first, sum([group.size for group in groups])
+        self.stop = first + self.count
 
     @property
     def groups(self) -> Sequence[Events]:

@@ -4,8 +4,8 @@
 - ``public``: what they have in common; ``checks``, ``settings``, ``intake``: what they are given
 - ``engine``: the internal state of both, a log and the windows over it by name; ``saving``: what
   it writes to snapshots, and what it requires of them
-- ``single``: single events, which the log receives in groups; ``stack``: their folds, in Python and
-  compiled; ``late``: late events for operations that depend on order
+- ``single``: single events, which the log receives in groups; ``stack``, ``compiled``: their folds,
+  in Python and in C; ``late``: late events for operations that depend on order
 - ``moments``: the window as of any moment
 - ``display``: tables in notebooks, and readable sizes
 - ``opaque``: windows restored from snapshots alone

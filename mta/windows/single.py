@@ -92,7 +92,16 @@ class Owner(Protocol):
 class Reader:
     """Reads values that a type check shows to be valid and pageable."""
 
-    __slots__ = ("_kinds", "_monoid", "_numbers", "_paged", "_pick", "_text", "doubles")
+    __slots__ = (
+        "_kinds",
+        "_monoid",
+        "_numbers",
+        "_paged",
+        "_pick",
+        "_text",
+        "doubles",
+        "is_proven",
+    )
 
     def __init__(self, monoid: AbstractMonoid, paged: bool) -> None:
         self._monoid, self._paged = monoid, paged
@@ -102,6 +111,7 @@ class Reader:
 
     def learn(self, proven: bool) -> None:
         """Set whether partials are known to be pageable; partials of numbers always are."""
+        self.is_proven = proven
         kinds: frozenset[type] = self._monoid.taken_as_they_come if proven else frozenset()
         self._kinds = kinds & ALWAYS_PLAIN if self._paged else kinds
         #: Only some text is pageable.
@@ -243,8 +253,9 @@ class SingleEvents:
             else:
                 self.owner.insert(value, time)
         self._most = most
-        self._reader.learn(not self.intake.unproven)
-        self._plain.double = float if self._usual and self._reader.doubles else None
+        if not (self._reader.is_proven or self.intake.unproven):
+            self._reader.learn(proven=True)
+            self._plain.double = float if self._usual and self._reader.doubles else None
 
     def _result_otherwise(self) -> Any:
         return self.query("")

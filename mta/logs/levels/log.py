@@ -396,13 +396,12 @@ class LeafReader:
             places.append((0, at, names[index + at - number]))
         pager = levels.pager
         groups = pager.read_many(places) if len(places) > 1 else [pager.read(*places[0])]
+        found = list[Leaf]()
         for (_, at, _), group in zip(places, groups, strict=True):
             self._follow_ahead(at)
-            leaf = Leaf(at * levels.leaf_arity, group.rows, group.times, group.count)
-            self._fetched.put(at, leaf)
-        first = self._fetched.get(number)
-        assert first is not None
-        return first
+            found.append(Leaf(at * levels.leaf_arity, group.rows, group.times, group.count))
+            self._fetched.put(at, found[-1])
+        return found[0]
 
     def store(self, new: Events, front: int) -> None:
         """Add events to the log; those before ``front`` are no longer needed.
