@@ -34,6 +34,17 @@ from mta import (
     Sum,
     TimeWindow,
 )
+from mta.aggregations import (
+    CollectDistinct,
+    ExactDistinctCount,
+    FirstText,
+    LastText,
+    MaxText,
+    MinText,
+    Mode,
+    MostFrequent,
+    NthText,
+)
 from mta.errors import LateEvent
 from mta.evaluators.coverage import Incomplete
 from mta.frames import BoundWindow
@@ -42,7 +53,8 @@ from mta.keyed.repartitioning import repartition
 from stores import MemoryStore
 from tests.keyed.scenarios import at
 from tests.keyed.scenarios import same as identical
-from tests.support.naive import pages_of
+from tests.support.aggregations import by_frequency
+from tests.support.naive import pages_of, window_of
 from tests.support.sampling import some
 
 SECOND = 1_000_000
@@ -53,7 +65,22 @@ AGGREGATIONS: dict[str, tuple[Any, Callable[[], Any], Callable[[list[Any]], Any]
     "last": ("b", Last, lambda v: v[-1]), "all": ("d", Collect, list),
     "where": (("a", "c"), ArgMax, lambda v: max(v, key=lambda pair: pair[0])[1]),
     "spread": ("c", SampleStdDev, lambda v: float(np.std(v, ddof=1)) if len(v) > 1 else np.nan),
+    "least": ("e", MinText, min),
+    "greatest": ("e", MaxText, max),
+    "one": ("e", FirstText, lambda v: v[0]),
+    "other": ("e", LastText, lambda v: v[-1]),
+    "second": ("e", lambda: NthText(2), lambda v: v[1] if len(v) > 1 else None),
+    "distinct": ("e", ExactDistinctCount, lambda v: len(set(v))),
+    "mode": ("e", Mode, lambda v: by_frequency(v)[0][0]),
+    "most": ("e", lambda: MostFrequent(2), lambda v: by_frequency(v)[:2]),
+    "texts": ("e", Collect, list),
+    "set": ("e", CollectDistinct, lambda v: list(dict.fromkeys(v))),
 }  # fmt: skip
+#: Values whose order and equality are those of Python.
+OBJECTS: list[list[Any]] = [
+    ["", "a", "b", "ba", "é", "z" * 40], [f"word {number}" for number in range(500)],
+    [-7, 0, 3, 1 << 70], [b"", b"x", b"xy"], [(1, "a"), (1, "b"), (2, "")],
+]  # fmt: skip
 FRAMES: list[Callable[[], Frame]] = [
     lambda: CountWindow(1), lambda: CountWindow(3), lambda: CountWindow(9), lambda: CountWindow(20),
     lambda: TimeWindow(10), lambda: TimeWindow(40), lambda: TimeWindow(90),
@@ -78,25 +105,6 @@ def parts(frame: Frame) -> list[Frame]:
 
 def by_count(frame: Frame) -> bool:
     return any(isinstance(part, CountWindow) for part in parts(frame))
-
-
-def front(frame: Frame, times: list[int], place: int, time: int) -> int:
-    """Where the window begins that ends at a place of sorted events, and at a time."""
-    if isinstance(frame, Both):
-        fronts = [front(side, times, place, time) for side in (frame.one, frame.other)]
-        return max(fronts) if frame.any_of else min(fronts)
-    if isinstance(frame, CountWindow):
-        return max(0, place + 1 - frame.size)
-    if isinstance(frame, SessionWindow):
-        gap = frame.gap // SECOND
-        place = min(place, bisect_right(times, time) - 1)
-        if place < 0 or time - times[place] >= gap:
-            return place + 1
-        while place and times[place] - times[place - 1] < gap:
-            place -= 1
-        return place
-    assert isinstance(frame, TimeWindow)
-    return bisect_right(times, time - frame.size // SECOND)
 
 
 @dataclass
@@ -156,6 +164,8 @@ class Life:
         #: Columns that some events may be without.
         self.partial: set[str] = set()
         self.now = self.number = self.changed = self.incomplete = 0
+        #: What column ``e`` may have: text, or other objects of one type.
+        self.texts: list[Any] = rng.choice(OBJECTS)
         self.choose()
         self.windows = self.started("w", self.store)
 
@@ -213,16 +223,16 @@ class Life:
         if line.clock is None or not events:
             return len(events)
         times = [event.time for event in events]
-        frames, last = self.named.values(), len(events) - 1
-        starts = [front(frame, times, last, line.clock) for frame in frames]
+        frames = self.named.values()
+        starts = [window_of(frame, times, line.clock).start for frame in frames]
         if self.lateness:
             cutoff = line.clock - self.lateness
             for lateness, until in self.less:
                 cutoff = max(cutoff, min(line.clock, until) - lateness)
             if self.until_now is not None:
                 cutoff = max(cutoff, line.clock - self.until_now)
-            place = bisect_right(times, cutoff)
-            starts += [front(frame, times, place, cutoff) for frame in frames]
+            late = [*times[: bisect_right(times, cutoff)], cutoff]
+            starts += [window_of(frame, late, cutoff).start for frame in frames]
         return min(starts)
 
     def change(self) -> None:
@@ -382,6 +392,7 @@ class Life:
             c: [None if rng.random() < share else float(rng.randrange(50)) for _ in rows]
             for c in "abcd"
         }
+        values["e"] = [None if rng.random() < share else rng.choice(self.texts) for _ in rows]
         self.noted()
         cutoffs = {key: self.cutoff(line) for key, line in self.lines.items()}
         events, late = [], []
@@ -461,7 +472,7 @@ class Life:
         time = line.clock if event is None else event.time
         assert time is not None
         times, frame = [each.time for each in events], self.named[window]
-        first = front(frame, times, place, time)
+        first = window_of(frame, times[: place + 1], time).start
         short = line.retracted if by_count(frame) or line.unsure else 0
         short = min(short, max(0, place + 1 - first))
         columns, make, plain = AGGREGATIONS[self.chosen[alias]]
@@ -506,7 +517,7 @@ class Life:
                     line.remove(counts[-1])
         if not rows:
             return
-        values = {c: [0.0] * len(rows) for c in "abcd"}
+        values: Any = {c: [0.0] * len(rows) for c in "abcd"} | {"e": self.texts[:1] * len(rows)}
         self.windows.extend(
             [key for key, _ in rows], values, [t for _, t in rows],
             retracts=np.ones(len(rows), bool),
@@ -541,7 +552,7 @@ class Life:
         key = self.rng.choice(sorted(lines))
         cutoff = self.cutoff(lines[key])
         assert cutoff is not None
-        values = {c: [0.0] for c in "abcd"}
+        values: Any = {c: [0.0] for c in "abcd"} | {"e": self.texts[:1]}
         snapshot, copy = self.windows.checkpoint(), MemoryStore()
         copy.put_many(pages_of(self.store))
         windows = KeyedWindows.restore(
@@ -574,7 +585,7 @@ class Life:
         return self.incomplete
 
 
-@pytest.mark.parametrize("seed", some(range(60), by_default=6))
+@pytest.mark.parametrize("seed", some(range(60), by_default=12))
 @pytest.mark.usefixtures("tiny")
 def test_incomplete_results_are_reported_and_no_others(seed: int) -> None:
     Life(seed).run()
