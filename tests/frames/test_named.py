@@ -190,9 +190,8 @@ def test_events_in_order(rule: str, aggregator: type) -> None:
     """One by one and in batches, with restores of the latest snapshot between any two steps."""
     random, frame = Random(f"{rule} {aggregator.__name__}"), RULES[rule]()[0]
     events, wanted = life(rule)
-    store = MemoryStore()
-    settings: dict[str, Any] = {"arity": random.choice([2, 3, 8]), "aggregator": aggregator}
-    window = Window(monoid(), frame, store, "w", **settings)
+    store, arity = MemoryStore(), random.choice([2, 3, 8])
+    window = Window(monoid(), frame, store, "w", arity=arity, aggregator=aggregator)
     done, timed = 0, frame.needs_times or aggregator.by_time
     while done < len(events):
         some = events[done : done + random.choice([1, 1, 2, 5, 30])]
@@ -207,12 +206,7 @@ def test_events_in_order(rule: str, aggregator: type) -> None:
         if random.random() < 0.3:
             window.check()
         if random.random() < 0.3:
-            snapshot, again = window.checkpoint(), RULES[rule]()[0]
-            del settings["arity"]
-            window = Window.restore(
-                snapshot, store, aggregations=monoid(), window=again, **settings
-            )
-            settings["arity"] = None
+            window = Window.restore(window.checkpoint(), store)
 
 
 @rules
@@ -230,10 +224,7 @@ def test_windows_that_share_events(rule: str) -> None:
             assert list(found[f"all_{name}"]) == wanted[name][done : done + len(some)]
         done += len(some)
         if random.random() < 0.5:
-            frames = {name: RULES[rule]()[0] if name == "one" else p for name, p in frames.items()}
-            windows = SharedWindows.restore(
-                windows.checkpoint(), store, aggregations=monoid(), window=frames
-            )
+            windows = SharedWindows.restore(windows.checkpoint(), store)
 
 
 @rules
@@ -244,7 +235,6 @@ def test_windows_of_many_keys(rule: str) -> None:
     wanted = {key: expected(RULES[rule]()[1], events) for key, events in streams.items()}
     done = dict.fromkeys(streams, 0)
     while any(done[key] < 60 for key in streams):
-        keys: list[str] = []
         some: list[tuple[str, int]] = []
         for key in streams:
             stop = min(done[key] + random.choice([0, 1, 4, 9]), 60)
@@ -259,11 +249,7 @@ def test_windows_of_many_keys(rule: str) -> None:
         found = windows.extend(keys, batch, times)
         assert list(found["all"]) == [wanted[key][number] for key, number in some]
         if random.random() < 0.4:
-            root = windows.checkpoint()
-            again, settings = RULES[rule]()[0], {"timed": True, "promote_at": 8}
-            windows = KeyedWindows.restore(
-                root, store, aggregations=monoid(), window=again, **settings
-            )
+            windows = KeyedWindows.restore(windows.checkpoint(), store)
     for key in streams:
         assert windows.query(key)["all"] == wanted[key][-1]
 
@@ -463,34 +449,19 @@ def test_late_events_merge_sessions_as_a_batch_has_them(
         if random.random() < 0.3:
             for window in (one, several, keys):
                 window.check()
-            one = Window.restore(
-                one.checkpoint(), store, aggregations=Collect(), window=frame(), **settings
-            )
+            one = one.restore_like(one.checkpoint())
             several = SharedWindows.restore(several.checkpoint(), store)
-            keys = KeyedWindows.restore(
-                keys.checkpoint(),
-                store,
-                aggregations=Collect(),
-                window=frame(),
-                allowed_lateness=LATENESS,
-            )
+            keys = keys.restore_like(keys.checkpoint())
 
 
 @pytest.mark.parametrize("evict", [True, False])
 def test_sessions_that_no_late_event_can_reach_leave_the_tree(evict: bool) -> None:
     store = MemoryStore()
-    settings: dict[str, Any] = {"aggregator": FiBA, "allowed_lateness": 20}
-    window = Window(Count(), SessionWindow(5), store, arity=4, **settings)
+    window = Window(Count(), SessionWindow(5), store, arity=4, aggregator=FiBA, allowed_lateness=20)
     for number in range(400):
         window.insert(1, 10 * number)
         if evict and number % 7 == 0:
-            window = Window.restore(
-                window.checkpoint(),
-                store,
-                aggregations=Count(),
-                window=SessionWindow(5),
-                **settings,
-            )
+            window = window.restore_like(window.checkpoint())
     window.checkpoint()
     assert len(window) == 1
     assert window.structure().back - window.structure().kept_from < 30
@@ -573,9 +544,7 @@ def test_coverage_of_a_session_lists_nothing_unless_its_events_were_evicted(
         window = Window(Sum(), frame, store, name="w", **late)
         window.extend([1.0, 2.0, 4.0, 9.0, 9.5, 20.0], [0, 1, 100, 101, 102, 103])
         assert window.coverage().complete, frame
-        window = Window.restore(
-            window.checkpoint(), store, aggregations=Sum(), window=frame, **late
-        )
+        window = window.restore_like(window.checkpoint())
         assert window.coverage().complete, frame
     window = Window(Sum(), SessionWindow(5), store, name="e", **late)
     window.extend([1.0, 2.0, 4.0], [0, 1, 2])
