@@ -206,7 +206,7 @@ def test_events_in_order(rule: str, aggregator: type) -> None:
         if random.random() < 0.3:
             window.check()
         if random.random() < 0.3:
-            window = Window.restore(window.checkpoint(), store)
+            window = Window.restore(window.checkpoint(), store, aggregator=aggregator)
 
 
 @rules

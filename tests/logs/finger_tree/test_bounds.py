@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,30 +18,13 @@ from mta.algorithms import FiBA
 from mta.logs.finger_tree import FingerTree, Tree
 from mta.logs.finger_tree.bulk import insert_sorted
 from mta.logs.finger_tree.fingers import after_time
+from tests.support.counted import Counted
 from tests.support.naive import joined
 from tests.support.sampling import some
 from tests.support.trees import Visits, coins, spent
 
 MIN_ARITIES = pytest.mark.parametrize("min_arity", some([2, 8, 4], by_default=2))
 GAP = 1 << 20
-
-
-class Counted:
-    """The larger of two, counted."""
-
-    def __init__(self) -> None:
-        self.combines = 0
-        self.max = Monoid(float("-inf"), self._larger, name="counted max")
-
-    def _larger(self, left: float, right: float) -> float:
-        self.combines += 1
-        return left if left >= right else right
-
-    def of(self, action: Callable[[], Any]) -> int:
-        """The combines of an action."""
-        before = self.combines
-        action()
-        return self.combines - before
 
 
 class Sliding:
@@ -129,14 +110,14 @@ def test_a_query_takes_two_combines(min_arity: int) -> None:
     tree = FingerTree(counted.max, min_arity)
     for i in range(500):
         tree.insert(i * 7 % 500, 1.0)
-        assert counted.of(tree.query) <= 2
+        assert counted.cost(tree.query) <= 2
 
 
 @MIN_ARITIES
 def test_an_insert_in_order_without_overflow_takes_one_combine(min_arity: int) -> None:
     counted = Counted()
     tree = fiba(min_arity, 1000, counted)
-    cheap = sum(counted.of(lambda i=i: tree.insert(i, 1.0)) == 1 for i in range(1000, 2000))
+    cheap = sum(counted.cost(lambda i=i: tree.insert(i, 1.0)) == 1 for i in range(1000, 2000))
     # A leaf that was split has MIN_ARITY + 1 places of 2 * MIN_ARITY.
     assert cheap >= 1000 * (min_arity - 1) // min_arity
 
@@ -257,6 +238,19 @@ def test_a_range_takes_o_of_log_of_its_length_and_of_its_distance(min_arity: int
 # --- nodes --------------------------------------------------------------------------------------
 
 
+def of_ones(size: int, min_arity: int) -> tuple[Window, FiBA, list[int]]:
+    """A window that came in order, its tree, and its times."""
+    window = Window(
+        Monoid(float("-inf"), max, name="max"), CountWindow(1 << 30), None, "w",
+        arity=min_arity, leaf_arity=min_arity, aggregator=FiBA, allowed_lateness="365 days",
+    )  # fmt: skip
+    times = [i * GAP for i in range(size)]
+    window.extend([1.0] * size, np.array(times, "M8[us]"), emit="last")
+    fiba = window.structure()
+    assert isinstance(fiba, FiBA)
+    return window, fiba, times
+
+
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [1 << 10, 1 << 15])
 @pytest.mark.parametrize("min_arity", [2, 4])
@@ -264,15 +258,8 @@ def test_what_is_near_the_newest_is_found_by_the_finger(
     monkeypatch: pytest.MonkeyPatch, size: int, min_arity: int
 ) -> None:
     """Insertions at distance d, and ranges that begin there, visit O(log d) nodes."""
-    frame = CountWindow(1 << 30)
-    window = Window(
-        Monoid(float("-inf"), max, name="max"), frame, None, "w",
-        arity=min_arity, leaf_arity=min_arity, aggregator=FiBA, allowed_lateness="365 days",
-    )  # fmt: skip
-    times = [i * GAP for i in range(size)]
-    window.extend([1.0] * size, np.array(times, "M8[us]"), emit="last")
-    fiba, visits = window.structure(), Visits(monkeypatch)
-    assert isinstance(fiba, FiBA)
+    window, fiba, times = of_ones(size, min_arity)
+    visits = Visits(monkeypatch)
     for distance in (0, 1, 2, 4, 16, 64, 256, 900):
         high = 1 + math.log(distance + 1, min_arity)
         steps, inserted = 30, 0
@@ -298,14 +285,8 @@ def test_a_correction_near_an_end_visits_few_nodes(
     monkeypatch: pytest.MonkeyPatch, size: int, min_arity: int
 ) -> None:
     """The paper's insert at a time that is there, and its evict, at distance d: O(log d) nodes."""
-    window = Window(
-        Monoid(float("-inf"), max, name="max"), CountWindow(1 << 30), None, "w",
-        arity=min_arity, leaf_arity=min_arity, aggregator=FiBA, allowed_lateness="365 days",
-    )  # fmt: skip
-    times = [i * GAP for i in range(size)]
-    window.extend([1.0] * size, np.array(times, "M8[us]"), emit="last")
-    fiba, visits = window.structure(), Visits(monkeypatch)
-    assert isinstance(fiba, FiBA)
+    window, fiba, times = of_ones(size, min_arity)
+    visits = Visits(monkeypatch)
     fiba.tree.load_left()
     ends = [(end, d) for end in (False, True) for d in (0, 1, 2, 4, 16, 64, 256)]
     # One tree for all, as it takes long to make: it keeps its shape until events are taken out.

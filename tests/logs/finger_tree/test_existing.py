@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from itertools import product
 from random import Random
 from typing import Any
@@ -183,13 +184,7 @@ def test_windows_are_lists(rule: str, existing: Any, aggregator: type, seed: int
             saved = window.checkpoint(), listed.copy()
         elif what == "go" and saved[0]:
             listed = saved[1].copy()
-            window = Window.restore(
-                saved[0],
-                store,
-                aggregations=TEXT.monoid(True),
-                window=listed.rule.frame(),
-                **settings,
-            )
+            window = window.restore_like(saved[0])
             now = max(now, listed.newest or 0)
         if random.random() < 0.2:
             window.check()
@@ -200,14 +195,14 @@ def test_windows_are_lists(rule: str, existing: Any, aggregator: type, seed: int
 @pytest.mark.parametrize("seed", parts(3))
 def test_windows_that_share_events(existing: Any, seed: int) -> None:
     rules = {"time": span(20 * SECOND), "short": span(4 * SECOND), "gap": session(5 * SECOND)}
-    random, store = Random(f"{existing} {seed}"), MemoryStore()
+    random = Random(f"{existing} {seed}")
     listed = {name: Listed(rule, existing, LATE) for name, rule in rules.items()}
     frames = {name: rule.frame() for name, rule in rules.items()}
     settings: dict[str, Any] = {
         "on_duplicate": existing, "on_late": "drop",
         "allowed_lateness": timedelta(microseconds=LATE),
     }  # fmt: skip
-    windows = SharedWindows(TEXT.monoid(True), frames, store, arity=2, **settings)
+    windows = SharedWindows(TEXT.monoid(True), frames, MemoryStore(), arity=2, **settings)
     now = 1_700_000_000 * SECOND
     for step in range(60):
         batch = []
@@ -230,13 +225,7 @@ def test_windows_that_share_events(existing: Any, seed: int) -> None:
             for one in listed.values():
                 one.retract(time)
         if random.random() < 0.3:
-            windows = SharedWindows.restore(
-                windows.checkpoint(),
-                store,
-                aggregations=TEXT.monoid(True),
-                window=frames,
-                **settings,
-            )
+            windows = windows.restore_like(windows.checkpoint())
         if random.random() < 0.2:
             windows.check()
         for name in ("time", "short"):
@@ -245,14 +234,8 @@ def test_windows_that_share_events(existing: Any, seed: int) -> None:
 
 def test_what_a_correction_changes() -> None:
     """``revise`` gives the results of the event that took another's place, and of all after it."""
-    window = Window(
-        Sum(),
-        TimeWindow(60),
-        aggregator=FiBA,
-        allowed_lateness=100,
-        on_duplicate="replace",
-        arity=2,
-    )
+    settings: dict[str, Any] = {"allowed_lateness": 100, "on_duplicate": "replace", "arity": 2}
+    window = Window(Sum(), TimeWindow(60), aggregator=FiBA, **settings)
     window.extend([1.0, 2.0, 4.0, 8.0], [0, 20, 40, 70])
     revision = window.revise([100.0, 5.0], [20, 30])
     assert revision.times.astype("M8[s]").astype(int).tolist() == [20, 30, 40, 70]
@@ -352,12 +335,9 @@ def test_combines_at_a_distance() -> None:
             costs = []
             for shift in range(8):
                 at = len(tree) - distance - shift - 1
-                place, before = tree.entry_at(at), counted.combines
-                if removes:
-                    tree.remove(*place)
-                else:
-                    tree.replace(*place, -1.0)
-                costs.append(counted.combines - before)
+                place = tree.entry_at(at)
+                remove, replace = partial(tree.remove, *place), partial(tree.replace, *place, -1.0)
+                costs.append(counted.cost(remove if removes else replace))
             most[size, distance, removes] = max(costs)
             assert max(costs) <= 10 * (np.log2(8 + distance) + 2)
     for (size, distance, removes), cost in most.items():
@@ -368,17 +348,13 @@ def test_combines_at_a_distance() -> None:
 def test_pages_of_a_correction(operation: str) -> None:
     """After a restore: a few pages per level are read, and those of one path written."""
     store = CountingStore(MemoryStore())
-    settings: dict[str, Any] = {
-        "aggregator": CrowdedFiBA,
-        "allowed_lateness": 10**6,
-        "on_duplicate": "replace",
-    }
-    window = Window(Sum(), CountWindow(8192), store, "w", arity=4, leaf_arity=4, **settings)
+    window = Window(
+        Sum(), CountWindow(8192), store, "w", arity=4, leaf_arity=4, aggregator=CrowdedFiBA,
+        allowed_lateness=10**6, on_duplicate="replace",
+    )  # fmt: skip
     window.extend(np.ones(4096), np.arange(4096))
     snapshot, levels = window.checkpoint(), window.stats().levels
-    window = Window.restore(
-        snapshot, store, aggregations=Sum(), window=CountWindow(8192), **settings
-    )
+    window = window.restore_like(snapshot)
     store.reset()
     if operation == "retract":
         window.retract(2000)

@@ -7,36 +7,23 @@ from typing import Any
 
 import pytest
 
-from mta import CountWindow, Max, Monoid, Product, Sum, TimeWindow, Window
+from mta import CountWindow, Max, Product, Sum, TimeWindow, Window
 from mta.algorithms import FiBA
 from mta.audit import describe_snapshot
 from mta.audit.walk import audit, live_keys
 from mta.snapshots import Snapshot
 from stores.memory import MemoryStore
+from tests.support.naive import CrowdedFiBA, joined, pages_of
 
 GOLDEN = Path(__file__).parent / "golden"
-JOINED = Monoid(identity="", combine=lambda a, b: a + b, name="joined")
-
-
-class CrowdedFiBA(FiBA):
-    """Hardly any node stays in memory."""
-
-    resident_nodes = 3
 
 
 def numbers(store: MemoryStore) -> Window:
     """Late numbers, and two snapshots, so that there are notes of retired pages."""
     window = Window(
-        Max(),
-        CountWindow(20),
-        store,
-        "numbers",
-        arity=2,
-        leaf_arity=3,
-        aggregator=CrowdedFiBA,
-        allowed_lateness=20,
-        on_late="drop",
-    )
+        Max(), CountWindow(20), store, "numbers", arity=2, leaf_arity=3, aggregator=CrowdedFiBA,
+        allowed_lateness=20, on_late="drop",
+    )  # fmt: skip
     window.extend([0.5 * (7 * i % 23) for i in range(40)], [(i * 7) % 31 for i in range(40)])
     window.checkpoint()
     window.extend([1.5, 2.5, 99.0, 3.5], [40, 25, 5, 41])
@@ -45,17 +32,11 @@ def numbers(store: MemoryStore) -> Window:
 
 def texts(store: MemoryStore) -> Window:
     """A product with texts, by time."""
-    product = Product({"sum": ("n", Sum("int64")), "text": ("t", JOINED)})
+    product = Product({"sum": ("n", Sum("int64")), "text": ("t", joined())})
     window = Window(
-        product,
-        TimeWindow(12),
-        store,
-        "texts",
-        arity=2,
-        leaf_arity=2,
-        aggregator=CrowdedFiBA,
+        product, TimeWindow(12), store, "texts", arity=2, leaf_arity=2, aggregator=CrowdedFiBA,
         allowed_lateness=5,
-    )
+    )  # fmt: skip
     batch = {"n": list(range(20)), "t": list("abcdefghijklmnopqrst")}
     window.extend(batch, [i - 3 * (i % 4 == 3) for i in range(20)])
     return window
@@ -64,7 +45,7 @@ def texts(store: MemoryStore) -> Window:
 def parted(store: MemoryStore) -> Window:
     """A leaf of more events than a part has: some have left, and one came late."""
     window = Window(
-        JOINED, CountWindow(700), store, "parted", leaf_arity=600, arity=2, aggregator=FiBA,
+        joined(), CountWindow(700), store, "parted", leaf_arity=600, arity=2, aggregator=FiBA,
         allowed_lateness=100,
     )  # fmt: skip
     letters = [chr(97 + i % 26) for i in range(1000)]
@@ -75,11 +56,6 @@ def parted(store: MemoryStore) -> Window:
 
 
 MAKE = {"numbers": numbers, "texts": texts, "parted": parted}
-
-
-def pages_of(store: MemoryStore) -> dict[str, bytes]:
-    keys = sorted(store.keys())
-    return dict(zip(keys, store.get_many(keys), strict=True))  # type: ignore[arg-type]
 
 
 def golden_pages(folder: str) -> dict[str, bytes]:
@@ -108,13 +84,8 @@ def test_what_is_pinned_can_be_read(name: str) -> None:
     store = MemoryStore()
     store.put_many(golden_pages(name))
     written: Any = MAKE[name](MemoryStore())
-    window = Window.restore(
-        golden_snapshot(name),
-        store,
-        aggregations=written.monoid,
-        window=written.frame,
-        aggregator=FiBA,
-    )
+    known = {"aggregations": written.monoid, "window": written.frame, "aggregator": FiBA}
+    window: Any = Window.restore(golden_snapshot(name), store, **known)
     window.check()
     assert not audit(window).damaged
     for count in range(len(written)):
@@ -125,7 +96,7 @@ def test_what_is_pinned_can_be_read(name: str) -> None:
 
 def test_what_is_left_of_a_level_may_be_a_single_subtree() -> None:
     """A cut may leave an inner node at the left end no entry: its page holds zeros for one."""
-    for monoid in (Max(), Product({"sum": ("n", Sum("int64")), "text": ("t", JOINED)})):
+    for monoid in (Max(), Product({"sum": ("n", Sum("int64")), "text": ("t", joined())})):
         alone = 0
         for count in range(1, 60):
             names = []
@@ -144,15 +115,7 @@ def test_what_is_left_of_a_level_may_be_a_single_subtree() -> None:
             assert names[0] == names[1]
             nodes = window.structure().tree.nodes()
             alone += any(node.level and not node.count for node in nodes)
-            restored: Any = Window.restore(
-                snapshot,
-                store,
-                aggregations=monoid,
-                window=CountWindow(60),
-                arity=2,
-                leaf_arity=2,
-                aggregator=FiBA,
-            )
+            restored: Any = window.restore_like(snapshot)
             restored.check()
             assert not audit(restored).damaged
             assert repr(restored.query()) == repr(window.query())
