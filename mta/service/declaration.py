@@ -25,7 +25,7 @@ minute"), ``retry_for`` ("5 minutes"), ``snapshot_every`` ("5 seconds"), ``delay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -110,7 +110,8 @@ def read_declaration(path: Path) -> Declaration:
     """Read a file. Raises InvalidDeclaration, and OSError for a file that cannot be read."""
     settings = SettingsFile(path)
     values = {
-        name: _value_type(settings, name, kind) for name, kind in settings.table("values").items()
+        name: _type(settings, name, kind, VALUE_TYPES, "value")
+        for name, kind in settings.table("values").items()
     }
 
     def type_of(column: Any) -> str:
@@ -144,17 +145,16 @@ def _keys(settings: SettingsFile, name: str) -> tuple[tuple[str, str], ...]:
     given = settings.table(name)
     if not given:
         settings.fail(name, 'declare a key column, such as keys = { user = "text" }')
-    for column, kind in given.items():
-        if not isinstance(kind, str) or kind not in KEY_TYPES or not COLUMN.fullmatch(column):
-            known = ", ".join(KEY_TYPES)
-            settings.fail(column, f"a key column has the type {known}, not {kind!r}")
-    return tuple((column, KEY_TYPES[kind]) for column, kind in given.items())
+    return tuple(
+        (column, KEY_TYPES[_type(settings, column, kind, KEY_TYPES, "key column")])
+        for column, kind in given.items()
+    )
 
 
-def _value_type(settings: SettingsFile, name: str, kind: Any) -> str:
-    if not isinstance(kind, str) or kind not in VALUE_TYPES or not COLUMN.fullmatch(name):
-        settings.fail(name, f"a value has the type {', '.join(VALUE_TYPES)}, not {kind!r}")
-    return kind
+def _type(settings: SettingsFile, name: str, kind: Any, types: Iterable[str], what: str) -> str:
+    if kind not in [*types] or not COLUMN.fullmatch(name):
+        settings.fail(name, f"a {what} has the type {', '.join(types)}, not {kind!r}")
+    return str(kind)
 
 
 def _size(settings: SettingsFile, name: str) -> int:

@@ -219,21 +219,16 @@ class Owners:
         for at, key in enumerate(self.rows.keys_of(rows.keys)):
             places.setdefault(shard_of(key), []).append(at)
         if len(places) == 1:
-            return await self._counted(next(iter(places)), rows, task)
-        parts = [self._counted(shard, rows.take(of), task) for shard, of in places.items()]
-        found = await asyncio.gather(*parts, return_exceptions=True)
+            return await self._sent(next(iter(places)), rows, task)
+        parts = [self._sent(shard, rows.take(of), task) for shard, of in places.items()]
         outcomes: dict[int, Outcome] = {}
+        # All parts are sent, even if one fails.
+        found = await asyncio.gather(*parts, return_exceptions=True)
         for of, part in zip(places.values(), found, strict=True):
             if isinstance(part, BaseException):
                 raise part
             outcomes.update(zip(of, part, strict=True))
         return [outcomes[at] for at in range(len(rows))]
-
-    async def _counted(self, shard: int, rows: Rows, task: Task) -> list[Outcome]:
-        found = await self._sent(shard, rows, task)
-        if task != "check":
-            self.outcomes.update(each.what for each in found)
-        return found
 
     async def _sent(self, shard: int, rows: Rows, task: Task) -> list[Outcome]:
         """Return the outcomes of events of one shard, wherever its owner is by now."""
@@ -242,7 +237,10 @@ class Owners:
         while True:
             try:
                 async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
-                    return await self._try(shard, rows, task)
+                    found = await self._try(shard, rows, task)
+                if task != "check":
+                    self.outcomes.update(each.what for each in found)
+                return found
             except (Moved, Interrupted) as error:
                 if not (may_repeat or isinstance(error, Moved)):
                     raise outcome_unknown() from None

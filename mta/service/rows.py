@@ -125,10 +125,11 @@ class RowReader:
 
     @staticmethod
     def _value(row: Mapping[str, Any], name: str, kind: str) -> Any:
-        try:
-            return _CHECKS[kind](row.get(name))
-        except (TypeError, ValueError, OverflowError):
-            raise InvalidValue(f"{name} is a {kind}, not {row.get(name)!r:.60}") from None
+        value = row.get(name)
+        types, fits = _VALUES[kind]
+        if type(value) not in types or not fits(value):
+            raise InvalidValue(f"{name} is a {kind}, not {value!r:.60}")
+        return float(value) if kind == "float" else value
 
     def _time(self, row: Mapping[str, Any]) -> int | None:
         column = self._declared.time
@@ -189,33 +190,13 @@ class RowReader:
         return self.of_mappings(table.to_pylist())
 
 
-def _float(value: Any) -> float:
-    if type(value) not in (float, int) or not isfinite(value):
-        raise TypeError
-    return float(value)
-
-
-def _int(value: Any) -> int:
-    if type(value) is not int or not -(2**63) <= value < 2**63:
-        raise TypeError
-    return value
-
-
-def _bool(value: Any) -> bool:
-    if type(value) is not bool:
-        raise TypeError
-    return value
-
-
-def _text(value: Any) -> str:
-    if type(value) is not str or len(value) > MAX_TEXT:
-        raise TypeError
-    return value
-
-
-_CHECKS: dict[str, Callable[[Any], Any]] = {
-    "float": _float, "int": _int, "bool": _bool, "text": _text,
-}  # fmt: skip
+#: The types that JSON and Arrow have for values, and which of these values fit.
+_VALUES: dict[str, tuple[tuple[type, ...], Callable[[Any], bool]]] = {
+    "float": ((float, int), isfinite),
+    "int": ((int,), lambda value: -(2**63) <= value < 2**63),
+    "bool": ((bool,), lambda value: True),
+    "text": ((str,), lambda value: len(value) <= MAX_TEXT),
+}
 #: The types of the columns of values.
 DTYPES: dict[str, Any] = {"float": "f8", "int": "i8", "bool": "?", "text": object}
 
