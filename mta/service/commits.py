@@ -2,9 +2,10 @@
 
 Requests that arrive during a commit wait for the next one, which begins at the earliest the
 declared ``delay`` after the one before began: so events share the cost of a commit, and a store
-gets only so many writes. If small commits take more than a third of a processor, they begin up to
-twice as late. An event that finds nothing running is committed at once. The delay of an event is
-bounded by twice ``delay``, the commit that is running, and the next one.
+gets only so many writes. If small commits of all shards of a process take more than a third of a
+processor, which they share, they begin up to twice as late. An event that finds nothing running is
+committed at once. The delay of an event is bounded by twice ``delay``, the commit that is running,
+and the next one.
 
 Whatever error a commit raises, memory may be ahead of the store afterwards. So the thread gives the
 shard up, its events are answered by a problem with the status 503, and the shard is claimed again.
@@ -137,8 +138,8 @@ class Committer:
         self._jobs: deque[Job] = deque()
         #: The jobs of the last commit; those that it did not answer wait again.
         self._taken: list[Job] = []
-        #: How many events wait.
-        self.waiting = 0
+        #: How many events wait, and how many shards share this process.
+        self.waiting, self.sharing = 0, 1
         self._stops, self._doubts = False, False
         #: Whether the shard is owned; False once the thread has ended, whatever ended it.
         self.is_open = True
@@ -216,7 +217,7 @@ class Committer:
             if not self._jobs:
                 return []
         delay = self._declared.delay / 1e6
-        begin = self._began + min(max(delay, 3 * self._worked), 2 * delay)
+        begin = self._began + min(max(delay, 3 * self._worked * self.sharing), 2 * delay)
         time.sleep(max(0.0, begin - time.monotonic()))
         self._began, self._worked = time.monotonic(), time.thread_time()
         jobs, count = list[Job](), 0

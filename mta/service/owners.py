@@ -142,7 +142,9 @@ class Owners:
             if not committer.is_open:
                 del self._committers[shard]
                 self._snapshots.pop(shard, None)
-            elif heads[shard].owner != self._own:
+                continue
+            committer.sharing = len(self._committers)
+            if heads[shard].owner != self._own:
                 committer.check_owner()
         share, mine = -(-count // len(living)), [*self._committers]
         if len(mine) > share:

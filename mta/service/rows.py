@@ -125,7 +125,7 @@ class RowReader:
 
     @staticmethod
     def _value(row: Mapping[str, Any], name: str, kind: str) -> Any:
-        value = row.get(name)
+        value: Any = row.get(name)
         types, fits = _VALUES[kind]
         if type(value) not in types or not fits(value):
             raise InvalidValue(f"{name} is a {kind}, not {value!r:.60}")

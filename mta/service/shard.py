@@ -27,6 +27,7 @@ from mta.errors import CorruptSnapshot, StoreUnavailable
 from mta.frames.base import lifetime_of
 from mta.keyed.admission import Admission, Limits
 from mta.keyed.bucket import KeyedBatch
+from mta.keyed.keys import read_keys
 from mta.keyed.windows import KeyedWindows
 from mta.publishing.publisher import delete_keys
 from mta.serve.answers import Problem, to_json
@@ -114,7 +115,8 @@ class Shard:
         self, keys: Sequence[Any], times: Sequence[int], values: Sequence[Any]
     ) -> KeyedBatch:
         columns: Any = columns_of(self._declared, values) or range(len(keys))
-        return self.windows.read(self._rows.keys_of(keys), columns, np.array(times, "M8[us]"))
+        distinct = read_keys(self._rows.keys_of(keys), self.windows.bucket.key_kind)
+        return self.windows.batch(*distinct, columns, np.array(times, np.int64))
 
     # --- events -----------------------------------------------------------------------------------
 
