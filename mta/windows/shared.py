@@ -42,6 +42,7 @@ from mta.windows.settings import (
     Settings,
     restored_settings,
 )
+from mta.windows.stack import UNKNOWN
 from stores import StoreLike
 
 
@@ -216,7 +217,12 @@ class SharedWindows(EventsWindow[Out]):
         events, unless ``partial``. Windows end with the newest event. With ``at``, they end at a
         moment, or at each of many, as in ``Window.query``.
         """
-        return self._single.query(which, partial, at, time_unit)
+        single = self._single
+        if which is None and at is None and not single.owner.busy:
+            found = single.found(None)
+            if found is not UNKNOWN:
+                return found
+        return single.query(which, partial, at, time_unit)
 
     # --- adding and removing windows --------------------------------------------------------------
 

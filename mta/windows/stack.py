@@ -323,14 +323,14 @@ class PlainStacks:
 
     def event(self, value: Any, micros: float) -> Any:
         """Add an event to all windows; see ``SingleEvents.event``."""
+        if len(self._rows) >= self._room:
+            return None
+        if self._timed and not self._last <= micros < self._bound:
+            return None
         row: Row | None
         if value.__class__ is self.double and value == value:
             row = value
-        else:
-            row = self._reader.read(value)
-        if row is None or len(self._rows) >= self._room:
-            return None
-        if self._timed and not self._last <= micros < self._bound:
+        elif (row := self._reader.read(value)) is None:
             return None
         combine, window = self._combine, self._first
         owner, new = self._owner, row

@@ -16,20 +16,20 @@ _PRIME, _BASE = 2_147_483_629, 131
 
 
 def general_inserts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The values of all single events that engines insert from now on.
+    """The rows of all single events that engines add to their logs at once from now on.
 
     Those are the events that need more than what is prefetched.
     """
     inserts: list[Any] = []
 
-    def counted(insert: Callable[..., None]) -> Callable[..., None]:
-        def counting(self: Any, value: Any, time: Any) -> None:
-            inserts.append(value)
-            insert(self, value, time)
+    def counted(accept: Callable[..., None]) -> Callable[..., None]:
+        def counting(self: Any, row: Any, micros: Any) -> None:
+            inserts.append(row)
+            accept(self, row, micros)
 
         return counting
 
-    monkeypatch.setattr(Engine, "insert", counted(Engine.insert))
+    monkeypatch.setattr(Engine, "accept", counted(Engine.accept))
     return inserts
 
 

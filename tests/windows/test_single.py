@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from itertools import product as pairs
 from typing import Any
@@ -166,6 +167,20 @@ def test_what_an_event_in_order_takes(frame: Any, oldest: int, newest: int, late
     assert len(plain) >= (0.9 if newest else 0.95) * 6000 and sum(combines) <= 9 * 6000
     if lateness and not newest:
         assert not any(calls[at] for at in plain) and sum(calls) <= 4 * 6000 / 64
+
+
+def test_a_value_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by an event that the log takes at once, because it seals a page."""
+    reads, general = Counter[float](), general_inserts(monkeypatch)
+    row = ColumnarMonoid.row
+    monkeypatch.setattr(
+        ColumnarMonoid, "row", lambda monoid, value: (reads.update([value]), row(monoid, value))[1]
+    )
+    window = Window(Max("int64"), TimeWindow(20), leaf_arity=4, arity=4)
+    for at in range(100):
+        window.insert(at, float(at))
+        window.query()
+    assert general and max(reads[at] for at in general[1:]) == 1
 
 
 def test_a_late_event_takes_up_nothing_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
