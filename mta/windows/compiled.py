@@ -72,11 +72,6 @@ class CompiledStacks:
         return cls(monoid, [part._replace(alias=alias, place=at) for part, alias, at in names])
 
     @property
-    def has_memory(self) -> bool:
-        """Whether any stack was loaded."""
-        return bool(self._pool)
-
-    @property
     def windows(self) -> list[str]:
         """The names of the loaded windows."""
         return self._names

@@ -143,8 +143,8 @@ class SingleEvents:
     # Python finds slots faster than the attributes of a large object.
     __slots__ = (
         "_asked", "_late_from", "_length", "_misses", "_monoid", "_most", "_plain", "_reader",
-        "_skip", "_stacks", "_usual", "event", "intake", "is_loaded", "is_native", "is_whole",
-        "lanes", "owner", "result", "show", "shown", "timed",
+        "_skip", "_usual", "event", "intake", "is_loaded", "is_native", "is_whole",
+        "lanes", "owner", "result", "show", "shown", "stacks", "timed",
     )  # fmt: skip
 
     def __init__(
@@ -182,7 +182,7 @@ class SingleEvents:
     def _reset(self) -> None:
         """Discard prefetched data."""
         #: The stacks in use: plain or compiled ones.
-        self._stacks: PlainStacks | CompiledStacks = self._plain
+        self.stacks: PlainStacks | CompiledStacks = self._plain
         self._plain.clear()
         #: Whether there is prefetched data, and whether all windows have some.
         self.is_loaded = self.is_whole = self.is_native = False
@@ -218,9 +218,9 @@ class SingleEvents:
 
     def _takes(self, row: Row, micros: float) -> bool:
         """Add an event, after prefetching again if need be; return whether that is possible."""
-        shown = self._stacks.add(row, micros)
+        shown = self.stacks.add(row, micros)
         if shown is None and self._may_come(micros) and self._renew():
-            shown = self._stacks.add(row, micros)
+            shown = self.stacks.add(row, micros)
         if shown is None or shown is False:
             return False
         self.shown, self._misses = shown, 0
@@ -243,7 +243,7 @@ class SingleEvents:
             else:
                 self._misses, self._skip = min(2 * self._misses + 1, _MOST_MISSES), self._misses
         # Prefetched data was useful so far, so prefetch as much again unless this event changes it.
-        most = _FEW if self._stacks.came else self._most
+        most = _FEW if self.stacks.came else self._most
         newest, is_known = self.intake.newest, self._usual and not self.intake.unproven
         if self.timed:
             is_known &= newest is not None and newest <= micros < EXACT
@@ -287,7 +287,7 @@ class SingleEvents:
         if which is None:
             is_known = self.is_whole
         else:
-            is_known = which.__class__ is str and which in self._stacks.windows
+            is_known = which.__class__ is str and which in self.stacks.windows
         if not is_known:
             return UNKNOWN
         if self.is_native:
@@ -318,13 +318,13 @@ class SingleEvents:
 
     def _evict(self) -> bool:
         self.shown = UNKNOWN
-        return self._length is not None and self._stacks.evict()
+        return self._length is not None and self.stacks.evict()
 
     def write_back(self) -> None:
         """Send the new events and the evictions to the log. No store call."""
         if not self.is_loaded:
             return
-        stacks = self._stacks
+        stacks = self.stacks
         if self._length is not None:
             with np.errstate(all="ignore"):
                 moved, count = dict(stacks.moved()), stacks.came
@@ -339,13 +339,8 @@ class SingleEvents:
         """Return the number of events in the only window; None if nothing is prefetched."""
         if self._length is None:
             return None
-        ((_, moved),) = self._stacks.moved()
+        ((_, moved),) = self.stacks.moved()
         return self._length + moved.came - moved.left
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether there are events that the log has not received."""
-        return self._stacks.came > 0
 
     # --- prefetched data ------------------------------------------------------------------------
 
@@ -384,11 +379,11 @@ class SingleEvents:
         self._late_from, self.is_loaded = ahead.late_from, True
         has_folds = all(window.found.size for window in windows.values())
         if lanes is not None and windows and has_folds:
-            self._stacks, self.is_native = lanes, True
-        self._stacks.load(windows, accepted)
+            self.stacks, self.is_native = lanes, True
+        self.stacks.load(windows, accepted)
         self.is_whole = ahead.is_whole and (self.is_native or has_folds)
         if self._asked is None:
-            self.event = self._stacks.event
+            self.event = self.stacks.event
         if self._plain.only is not None:
             self.result = self._plain.result
 

@@ -135,7 +135,7 @@ def live(seed: int) -> tuple[list[Any], bool]:
                     snapshot, window.store, aggregations=monoid, window=frame, **settings
                 )
         single = window.engine.single
-        used |= single.is_native and single.is_waiting
+        used |= single.is_native and single.stacks.came > 0
     window.check()
     return [*seen, window.checkpoint()], used
 
@@ -186,7 +186,7 @@ def test_nearly_all_go_in_a_block(make: Any, frame: Any, kind: Any) -> None:
     single, slow = window.engine.single, 0
     for at in range(5000):
         window.insert(given(window.monoid, float(at % 7), 1.5), 2000.0 + at)
-        slow += not (single.is_native and single.is_waiting)
+        slow += not (single.is_native and single.stacks.came)
     # A first one; SteadyMTA takes a few at a time, others as many as a block holds.
     assert slow < (5000 / 16 if kind is SteadyMTA else 20)
 
@@ -218,7 +218,7 @@ def test_what_somebody_evicts_leaves_a_block() -> None:
         window.insert(float(at))
         window.evict()
         assert window.query() == 99.0
-    assert window.engine.single.is_native and window.engine.single.is_waiting
+    assert window.engine.single.is_native and window.engine.single.stacks.came
     assert len(window) == 149
     for _ in range(149):
         window.evict()
@@ -236,7 +236,7 @@ def with_block(frame: Any, **settings: Any) -> Window[Any]:
     window.extend([1.0] * 50, range(50) if window.engine.timed else None)
     for at in range(20):
         window.insert(1.0, 50.0 + at)
-    assert window.engine.single.is_native and window.engine.single.is_waiting
+    assert window.engine.single.is_native and window.engine.single.stacks.came
     return window
 
 
@@ -301,7 +301,7 @@ def test_a_product_takes_all_of_an_event_or_nothing() -> None:
     for at in range(20):
         window.insert({"x": 1.0, "y": float(at)}, 50.0 + at)
     known = {"least": 0.0, "all": 30.0, "most": 19.0}
-    assert window.engine.single.is_native and window.engine.single.is_waiting
+    assert window.engine.single.is_native and window.engine.single.stacks.came
     assert window.query() == known
     window.query()["all"] = "changed"
     for event, error in [
@@ -380,9 +380,9 @@ def test_a_window_of_batches_has_no_room_for_single_events() -> None:
     window = Window(Max(), CountWindow(1000), name="w")
     window.extend([float(at) for at in range(5000)])
     single = window.engine.single
-    assert not single.lanes.has_memory
+    assert not single.lanes.windows
     window.insert(1.0)
-    assert single.lanes.has_memory and window.query() == 4999.0
+    assert single.lanes.windows and window.query() == 4999.0
 
 
 @pytest.mark.parametrize(
