@@ -76,6 +76,8 @@ class Job:
     def __init__(self, rows: Rows, task: Task) -> None:
         self.rows, self.task = rows, task
         self.outcomes: list[Outcome | None] = [None] * len(rows)
+        #: Whether a commit may have added events of this request.
+        self.is_judged = False
         self.done: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
 
     @property
@@ -201,13 +203,15 @@ class Committer:
             self._close(problem, problem)
 
     def _close(self, judged: Exception, waiting: Exception) -> None:
-        """Answer all jobs; those of the last commit may have been judged."""
+        """Answer all jobs: those of which a commit may have judged events, and the others."""
         with self._wake:
             self.is_open = False
-            jobs, self._jobs = self._jobs, deque()
-        for job in self._taken:
-            resolve([job], judged if can_repeat(job.rows, job.task) else outcome_unknown())
-        resolve(jobs, waiting)
+            jobs, self._jobs = [*self._taken, *self._jobs], deque()
+        for job in jobs:
+            if not job.is_judged:
+                resolve([job], waiting)
+            else:
+                resolve([job], judged if can_repeat(job.rows, job.task) else outcome_unknown())
 
     def _next(self) -> list[Job]:
         """Return the jobs of the next commit; none if there are none for a while."""
@@ -240,6 +244,7 @@ class Committer:
         self._taken = jobs
         of: dict[Task, list[Job]] = {"add": [], "check": [], "erase": []}
         for job in jobs:
+            job.is_judged = True
             of[job.task].append(job)
         self._judge(of["add"], self.shard.commit)
         for group in _without_common_keys(of["check"])[:_CHECKS]:

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
+from mta.serve.answers import Problem
 from mta.service import commits
-from mta.service.commits import Committer, Job, Task
+from mta.service.commits import Committer, Interrupted, Job, Moved, Task
 from mta.service.declaration import Declaration
 from mta.service.rows import RowReader
 from mta.service.shard import Outcome, Shard
-from stores import MemoryStore
+from stores import MemoryStore, PageStore
 from tests.service.conftest import Declare
 from tests.support.services import Ledger, Owner, body, create
 
@@ -24,9 +25,9 @@ Send = Callable[..., asyncio.Future[list[Outcome]]]
 
 
 @contextmanager
-def sender(declared: Declaration) -> Iterator[Send]:
+def sender(declared: Declaration, store: PageStore | None = None) -> Iterator[Send]:
     """Yields what sends rows to a committer, in a running event loop."""
-    store, reader = MemoryStore(), RowReader(declared)
+    store, reader = store or MemoryStore(), RowReader(declared)
     create(declared, store)
     shard = Owner(declared, store, "first").shard
     committer = Committer(shard, declared, lambda *_: None)
@@ -127,6 +128,31 @@ def test_a_client_over_its_limit_delays_others_by_a_few_commits(
 
     asyncio.run(run())
     assert calls[0] < 100
+
+
+@pytest.mark.parametrize("ids", [False, True])
+def test_events_that_may_be_added_are_not_sent_again_without_ids(
+    declare: Declare, monkeypatch: pytest.MonkeyPatch, ids: bool
+) -> None:
+    """A request is partly judged, and waits for its next commit, when the shard is lost."""
+    monkeypatch.setattr(commits, "MOST_ROWS", 100)
+    store, declared = MemoryStore(), declare(settings='delay = "1 ms"')
+
+    async def run() -> None:
+        with sender(declared, store) as send:
+            rows = [{"user": "a", "amount": amount} for amount in [1, *range(101, 2000)]]
+            named = [row | {"id": str(at)} for at, row in enumerate(rows)] if ids else rows
+            partly = send("add", *named)
+            for at in range(3):
+                assert spent(await send("add", {"user": "b", "amount": 1})) == [(200, at + 1)]
+            Owner(declared, store, "second")
+            waiting = send("add", {"user": "b", "amount": 1})
+            with pytest.raises(Interrupted if ids else Problem):
+                await partly
+            with pytest.raises((Moved, Problem)):
+                await waiting
+
+    asyncio.run(run())
 
 
 def test_a_retry_is_checked_as_it_is_answered(declare: Declare) -> None:
