@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +14,7 @@ from mta.evaluators.reactive import PagedReactiveAggregator
 from mta.frames import BoundWindow, CustomFrame, Frame
 from mta.frames.base import Both
 from mta.logs.base import Aggregator
-from stores import PageStore, StoreUnavailable
-from stores.base import WrapperStore
-from stores.memory import MemoryStore
+from stores import PageStore
 
 #: The aggregators that keep events in the order in which they come.
 IN_ORDER: list[type[Aggregator]] = [AmortizedMTA, LogMTA, PagedFlatFAT, PagedReactiveAggregator]
@@ -109,11 +107,6 @@ def keep_letters(least: int, checked: bool = False) -> Rule:
     return prefix_rule(lambda prefix, total: total - prefix >= least, f"keep {least}", checked)
 
 
-def first_half(checked: bool = False) -> Rule:
-    """Evict less than half of the letters: asking twice evicts more."""
-    return prefix_rule(lambda prefix, total: 2 * prefix < total, "half", checked)
-
-
 def window_of(frame: Frame, times: Sequence[float], now: float) -> slice:
     """Which of some events in order of time, in seconds, a frame holds when asked at a time."""
     if isinstance(frame, Both):
@@ -135,36 +128,6 @@ def window_of(frame: Frame, times: Sequence[float], now: float) -> slice:
     has_end, has_start = frame.closed in ("right", "both"), frame.closed in ("left", "both")
     stop = (bisect_right if has_end else bisect_left)(times, end)
     return slice((bisect_left if has_start else bisect_right)(times, end - frame.size / 1e6), stop)
-
-
-class FailingStore(WrapperStore):
-    """Raises StoreUnavailable at the calls whose numbers, from 1 on, are in ``failing``."""
-
-    def __init__(self, store: PageStore | None = None) -> None:
-        super().__init__(store or MemoryStore())
-        self.calls = 0
-        self.failing: Callable[[int], bool] = lambda number: False
-
-    def _pass(self) -> None:
-        self.calls += 1
-        if self.failing(self.calls):
-            raise StoreUnavailable(f"call {self.calls} fails on purpose")
-
-    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        self._pass()
-        return super().get_many(keys)
-
-    def put_many(self, pages: Mapping[str, bytes]) -> None:
-        self._pass()
-        super().put_many(pages)
-
-    def delete_many(self, keys: Iterable[str]) -> None:
-        self._pass()
-        super().delete_many(keys)
-
-    def flush(self) -> None:
-        self._pass()
-        super().flush()
 
 
 def pages_of(store: PageStore) -> dict[str, bytes]:

@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import pytest
 
 from mta import (
     ArgMax,
@@ -51,7 +50,6 @@ PAIRED: dict[str, tuple[type[AbstractMonoid], Callable[[list[tuple[float, float]
 }
 
 
-EACH = pytest.mark.parametrize("name", SIMPLE)
 EVERY = [*SIMPLE, *PAIRED, "Collect"]
 
 
