@@ -81,9 +81,7 @@ def test_bulks_leave_a_whole_window_behind(seed: int, bulks: None) -> None:
         assert len(window) == len(plain)
         window.check()
         if rng.random() < 0.5:
-            window = Window.restore(
-                window.checkpoint(), window.store, aggregations=Max(), window=frame
-            )
+            window = Window.restore(window.checkpoint(), window.store)
     assert window.query() == max(v for v, _ in plain)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from typing import Any
 
 import numpy as np
 
@@ -27,13 +28,8 @@ def meters() -> tuple[KeyedWindows, MemoryStore]:
 def test_pages_of_an_earlier_snapshot_are_deleted_with_the_snapshots_that_name_them() -> None:
     made, store = meters()
     for size in ("2 hours", "1 hour", "30 minutes"):
-        made = KeyedWindows.restore(
-            made.checkpoint(),
-            store,
-            aggregations=made.monoid,
-            window=TimeWindow(size),
-            promote_at=50,
-        )
+        snapshot, frame = made.checkpoint(), TimeWindow(size)
+        made = KeyedWindows.restore(snapshot, store, window=frame, promote_at=50)
         made.check()
     for moment in range(4):
         made.extend(["few"], {"a": [1.0]}, [7300 + moment])
@@ -47,26 +43,19 @@ def test_pages_of_an_earlier_snapshot_are_deleted_with_the_snapshots_that_name_t
 def test_a_store_that_fails_leaves_the_snapshot_as_it_was() -> None:
     made, store = meters()
     snapshot = made.checkpoint()
-    wanted = made.monoid, TimeWindow("2 hours")
+    longer: Any = {"window": TimeWindow("2 hours"), "promote_at": 50}
     failing = FaultyStore(store)
     for nth in count(1):
         failing.fail(nth)
         try:
-            KeyedWindows.restore(
-                snapshot, failing, aggregations=wanted[0], window=wanted[1], promote_at=50
-            ).checkpoint()
+            KeyedWindows.restore(snapshot, failing, **longer).checkpoint()
         except StoreUnavailable:
             continue
         break
     assert nth > 5
-    before = KeyedWindows.restore(snapshot, store, aggregations=made.monoid, window=made.frame)
+    before = KeyedWindows.restore(snapshot, store)
     assert before.query("many") == made.query("many")
-    one, two = (
-        KeyedWindows.restore(
-            snapshot, store, aggregations=wanted[0], window=wanted[1], promote_at=50
-        )
-        for _ in range(2)
-    )
+    one, two = (KeyedWindows.restore(snapshot, store, **longer) for _ in range(2))
     assert one.checkpoint() == two.checkpoint()
 
 
@@ -75,21 +64,10 @@ def test_numbers_are_read_as_other_numbers_and_objects_are_not() -> None:
     made = KeyedWindows(Product({"n": ("a", Sum("int64"))}), CountWindow(3), store)
     made.extend([1, 1], {"a": [4, 5]})
     mixed = Product({"mean": ("a", Mean()), "all": ("a", Collect())})
-    found = KeyedWindows.restore(
-        made.checkpoint(), store, aggregations=mixed, window=CountWindow(3)
-    )
+    found = KeyedWindows.restore(made.checkpoint(), store, aggregations=mixed)
     assert found.query(1) == {"mean": 4.5, "all": [4, 5]} and found.coverage().complete
-    lists = KeyedWindows.restore(
-        found.checkpoint(),
-        store,
-        aggregations=Product({"all": ("a", Collect())}),
-        window=CountWindow(3),
-    )
-    back = KeyedWindows.restore(
-        lists.checkpoint(),
-        store,
-        aggregations=Product({"peak": ("a", Max())}),
-        window=CountWindow(3),
-    )
+    collect, peak = Product({"all": ("a", Collect())}), Product({"peak": ("a", Max())})
+    lists = KeyedWindows.restore(found.checkpoint(), store, aggregations=collect)
+    back = KeyedWindows.restore(lists.checkpoint(), store, aggregations=peak)
     assert [each.complete_after_events for each in back.coverage().incomplete] == [3]
     assert back.extend([1, 1], {"a": [-1.0, -2.0]})["peak"].tolist() == [-1.0, -1.0]

@@ -196,9 +196,7 @@ def test_a_snapshot_stays_small_however_much_is_pending_deletion() -> None:
         assert len(snapshot) <= 1 << 16
     assert windows.stats().standalone > 0
     assert 15 in levels(store.pages)  # lists of what is pending deletion
-    windows = KeyedWindows.restore(
-        snapshot, store, aggregations=Max(), window=TimeWindow(50), **settings
-    )
+    windows = KeyedWindows.restore(snapshot, store, **settings)
     assert len(windows.expire(before=now + 10_000)) > 0
     before = len(store.pages)
     for _ in range(260):
@@ -316,9 +314,7 @@ def test_a_window_that_begins_with_many_events_has_larger_groups(
             store.reset_counts()
             found = windows.extend(np.zeros(events, int), values, times)
             snapshot = windows.checkpoint()
-            windows = KeyedWindows.restore(
-                snapshot, store, aggregations=Max(), window=frame, **late
-            )
+            windows = KeyedWindows.restore(snapshot, store, **late)
             if events == 40_000:
                 pages = sum(map(len, store.puts)) + sum(map(len, store.gets))
                 assert pages < 2.5 * events / leaf + 30

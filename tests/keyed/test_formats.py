@@ -501,20 +501,9 @@ def test_snapshots_of_other_windows_are_refused() -> None:
     with pytest.raises(SnapshotMismatch, match=r"\* window +CountWindow\(2\) +TimeWindow"):
         KeyedWindows.restore(bare, store, aggregations=Max(), window=TimeWindow(2))
     with pytest.raises(ValueError, match="the pages of a snapshot are in a store"):
-        KeyedWindows.restore(
-            snapshot, None, aggregations=Max(), window=TimeWindow(60), allowed_lateness=2
-        )  # type: ignore[arg-type]
+        KeyedWindows.restore(snapshot, None)  # type: ignore[arg-type]
     # Its own settings are other ones' to choose.
-    found = KeyedWindows.restore(
-        snapshot,
-        store,
-        aggregations=Max(),
-        window=TimeWindow(60),
-        allowed_lateness=2,
-        promote_at=1,
-        page_bytes=1,
-        retain=9,
-    )
+    found = KeyedWindows.restore(snapshot, store, promote_at=1, page_bytes=1, retain=9)
     assert found.query("a") == 1.0
 
 

@@ -51,10 +51,7 @@ def test_a_window_goes_and_comes_back_with_its_events(
                 assert found == expected
                 standalone.append(windows.stats().standalone)
                 if store is not None:
-                    snapshot = windows.checkpoint()
-                    windows = KeyedWindows.restore(
-                        snapshot, store, aggregations=Sum(), window=frame, **late, **SIZES
-                    )
+                    windows = KeyedWindows.restore(windows.checkpoint(), store, **SIZES)
         windows.check()
     goes = sum(one < other for one, other in pairwise(standalone))
     comes = sum(one > other for one, other in pairwise(standalone))

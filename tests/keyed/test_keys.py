@@ -197,9 +197,7 @@ def test_keys_of_every_type_live_in_pages(kind: str) -> None:
         count += 1
         assert windows.extend(keys, [1] * len(keys)).tolist() == [count] * len(keys)
         snapshot = windows.checkpoint()
-        windows = KeyedWindows.restore(
-            snapshot, store, aggregations=Sum("int64"), window=CountWindow(99), **settings
-        )
+        windows = KeyedWindows.restore(snapshot, store, **settings)
     assert sorted(windows.keys()) == sorted(keys)
     assert set(map(type, windows.keys())) == {type(keys[0])}
     assert windows.query(keys).tolist() == [count] * len(keys)

@@ -91,13 +91,7 @@ def through_pages(partial_of: Callable[[int], Any], aggregator: type) -> None:
     window = Window(monoid, CountWindow(4), arity=2, aggregator=aggregator)
     for i in range(4):
         window.insert(i)
-    again = Window.restore(
-        window.checkpoint(),
-        window.store,
-        aggregations=monoid,
-        window=CountWindow(4),
-        aggregator=aggregator,
-    )
+    again = window.restore_like(window.checkpoint())
     assert again.query() == window.query()
     assert repr(again.query()) == repr(window.query())
 

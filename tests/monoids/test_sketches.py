@@ -347,12 +347,7 @@ def test_a_snapshot_of_no_sketches_is_corrupt(name: str) -> None:
 
     snapshot.state = spoiled(snapshot.state)
     with pytest.raises(CorruptSnapshot, match="not a summary"):
-        restored = Window.restore(
-            snapshot.encode(),
-            window.store or "",
-            aggregations=SUMMARIES[name](),
-            window=CountWindow(30),
-        )
+        restored = window.restore_like(snapshot.encode())
         restored.insert(values[0])
         restored.check()
 

@@ -380,13 +380,7 @@ def test_results_that_are_still_to_be_given_are_in_the_snapshot() -> None:
         window.extend(np.ones(100))
     assert any("returned by the next call" in note for note in caught.value.__notes__)
     accepted = window.progress.events
-    again = TriggeredWindow.restore(
-        window.checkpoint(),
-        store,
-        aggregations=Sum(),
-        window=CountWindow(50),
-        trigger=EveryCount(2),
-    )
+    again = TriggeredWindow.restore(window.checkpoint(), store)
     for subject in (window, again):
         due = subject.extend([])
         assert due.moments.tolist() == list(range(2, accepted + 1, 2))
@@ -403,19 +397,13 @@ def subjects() -> list[tuple[bytes, Callable[[bytes], ResultsWhenDue]]]:
     store = MemoryStore()
     monoid, frame = joined(), TimeWindow(2)
     whole = TriggeredWindow(Window(monoid, frame, store, "w"), EveryPeriod(1))
+    sliced = SlicedWindow(monoid, frame, 1, store, "s")
     return [
         (
             snapshot_of(whole),
-            lambda data: TriggeredWindow.restore(
-                data, store, aggregations=monoid, window=frame, trigger=EveryPeriod(1)
-            ),
+            lambda data: TriggeredWindow.restore(data, store, aggregations=monoid),
         ),
-        (
-            snapshot_of(SlicedWindow(monoid, frame, 1, store, "s")),
-            lambda data: SlicedWindow.restore(
-                data, store, aggregations=monoid, window=frame, slide=1
-            ),
-        ),
+        (snapshot_of(sliced), lambda data: SlicedWindow.restore(data, store, aggregations=monoid)),
     ]
 
 
@@ -428,31 +416,19 @@ def test_a_snapshot_of_a_restored_window_is_the_same() -> None:
 def test_snapshots_of_other_windows_are_refused() -> None:
     (whole, _), (sliced, _) = subjects()
     store = MemoryStore()
-    for action in (
-        lambda: TriggeredWindow.restore(
-            whole, store, aggregations=joined(), window=TimeWindow(2), trigger=EveryPeriod(2)
-        ),
-        lambda: TriggeredWindow.restore(
-            whole, store, aggregations=joined(), window=TimeWindow(2), trigger=OnDemand()
-        ),
-        lambda: TriggeredWindow.restore(
-            sliced, store, aggregations=joined(), window=TimeWindow(2), trigger=EveryPeriod(1)
-        ),
-        lambda: SlicedWindow.restore(
-            whole, store, aggregations=joined(), window=TimeWindow(2), slide=1
-        ),
-        lambda: SlicedWindow.restore(
-            sliced, store, aggregations=joined(), window=TimeWindow(2), slide=2
-        ),
-        lambda: SlicedWindow.restore(
-            sliced, store, aggregations=joined(), window=TimeWindow(4), slide=1
-        ),
-        lambda: SlicedWindow.restore(
-            sliced, store, aggregations=letters(), window=TimeWindow(2), slide=1
-        ),
-    ):
+    text, two = joined(), TimeWindow(2)
+    others: list[tuple[Any, bytes, Any, Any, dict[str, Any]]] = [
+        (TriggeredWindow, whole, text, two, {"trigger": EveryPeriod(2)}),
+        (TriggeredWindow, whole, text, two, {"trigger": OnDemand()}),
+        (TriggeredWindow, sliced, text, two, {"trigger": EveryPeriod(1)}),
+        (SlicedWindow, whole, text, two, {"slide": 1}),
+        (SlicedWindow, sliced, text, two, {"slide": 2}),
+        (SlicedWindow, sliced, text, TimeWindow(4), {"slide": 1}),
+        (SlicedWindow, sliced, letters(), two, {"slide": 1}),
+    ]
+    for kind, snapshot, monoid, frame, when in others:
         with pytest.raises(SnapshotMismatch):
-            action()
+            kind.restore(snapshot, store, aggregations=monoid, window=frame, **when)
 
 
 def test_a_snapshot_goes_on_under_a_longer_window() -> None:
@@ -460,9 +436,8 @@ def test_a_snapshot_goes_on_under_a_longer_window() -> None:
     store = MemoryStore()
     window = TriggeredWindow(Window(joined(), TimeWindow(2), store, "w"), EveryPeriod(1))
     snapshot = snapshot_of(window)
-    longer = TriggeredWindow.restore(
-        snapshot, store, aggregations=joined(), window=TimeWindow(3), trigger=EveryPeriod(1)
-    )
+    known = {"aggregations": joined(), "window": TimeWindow(3)}
+    longer: Any = TriggeredWindow.restore(snapshot, store, **known)
     longer.check()
     assert longer.query() == window.query() != ""
 
@@ -485,12 +460,9 @@ def test_the_format_of_the_snapshot() -> None:
 
 def test_a_sliced_window_goes_on_counting_what_it_drops() -> None:
     store = MemoryStore()
-    settings: dict[str, Any] = {"on_late": "drop", "nulls": "drop_row"}
-    window = SlicedWindow(Sum(), TimeWindow(2), 1, store, **settings)
+    window = SlicedWindow(Sum(), TimeWindow(2), 1, store, on_late="drop", nulls="drop_row")
     window.extend([1, np.nan, 2, 4], [10, 10, 9, 10.5])
-    again = SlicedWindow.restore(
-        window.checkpoint(), store, aggregations=Sum(), window=TimeWindow(2), slide=1, **settings
-    )
+    again = SlicedWindow.restore(window.checkpoint(), store)
     assert (again.intake.late_count, again.intake.invalid_count) == (1, 1)
     assert again.insert(8, 10.2) == []
     assert again.intake.late_count == 2

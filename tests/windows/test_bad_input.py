@@ -340,19 +340,13 @@ def damages(pages: dict[str, bytes], key: str) -> dict[str, bytes | None]:
 def test_every_damaged_page_is_noticed_and_nothing_is_lost(aggregator: type, part: int) -> None:
     """Each page in turn, each damage; then it is restored, and the window goes on exactly."""
     store, size = MemoryStore(), 36
-    snapshot = deep_window(aggregator, store, size).checkpoint()
-    pages = pages_of(store)
+    window = deep_window(aggregator, store, size)
+    snapshot, pages = window.checkpoint(), pages_of(store)
     needed = 0
     for at, key in enumerate(pages):
         for what, damage in [*damages(pages, key).items()][(at + part) % 3 :: 3]:
             text = [chr(97 + i % 26) for i in range(size // 4, size * 5 // 4)]
-            again = Window.restore(
-                snapshot,
-                store,
-                aggregations=joined(),
-                window=CountWindow(size),
-                aggregator=aggregator,
-            )
+            again = window.restore_like(snapshot)
             store._pages.pop(key, None)
             if damage is not None:
                 store._pages[key] = damage

@@ -32,15 +32,7 @@ def begin(store: PageStore, **more: Any) -> Window:
 
 
 def again(snapshot: bytes, store: PageStore, **more: Any) -> Window:
-    return Window.restore(
-        snapshot,
-        store,
-        aggregations=Sum(),
-        window=TimeWindow(SIZE),
-        aggregator=FiBA,
-        allowed_lateness=20,
-        **more,
-    )
+    return Window.restore(snapshot, store, **more)
 
 
 def parts_of(window: Any) -> Any:

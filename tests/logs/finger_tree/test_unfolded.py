@@ -31,14 +31,7 @@ def test_a_window_asked_now_and_then_keeps_what_came_between_two_evictions() -> 
     window = triggered(store)
     window.extend("abcde", range(5))
     snapshot = window.checkpoint()
-    window = TriggeredWindow.restore(
-        snapshot,
-        store,
-        aggregations=joined(),
-        window=CountWindow(5),
-        trigger=OnDemand(),
-        aggregator=FiBA,
-    )
+    window = TriggeredWindow.restore(snapshot, store, aggregations=joined())
     window.extend("f", [5])
     window.extend("g", [6])
     assert window.query() == "cdefg"
@@ -50,14 +43,7 @@ def test_results_of_periods_have_what_came_between_two_evictions() -> None:
     store, frame, trigger = MemoryStore(), TimeWindow(10), EveryPeriod(4)
     window = TriggeredWindow(Window(joined(), frame, store, "w", aggregator=FiBA), trigger)
     window.extend("abcdefghij", range(10))
-    restored = TriggeredWindow.restore(
-        window.checkpoint(),
-        store,
-        aggregations=joined(),
-        window=frame,
-        trigger=trigger,
-        aggregator=FiBA,
-    )
+    restored = TriggeredWindow.restore(window.checkpoint(), store, aggregations=joined())
     for time, letter in enumerate("klmnopqrstuvwxyz", 10):
         found, expected = restored.extend([letter], [time]), window.extend([letter], [time])
         assert list(found.results) == list(expected.results)

@@ -45,14 +45,8 @@ def window_of(
     )
 
 
-def again(snapshot: bytes, store: PageStore, size: int = 10_000) -> Window:
-    return Window.restore(
-        snapshot,
-        store,
-        aggregations=joined(),
-        window=CountWindow(size),
-        aggregator=PagedReactiveAggregator,
-    )
+def again(snapshot: bytes, store: PageStore) -> Window:
+    return Window.restore(snapshot, store, aggregations=joined())
 
 
 def tree_of(window: Window) -> PagedReactiveAggregator:
@@ -260,7 +254,7 @@ def test_every_retained_snapshot_stays_whole_and_nothing_else_stays(retain: int)
         if number % 4 == 1:
             window = window.restore_like(snapshots[-1][0])
         for snapshot, expected in snapshots:
-            past = again(snapshot, store, 150)
+            past = again(snapshot, store)
             assert past.query() == expected
             past.check()
             assert not audit(past).damaged
@@ -369,15 +363,7 @@ def test_a_combine_that_raises_takes_nothing_out(where: str) -> None:
 @pytest.mark.parametrize("count", [-1, 9, 1 << 62, (1 << 63) - 1])
 def test_a_snapshot_whose_aggregates_count_other_events_is_refused(count: int) -> None:
     """Counts that overflow are no warning, and none of numpy's comes to the caller."""
-    window = Window(
-        Sum(),
-        CountWindow(20),
-        MemoryStore(),
-        "w",
-        arity=2,
-        leaf_arity=2,
-        aggregator=PagedReactiveAggregator,
-    )
+    window = window_of(MemoryStore(), 20, 2, 2, monoid=Sum())
     window.extend([1.0] * 20)
     window.query()
     tail = window.structure().levels.tails[2]

@@ -35,14 +35,8 @@ def tree_of(window: Window) -> PagedFlatFAT:
 
 def filled(monoid: Monoid | ColumnarMonoid, n: int, leaf_arity: int, arity: int) -> Window:
     """A full window in memory, whose front has moved off the beginning."""
-    window = Window(
-        monoid,
-        CountWindow(n),
-        store=None,
-        leaf_arity=leaf_arity,
-        arity=arity,
-        aggregator=PagedFlatFAT,
-    )
+    sizes: Any = {"leaf_arity": leaf_arity, "arity": arity}
+    window = Window(monoid, CountWindow(n), store=None, aggregator=PagedFlatFAT, **sizes)
     window.extend(np.random.default_rng(7).integers(0, 1000, n + n // 3).tolist(), emit="last")
     return window
 
@@ -240,9 +234,7 @@ def test_a_restored_window_reads_a_page_a_level_when_its_front_moves(timed: bool
     window.extend(values(count), np.arange(count).astype("M8[s]"), emit="last")
     snapshot, expected = window.checkpoint(), window.query()
     store.reset()
-    again = Window.restore(
-        snapshot, store, aggregations=Max(), window=frame, aggregator=PagedFlatFAT
-    )
+    again = Window.restore(snapshot, store)
     assert again.query() == expected
     assert store.counts.get.pages == 0
     again.insert(0.5, np.datetime64(count, "s"))

@@ -34,9 +34,7 @@ def begin(store: PageStore, tree: type[Any] = AmortizedMTA, **more: Any) -> Wind
 
 
 def again(snapshot: bytes, store: PageStore, tree: type[Any] = AmortizedMTA, **more: Any) -> Window:
-    return Window.restore(
-        snapshot, store, aggregations=Sum(), window=CountWindow(SIZE), aggregator=tree, **more
-    )
+    return Window.restore(snapshot, store, aggregator=tree, **more)
 
 
 def test_each_part_is_written_once_and_read_once() -> None:
