@@ -19,6 +19,7 @@ from stores import MemoryStore, PageStore, WriteBuffer
 from stores.base import WrapperStore
 from stores.testing import FaultyStore
 from tests.support.key_by_key import KeyByKey, lists
+from tests.support.naive import pages_of
 from tests.support.sampling import REST
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -110,11 +111,6 @@ def uninterrupted(shape: str, steps: int, **settings: Any) -> tuple[list[Any], P
     return found, program
 
 
-def pages(store: MemoryStore) -> dict[str, bytes]:
-    keys = sorted(store.keys())
-    return {key: page or b"" for key, page in zip(keys, store.get_many(keys), strict=True)}
-
-
 STEPS = 7
 #: In how many places of a run a call fails, in each part of them.
 TRIES = 2
@@ -148,7 +144,7 @@ def test_every_call_fails_in_turn_and_the_last_snapshot_goes_on(
             "allowed_lateness" not in SHAPES[shape][2]
         ):  # a tree that was restored is written in other parts
             assert program.snapshots[-1] == clean.snapshots[-1], at
-            assert pages(memory).items() >= pages(clean.store).items(), at
+            assert pages_of(memory).items() >= pages_of(clean.store).items(), at
 
 
 def places_of(shape: str, part: int) -> range:
@@ -232,7 +228,7 @@ def test_a_checkpoint_that_fails_deletes_nothing_that_a_retained_snapshot_needs(
     for number in range(STEPS - 1):
         main.step(number, every[number])
         answers.append({key: main.windows.query(key) for key in main.windows.keys()})  # noqa: SIM118
-    there = pages(main.store)  # type: ignore[arg-type]
+    there = pages_of(main.store)  # type: ignore[arg-type]
     for nth in count(1 + (part + len(fault)) % 8, 8):  # for each fault others come first
         memory = MemoryStore()
         memory.put_many(there)
@@ -275,7 +271,7 @@ def test_a_replay_makes_the_same_pages(shape: str, retain: int) -> None:
         expected.append(main.step(start - 1, every[start - 1]))
         assert isinstance(main.store, MemoryStore)
         program = Program(shape, MemoryStore(), retain=retain)
-        program.store.put_many(pages(main.store))
+        program.store.put_many(pages_of(main.store))
         for back in range(min(retain, start + 1)):
             before = main.snapshots[: len(main.snapshots) - back]
             made = []
