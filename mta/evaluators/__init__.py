@@ -2,7 +2,7 @@
 
 - ``observed``: what frames can observe of a window
 - ``cursor``: a front over the events of a log, with a stack of suffix folds
-- ``own``: the window of a log that folds its events itself
+- ``range_fold``: a window that folds its range with each query
 - ``ends``: cursors of frames that end before the newest event
 - ``amortized_mta``, ``steady_mta``: the MTA paper's algorithms, one cursor over levels
 - ``flatfat``, ``reactive``: FlatFAT and the Reactive Aggregator, over blocks

@@ -61,7 +61,6 @@ from mta.folds.sliding import (
 from mta.frames.base import Frame
 from mta.kernels.native import Sweep
 from mta.logs.base import (
-    Aggregator,
     Batch,
     Chunk,
     Leaf,
@@ -164,6 +163,8 @@ class Cursor(ObservedEvents):
     ) -> None:  # fmt: skip
         super().__init__(monoid, frame, events, lenses)
         self.front = self.back = events.kept_from
+        #: Events before this position have left, and do not return; the log moves it with them.
+        self.floor = events.kept_from
         self._stamp = events.stamp
         #: Whether ``recede`` has moved the front back to the start of the folds S.
         self._has_receded = False
@@ -173,6 +174,8 @@ class Cursor(ObservedEvents):
         self._leaf: Leaf | None = None
         #: The folds along the path to the front, the outermost first; S is the last one.
         self._stack: list[Folds] = []
+        #: Whether the next query is one for the end of a batch, which does not need the folds S.
+        self.is_batch_end = False
         #: The window for which the aggregate was last requested, and that aggregate.
         self._asked = (-1, -1, -1)  # no window yet
         self._result: Partial = None
@@ -242,13 +245,41 @@ class Cursor(ObservedEvents):
         self.back, self._has_receded = back, False
 
     def settle(self, time: int | None) -> None:
-        """Move to the frame's front after the newest event, within the retained events."""
+        """Move to the frame's front after the newest event; what has left does not return."""
         self._move_to_frame(time)
+        self.floor = self.front
         self._hold()
+
+    def remember(self) -> None:
+        """Record which events have left, after a batch that the log has stored."""
+        if self.is_behind:
+            return
+        if self._rejoins:
+            self.floor = self.front
+            return
+        self.move(min(self.floor, self.back))
+        self.floor = max(self.floor, self.front)
+
+    @property
+    def _rejoins(self) -> bool:
+        """Whether events that have left may return, as in a session that a late event extends."""
+        return self.frame.merges and self.events.looks_back
+
+    @property
+    def _start(self) -> int:
+        """The position from which on events may be in the window."""
+        kept = self.events.kept_from
+        return kept if self._rejoins else max(kept, self.floor)
+
+    @property
+    def _oldest(self) -> int:
+        """The position from which on events may be in the window of a late event."""
+        kept = self.events.kept_from
+        return kept if self.events.looks_back else max(kept, self.floor)
 
     def evict_to(self, front: int) -> None:
         """Move the front of an only window; if the store fails, nothing changes."""
-        if self.own_log is None or self._is_held(front) or front >= self.back:
+        if not self._holds or self._is_held(front) or front >= self.back:
             self.move(front)
             return
         moved = copy(self)
@@ -256,29 +287,34 @@ class Cursor(ObservedEvents):
         moved.query()
         self._become(moved)
 
+    @property
+    def _holds(self) -> bool:
+        """Whether the window is the only one, and always has its folds."""
+        return self.own_log is not None and not self.events.by_time
+
     def _become(self, other: Cursor) -> None:
         """Take the state of a copy."""
         vars(self).update(vars(other))
 
     def _hold(self) -> None:
         """Compute missing folds of an only window, so that they do not depend on its queries."""
-        if self.own_log is not None and self.front < self.back and not self.is_held:
+        if self._holds and self.front < self.back and not self.is_held:
             self.query()
 
     def _move_to_frame(self, time: int | None) -> None:
         events = self.events
         self._fresh()
-        if not (self.is_behind or events.by_time):
+        if not (self.is_behind or self._rejoins):
             if self.front < self.back:
                 self.move(self.frame.cut(self, time))
             return
         by_position = self.frame.predictable and not self.frame.merges
         if self._is_known and by_position and events.kept_from < events.back:
             view = Positions(lambda: events.back, events.first_after)
-            self.reach(max(self.frame.cut(view, time), events.kept_from), events.back)
+            self.reach(max(self.frame.cut(view, time), self._start), events.back)
             return
         previous = self.front, self.back
-        self.place(self.events.kept_from, self.events.back)
+        self.place(self._start, events.back)
         try:
             if self.front < self.back:
                 self.move(self.frame.cut(self, time))
@@ -311,6 +347,9 @@ class Cursor(ObservedEvents):
             if stack[-1].knows(front) if stack else self.events.path(front):
                 self.is_used_up = True
                 return self._behind(front, self.back)  # a leaf starts here: it need not be read
+            if self.is_batch_end:
+                self.is_batch_end = False
+                return self.events.fold(front, self.back)
             self.compute_folds()
         return self._at(self._stack[-1], front)
 
@@ -324,18 +363,34 @@ class Cursor(ObservedEvents):
     def step(self, row: Row, time: int | None) -> None:
         """Process the next event, which is already stored; amortized O(1) combines."""
         self._fresh()
-        before = copy(self) if self.own_log is not None else None
-        if self._stack:
-            self._grow(self.monoid.lift(row))
+        before = copy(self) if self._holds else None
+        front, back = self.front, self.back
+        self._take(row)
         self.back += 1
         try:
+            if front == back and self._rejoins:
+                self.place(self._start, back + 1)
             self.evict_to(self.frame.cut(self, time))
         except Exception:
             if before is None:
-                self.place(self.front, self.back - 1)
+                self.place(front, back)
             else:
                 self._become(before)
             raise
+        self.floor = self.front
+
+    def _take(self, row: Row) -> None:
+        """Add an event to the folds, if any.
+
+        If events are in order of time, an error is raised later, if the result is still needed.
+        """
+        try:
+            if self._stack:
+                self._grow(self.monoid.lift(row))
+        except Exception:
+            if not self.events.by_time:
+                raise
+            self._reset()
 
     def results(self, chunk: Chunk) -> Rows | None:
         """Return the result after each event of a chunk; None if the cuts are not predictable."""
@@ -356,7 +411,7 @@ class Cursor(ObservedEvents):
         return True
 
     def _run(self, chunk: Chunk, batch: Batch, start: int) -> None:
-        is_behind = self._has_receded or chunk.first != self.back
+        is_behind, oldest = self._has_receded or chunk.first != self.back, self._oldest
         answers_ranges = self.monoid.folds_ranges and len(self) <= chunk.count * ANSWERED
         most = _PIECE if has_kernel(self.monoid) and not answers_ranges else chunk.count
         try:
@@ -367,7 +422,7 @@ class Cursor(ObservedEvents):
                 self._run_over(entering, batch, start)
         except Exception:
             if is_behind:
-                self.place(self.events.kept_from, self.events.kept_from)
+                self.place(oldest, oldest)
             raise
 
     def _run_ranges(
@@ -401,7 +456,7 @@ class Cursor(ObservedEvents):
 
     def _entering(self, chunk: Chunk, most: int) -> Entering:
         """Return the events of a chunk as they enter a window that ends with the newest event."""
-        oldest = self.events.kept_from
+        oldest = self._oldest
         has_receded = self._has_receded and oldest < self.back and not self.frame.merges
         if has_receded:
             self._advance(chunk.first)
@@ -423,7 +478,7 @@ class Cursor(ObservedEvents):
         total = total_before(events, chunk.first, self.lens)
         view = Positions(lambda: chunk.first, events.first_after, total)
         front = self.frame.cut(view, None if chunk.times is None else int(chunk.times[0]))
-        self.place(max(events.kept_from, min(front, chunk.first)), chunk.first)
+        self.place(max(self._oldest, min(front, chunk.first)), chunk.first)
 
     def _stretches(self, entering: Entering) -> Iterator[tuple[int, EachFront, bool]]:
         """Yield each piece's start, its fronts, and whether these are in the log and have S."""
@@ -524,16 +579,6 @@ class Cursor(ObservedEvents):
         return SearchedTimes(
             front, chunk, lambda at, until: leaf(at, back, until=until), self.events, session
         )
-
-    def take_in(self, row: Row) -> None:
-        """Process the next event, which is already stored, without moving the front; 1 combine."""
-        self._fresh()
-        self.back += 1
-        try:
-            if self._stack:
-                self._grow(self.monoid.lift(row))
-        except Exception:  # a later call that needs the result gets the error
-            self._reset()
 
     # --- leaves at the front --------------------------------------------------------------------
 
@@ -775,30 +820,23 @@ class Cursor(ObservedEvents):
         ``newest`` as for ``ahead``. At most one page read per level if S is used up, or if this is
         the only window. None if that has no events.
         """
-        if self.own_log is not None:
-            return self._for_own_singles(self.own_log, most, room)
-        if self.is_used_up:
+        own, frame, gone = self.own_log, self.frame, room
+        if own is not None:  # only the frame may evict, unless that depends on positions alone
+            gone = most if frame.positional else 0
+            if not len(self):
+                return None
+        if own is not None or self.is_used_up:
             self.compute_folds()
-        found = self.ahead(room, newest)
-        if found.size and self.frame.needs_times and newest is None:
-            found = found.cut(len(found.leaving), self.monoid)
-        return found.beside(self.monoid.identity, room)
-
-    def _for_own_singles(self, log: Aggregator, most: int, room: int) -> Prefetched | None:
-        if not len(self):
-            return None
-        if not self.frame.positional:  # only the frame may move the front
-            most = 0
-        self.compute_folds()
-        found = self.prefetched(most)
-        if self.frame.needs_times:
-            if not len(found.leaving) and found.size == 1:
-                found = found._replace(leaving=np.array([log.oldest_time()], "<i8"))
-            elif not len(found.leaving):
+        found = self.ahead(gone, newest)
+        if own is not None and frame.needs_times and not len(found.leaving):
+            if found.size == 1:
+                found = found._replace(leaving=np.array([own.oldest_time()], "<i8"))
+            else:
                 self.look_at_leaf()
-                found = self.prefetched(most)
+                found = self.ahead(gone, newest)
+        if found.size and frame.needs_times and newest is None:
             found = found.cut(len(found.leaving), self.monoid)
-        found = found._replace(turns=found.turns and self.frame.positional)
+        found = found._replace(turns=found.turns and frame.positional)
         return found.beside(self.monoid.identity, room)
 
     def ahead(self, most: int, newest: Events | None = None) -> Prefetched:
@@ -828,6 +866,7 @@ class Cursor(ObservedEvents):
         self.is_used_up = self.is_held and gone >= len(self) and late is None
         if gone > len(self) or (late is not None and not self._come_late(late)):
             self.place(self.front + gone, self.back + count)
+            self.floor = self.front
             return
         self.back += count
         if self._is_held(self.front):
@@ -835,6 +874,7 @@ class Cursor(ObservedEvents):
         elif count:
             self._stack.clear()
         self.move(self.front + gone)
+        self.floor = self.front
 
     def _come_late(self, position: int) -> bool:
         """Keep S although events from a position on have moved; return whether that is possible."""

@@ -74,7 +74,8 @@ class EarlyCursor(Cursor):
             self.place(events.back, events.back)
             return
         view = Positions(lambda: events.back, events.first_after)
-        self.follow(max(self.frame.cut(view, time), events.kept_from), time)
+        self.follow(max(self.frame.cut(view, time), self._start), time)
+        self.floor = self.front
 
     def follow(self, front: int, time: int | None) -> int:
         """Move to the frame from ``front`` on at a time; return where it ends.
@@ -135,7 +136,8 @@ class EarlyCursor(Cursor):
         if times is not None and lifetime is not None:
             front = events.first_after(int(times[0]) - lifetime)
         search = self._search(min(front, chunk.first), chunk)
-        starts = not_before(oldest, frame.cuts(search, 0, times, count), count)
+        cuts = frame.cuts(search, 0, times, count)
+        starts = not_before(self._oldest - chunk.first, cuts, count)
         stops: Fronts = range(1 - frame.end.rows, count + 1 - frame.end.rows)
         if frame.end.delay:
             assert times is not None

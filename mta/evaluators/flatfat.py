@@ -21,9 +21,9 @@ Deviations from the paper, and their reasons:
 - In FIFO windows (section 5.2), a slot that the front has left is not cleared, because folds only
   read the slots between the two pointers. So an eviction moves a pointer and takes no combines, and
   no page is ever rewritten. (``reactive`` evicts events from the middle.)
-- A cursor (``cursor``) computes the results of a batch. Its scans of leaf blocks give the suffixes
-  from all slots at one combine each, while ``suffix`` would walk the levels of a block for each
-  slot.
+- A cursor (``range_fold``) computes the results of a batch. Its scans of leaf blocks give the
+  suffixes from all slots at one combine each, while ``suffix`` would walk the levels of a block for
+  each slot.
 
 Costs are in combines, for leaf blocks of a slots. An insert takes none (only a ``lift``), and an
 evict takes none. A query takes 2 log2(a) + 1, and m (1 + ceil(log2(a/m))) for m new events in a
@@ -38,18 +38,18 @@ In a snapshot, after the common fields (``levels.log`` describes swept, kept and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvariantViolation
-from mta.evaluators.cursor import Cursor
-from mta.evaluators.observed import lenses_of_frame
+from mta.evaluators.ends import cursor_of
+from mta.evaluators.range_fold import RangeFold
 from mta.folds.sliding import Events
 from mta.in_order.flat_fat import join
-from mta.logs.base import Batch, Chunk, FoldingLog, Lens, Setting
+from mta.logs.base import Chunk, Setting
 from mta.logs.flatfat import Block, BlockPager, BlockReader
 from mta.logs.levels.queues import TOGETHER, ReadAhead
 from mta.logs.levels.search import Segment, SegmentedWindow
@@ -61,13 +61,13 @@ from mta.snapshots import Snapshot
 _MOST_DIRTY = 4
 
 
-class PagedFlatFAT(SegmentedWindow, FoldingLog):
+class PagedFlatFAT(SegmentedWindow):
     """A FIFO window whose result costs O(log n), as does the fold of any of its ranges."""
 
     name = "FlatFAT"
     has_parts = False  # removing an event rewrites its block
 
-    def __init__(self, setting: Setting, lenses: Mapping[int, Lens] | None = None) -> None:
+    def __init__(self, setting: Setting, has_window: bool = True) -> None:
         super().__init__(setting)
         self.blocks = BlockPager(self.levels, self.retired, keeps_old=setting.store is not None)
         self.levels.pager = self.blocks
@@ -78,10 +78,9 @@ class PagedFlatFAT(SegmentedWindow, FoldingLog):
         #: The same from the end of the front's leaf block, and the number of that block.
         self._rest: Partial = self.monoid.identity
         self._rest_at = -1
-        #: Folds batches; it is not up to date between batches.
-        if lenses is None:
-            lenses = lenses_of_frame(self.monoid, setting.frame)
-        self._cursor = Cursor(self.monoid, setting.frame, self.remembered(), lenses)
+        if has_window:
+            self.cursor = cursor_of(setting, self.reader(), RangeFold)
+            self.cursor.own_log = self
 
     # --- events in and out ----------------------------------------------------------------------
 
@@ -118,12 +117,11 @@ class PagedFlatFAT(SegmentedWindow, FoldingLog):
     def drop_folds(self) -> None:
         """Discard the remembered folds after a change of events."""
         self.left_at = self._rest_at = -1
-        self._cursor.place(0, 0)
 
     def _evict_before(self, position: int) -> None:
         """Evict without a combine; at most one page read per level."""
         if position < self.levels.tails[0].first and self.blocks.is_on_path(position):
-            self.front = position
+            self._move(position)
         else:
             self.move_front(position, self.path_to(position))
 
@@ -141,8 +139,13 @@ class PagedFlatFAT(SegmentedWindow, FoldingLog):
         return path
 
     def move_front(self, position: int, path: list[Block]) -> None:
-        self.front = position
+        self._move(position)
         self.blocks.retain(path)
+
+    def _move(self, position: int) -> None:
+        self.front = position
+        if self.cursor is not None:
+            self.cursor.move(position)
 
     def front_block(self) -> Block:
         """Return the leaf block with the front, and retain its path in memory."""
@@ -248,30 +251,28 @@ class PagedFlatFAT(SegmentedWindow, FoldingLog):
     def remembered(self) -> BlockReader:
         return BlockReader(self, self.blocks)
 
+    def reader(self) -> BlockReader:
+        return BlockReader(self, self.blocks, holds=False)
+
     # --- runs -----------------------------------------------------------------------------------
 
-    def run(self, batch: Batch, start: int) -> int:
-        """Insert, evict and query for the events of a few leaf blocks; four combines per event.
+    def most_together(self, left: int, each: bool) -> int:
+        return TOGETHER * self.levels.leaf_arity if each else left
+
+    def chunk_with(self, rows: Rows, times: Any, count: int) -> tuple[Chunk, None]:
+        """Return new events as a chunk; see ``LevelLog.chunk_with``."""
+        return Chunk(self.monoid, self.back, rows, times, count), None
+
+    def store_chunk(self, new: Events, chunk: Chunk, front: int) -> None:
+        """Add the events of a few leaf blocks, whose results are known, and move the front.
 
         If the store fails, nothing has changed.
         """
-        if not self.setting.frame.predictable:
-            return 0
-        new = batch.part(start, min(start + TOGETHER * self.levels.leaf_arity, batch.count))
-        chunk, cursor = Chunk(self.monoid, self.back, *new), self._cursor
-        cursor.events = BlockReader(self, self.blocks, holds=False)
-        if (cursor.front, cursor.back) != (self.front, self.back):
-            cursor.place(self.front, self.back)
-        try:
-            cursor.run_into(chunk, batch, start)
-            path = self.path_to(cursor.front)
-            sealed = self._store(new, cursor.front)
-        except Exception:
-            cursor.place(self.front, self.back)
-            raise
-        self.move_front(cursor.front, path)
+        path = self.path_to(front)
+        sealed = self._store(new, front)
+        self.front = front  # the window is there already
+        self.blocks.retain(path)
         self.blocks.retain_sealed(sealed)
-        return new.size
 
     def _store(self, new: Events, front: int) -> list[Block]:
         """Add at most ``TOGETHER`` leaf blocks; return the blocks sealed on a front's path."""
@@ -304,6 +305,8 @@ class PagedFlatFAT(SegmentedWindow, FoldingLog):
     def restore_state(self, snapshot: Snapshot) -> None:
         row = self.restore_with(snapshot, 1)
         self.left, self.left_at = self.monoid.partials.at(row, 0), snapshot.front
+        if self.cursor is not None:
+            self.cursor.place(self.front, self.back)
 
     @property
     def resident_rows(self) -> int:

@@ -21,7 +21,7 @@ from mta.monoids.product import Columns, Observed
 class Searched:
     """A frame on an aggregate, alone or ``|`` a count."""
 
-    def __init__(self, window: ObservedWindow, frame: Frame, size: int) -> None:
+    def __init__(self, window: ObservedEvents, frame: Frame, size: int) -> None:
         self._window, self._frame = window, frame
         #: The maximum number of events in the window.
         self.size = size
@@ -37,10 +37,11 @@ class Searched:
         return self._window.kept_total(self._frame)
 
 
-class ObservedWindow(ABC):
-    """A window whose partials contain its aggregate, then the aggregates that frames observe.
+class ObservedEvents(ABC):
+    """A window over ordered events: its aggregates, and the ranges of it that frames search.
 
-    ``lenses`` extract the latter, by the frame's ``id``.
+    Its partials contain its aggregate, then the aggregates that frames observe. ``lenses`` extract
+    the latter, by the frame's ``id``.
     """
 
     #: The position of the window's oldest event, and the position after its newest.
@@ -48,16 +49,16 @@ class ObservedWindow(ABC):
     back: int
 
     def __init__(
-        self, monoid: AbstractMonoid, frame: Frame, by_time: bool,
+        self, monoid: AbstractMonoid, frame: Frame, events: OrderedEvents,
         lenses: Mapping[int, Lens] | None = None,
     ) -> None:  # fmt: skip
-        self.monoid, self.frame, self._lenses = monoid, frame, lenses or {}
+        self.monoid, self.frame, self.events, self._lenses = monoid, frame, events, lenses or {}
         observed = isinstance(monoid, Observed)
         self._own: Lens = part_of(monoid, 0) if observed else (monoid, same_value)
-        #: Whether a late event may move the positions of events.
-        self._by_time = by_time
         #: The front and the total for which a frame, by its ``id``, last evicted nothing.
         self._kept: dict[int, tuple[int, Any]] = {}
+        #: The log if this is its only window, which the log can then search.
+        self.own_log: Aggregator | None = None
 
     def lens(self, frame: Frame) -> Lens:
         """Return how to extract the aggregate that a frame observes from a partial."""
@@ -67,10 +68,6 @@ class ObservedWindow(ABC):
     def query(self) -> Partial:
         """Return the aggregate of the window."""
 
-    @abstractmethod
-    def partials(self) -> Iterator[Partial]:
-        """Yield every event of the window, lifted, oldest first."""
-
     @property
     @abstractmethod
     def is_behind(self) -> bool:
@@ -79,10 +76,6 @@ class ObservedWindow(ABC):
     @abstractmethod
     def settle(self, time: int | None) -> None:
         """Apply the frame at the newest event, or at a later moment."""
-
-    @abstractmethod
-    def first_after(self, time: int) -> int:
-        """Return the position of the oldest event later than ``time``, from the front on."""
 
     def total(self, frame: Frame) -> Any:
         """Return the result over the whole window; costs as much as ``query``."""
@@ -94,7 +87,7 @@ class ObservedWindow(ABC):
     ) -> int:
         """Return where the longest accepted prefix ends; see ``frames.View``."""
         asked = None
-        if isinstance(total, int | float | np.integer) and not self._by_time:
+        if isinstance(total, int | float | np.integer) and not self.events.by_time:
             asked = self.front, total
             if self._kept.get(id(frame)) == asked:
                 return self.front
@@ -106,14 +99,6 @@ class ObservedWindow(ABC):
     def longest_suffix(self, frame: Frame, accepts: Callable[[Any], bool]) -> int:
         """Return where the longest accepted suffix starts; see ``frames.View``."""
         return self.suffix_accepted(self.lens(frame), accepts)
-
-    @abstractmethod
-    def prefix_accepted(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        """Search the longest prefix whose result is accepted; return its end."""
-
-    @abstractmethod
-    def suffix_accepted(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        """Search the longest suffix whose result is accepted; return its start."""
 
     def searched(self, timed: bool) -> Searched | None:
         """Return the frame if it is one on an aggregate, alone or ``|`` a count; else None."""
@@ -154,19 +139,6 @@ class ObservedWindow(ABC):
             suffix = monoid.combine(pick(event), suffix)
             results.append(monoid.lower(suffix))
         return enumerate(reversed(results), self.front)
-
-
-class ObservedEvents(ObservedWindow):
-    """A window over ordered events: the ranges of them that frames search."""
-
-    def __init__(
-        self, monoid: AbstractMonoid, frame: Frame, events: OrderedEvents,
-        lenses: Mapping[int, Lens] | None,
-    ) -> None:  # fmt: skip
-        super().__init__(monoid, frame, events.by_time, lenses)
-        self.events = events
-        #: The log if this is its only window, which the log can then search.
-        self.own_log: Aggregator | None = None
 
     @abstractmethod
     def look_at_leaf(self) -> Leaf:

@@ -45,9 +45,12 @@ import numpy as np
 
 from mta.columns.schemas import Array, Record, Row, Rows
 from mta.errors import EmptyWindow, InvariantViolation
+from mta.evaluators.ends import cursor_of
 from mta.evaluators.flatfat import PagedFlatFAT
-from mta.evaluators.observed import lenses_of_frame
-from mta.logs.base import Batch, FoldingLog, Leaf, Lens, Setting
+from mta.evaluators.range_fold import RangeFold
+from mta.folds.sliding import Events
+from mta.logs.base import Aggregator, Chunk, Leaf, Lens, PathGroup, Setting
+from mta.logs.flatfat import BlockReader
 from mta.logs.levels.queues import BEFORE_ALL, Levels
 from mta.monoids.base import AbstractMonoid, Partial, lift_where
 from mta.monoids.equality import Scale
@@ -146,7 +149,7 @@ class WithHoles(AbstractMonoid):
         return bool(one[1] == other[1]) and self.main.same(one[0], other[0], part)
 
 
-class PagedReactiveAggregator(FoldingLog):
+class PagedReactiveAggregator(Aggregator):
     """A window in pages from which any event may be evicted."""
 
     name = "Reactive Aggregator"
@@ -154,10 +157,10 @@ class PagedReactiveAggregator(FoldingLog):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self._holed = WithHoles(setting.monoid)
-        lenses = lenses_of_frame(setting.monoid, setting.frame)
-        inner = {frame: _inner(lens) for frame, lens in lenses.items()}
-        self.fat = PagedFlatFAT(replace(setting, monoid=self._holed), inner)
+        self.fat = PagedFlatFAT(replace(setting, monoid=self._holed), has_window=False)
         self._back = self._count = 0
+        self.cursor = cursor_of(setting, self.reader(), RangeFold)
+        self.cursor.own_log = self
         #: The time of the newest event that left at the front, if no slot contains it.
         self._newest_left: int | None = None
 
@@ -212,6 +215,7 @@ class PagedReactiveAggregator(FoldingLog):
             events.retain()  # keep the pages of the new front
         self.fat.evict_to(slot)
         self._newest_left, self._count = newest, self._back - position
+        self.cursor.move(position)
 
     def evict_at(self, positions: Sequence[int]) -> None:
         """Remove events anywhere in the window; events after them keep their positions.
@@ -249,6 +253,7 @@ class PagedReactiveAggregator(FoldingLog):
             inside = [slot - number * arity for slot in found]
             self.fat.replace(number, inside, self._holed.inputs.blank(len(inside)))
             self._count -= len(inside)
+            self.cursor.place(self.front, self.back)
 
     def compact(self) -> None:
         """Move all events to slots at the back without holes; reads and writes the whole window.
@@ -276,16 +281,24 @@ class PagedReactiveAggregator(FoldingLog):
         return self.remembered().position(slot)
 
     def remembered(self) -> PlacedEvents:
-        return PlacedEvents(self)
+        return PlacedEvents(self, self.fat.remembered())
+
+    def reader(self) -> PlacedEvents:
+        return PlacedEvents(self, self.fat.reader())
 
     def leaves(self) -> Iterator[Leaf]:
         position = self.front
         for leaf in self.fat.leaves():
-            values, marks = leaf.rows
-            if len(there := np.flatnonzero(marks)):
-                times = None if leaf.times is None else leaf.times[there]
-                yield Leaf(position, self.monoid.inputs.take(values, there), times, len(there))
-                position += len(there)
+            if (there := self.remaining(leaf, position)).count:
+                yield there
+                position = there.stop
+
+    def remaining(self, leaf: Leaf, first: int) -> Leaf:
+        """Return the events of a leaf of slots, the first of them at a position."""
+        values, marks = leaf.rows
+        there = np.flatnonzero(marks)
+        times = None if leaf.times is None else leaf.times[there]
+        return Leaf(first, self.monoid.inputs.take(values, there), times, len(there))
 
     def newest_left(self) -> int | None:
         """Return the time of the newest event that left at the front; None if unknown.
@@ -303,17 +316,24 @@ class PagedReactiveAggregator(FoldingLog):
         """Return the aggregate of the window; ``flatfat`` describes the costs."""
         return self.fat.query()[0]
 
-    def run(self, batch: Batch, start: int) -> int:
-        """Run like FlatFAT, or one event at a time while the window has holes."""
-        if self.holes:
-            return 0
-        front, rows = self.front, self._holed.marked(batch.rows, batch.count)
-        count = self.fat.run(replace(batch, monoid=self._holed, rows=rows), start)
-        self._back += count
-        self._count = self.fat.back - self.fat.front
-        if self.front > front:
+    def most_together(self, left: int, each: bool) -> int:
+        return self.fat.most_together(left, each)
+
+    def leaves_at_once(self, times: np.ndarray | None, start: int) -> bool:
+        return self.holes > 0
+
+    def chunk_with(self, rows: Rows, times: Any, count: int) -> tuple[Chunk, None]:
+        return Chunk(self.monoid, self.back, rows, times, count), None
+
+    def store_chunk(self, new: Events, chunk: Chunk, front: int) -> None:
+        """Add events whose results are known to a window without holes, and move its front."""
+        before, slot = self.front, self.fat.back + front - self.back
+        marked = self._holed.marked(new.rows, new.size)
+        self.fat.store_chunk(Events(marked, new.times, new.size), chunk, slot)
+        self._add(new.size)
+        self._count = self._back - front
+        if front > before:
             self._newest_left = None
-        return count
 
     def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
         return self.position(self.fat.longest_prefix(_inner(lens), accepts))
@@ -347,6 +367,7 @@ class PagedReactiveAggregator(FoldingLog):
             raise corrupt("its slots are invalid")
         self.fat.restore_state(replace(snapshot, front=front, back=back, state=state))
         self._back, self._count = snapshot.back, snapshot.back - snapshot.front
+        self.cursor.place(self.front, self.back)
         self.restore_front_time(snapshot.front_time)
         if not 0 <= self.fat.left[1] <= self._count:
             raise corrupt("its aggregate counts the wrong events")
@@ -395,16 +416,17 @@ class PagedReactiveAggregator(FoldingLog):
 
 
 class PlacedEvents:
-    """The remaining events by position and by time, for one range query.
+    """The remaining events by position and by time, for one range query or one batch.
 
-    Finds slots by counting from the newest event. Each slot or position takes one page read per
-    level, and each page is read once.
+    A batch is read only from a window without holes, which has an event in each slot. Finds slots
+    by counting from the newest event. Each slot or position takes one page read per level, and each
+    page is read once.
     """
 
-    by_time = False
+    stamp, by_time, looks_back = 0, False, False
 
-    def __init__(self, tree: PagedReactiveAggregator) -> None:
-        self._tree, self._slots = tree, tree.fat.remembered()
+    def __init__(self, tree: PagedReactiveAggregator, slots: BlockReader) -> None:
+        self._tree, self._slots = tree, slots
         #: Positions with known slots.
         self._known: dict[int, int] = {}
 
@@ -426,6 +448,25 @@ class PlacedEvents:
         position = self.position(slot)
         self._known[position] = slot
         return position
+
+    @property
+    def open_from(self) -> int:
+        return self.back
+
+    def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
+        slot = self.slot(position)
+        leaf = self._slots.leaf(slot, upto, until)
+        before = int(leaf.rows[1][: slot - leaf.first].sum())  # events may have left with holes
+        return self._tree.remaining(leaf, position - before)
+
+    def settled(self, front: int) -> int:
+        return self.back
+
+    def path(self, position: int, below: int | None = None) -> Sequence[PathGroup]:
+        return ()
+
+    def folds_behind(self, position: int, back: int) -> tuple[np.ndarray, Rows]:
+        return np.array([position]), self._tree.monoid.partials.one(self.fold(position, back))
 
     def time_before(self, position: int) -> int | None:
         if position == self.kept_from:

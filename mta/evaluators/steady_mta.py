@@ -168,8 +168,8 @@ class SteadyMTA(AmortizedMTA):
         super().insert(row, time)
         self.levels.fold_on(self.levels.tails[0], [row])
 
-    def take_in(self, new: Events, right: Partial = None) -> int | None:
-        late = super().take_in(new, right)
+    def take_in(self, new: Events) -> int | None:
+        late = super().take_in(new)
         self.levels.fold_on(self.levels.tails[0], self.monoid.inputs.listed(new.rows, new.size))
         return late
 

@@ -30,7 +30,6 @@ import xxhash
 from mta.columns.schemas import Nullable, Rows, Schema, column_of
 from mta.columns.texts import listed_text
 from mta.errors import CorruptSnapshot, EventsGone, PartialBatch, SnapshotMismatch
-from mta.evaluators.fiba import FiBA
 from mta.folds.sliding import Events
 from mta.frames.base import Frame
 from mta.keyed.keys import Keys
@@ -46,10 +45,10 @@ from mta.monoids.base import AbstractMonoid, as_output
 from mta.monoids.product import Observed, Product, result_name
 from mta.pages import NAME_BYTES, OBJECT_BYTES, key_of
 from mta.triggers.rules import EveryCount
-from mta.windows.checks import by_time
 from mta.windows.engine import Engine
 from mta.windows.moments import FAR, result_at
 from mta.windows.opaque import restore_opaque
+from mta.windows.revising import again
 from mta.windows.shared import SharedWindows
 from mta.windows.window import Window
 from stores import PageStore, WrapperStore
@@ -545,19 +544,19 @@ class _KeyBatch:
 
         ``own`` has the number of the batch's events at each time, which are the last ones there.
         """
-        again = by_time(self.window.engine.structure(), FiBA).again(time, until)
-        if again is None:
+        found = again(self.window.engine, time, until)
+        if found is None:
             return
-        monoid, is_old = self.kind.monoid, np.ones(len(again.times), bool)
+        monoid, is_old = self.kind.monoid, np.ones(len(found.times), bool)
         for moment, count in own.items():
             first, stop = (
-                int(again.times.searchsorted(moment, side)) for side in ("left", "right")
+                int(found.times.searchsorted(moment, side)) for side in ("left", "right")
             )
             is_old[max(first, stop - count) : stop] = False
         old = np.flatnonzero(is_old)
-        outputs, rows = monoid.outputs.take(again.outputs, old), monoid.inputs.take(again.rows, old)
+        outputs, rows = monoid.outputs.take(found.outputs, old), monoid.inputs.take(found.rows, old)
         of, nowhere = np.full(len(old), self.place), np.full(len(old), -1)
-        self._parts.append(Found(of, nowhere, [outputs], again.times[old], rows))
+        self._parts.append(Found(of, nowhere, [outputs], found.times[old], rows))
 
 
 # --- entries and results ------------------------------------------------------------------------

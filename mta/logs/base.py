@@ -6,14 +6,14 @@ an event never changes. In structures ordered by time, a late event moves all la
 
 An ``EventLog`` adds events at the back, singly or in batches, and evicts them at the front. It also
 takes snapshots, supports audits and deletes pages. This is enough for windows that share events and
-read them through cursors. An ``Aggregator`` serves a single window: it also returns the result,
-processes runs of events with their results, and searches for a frame's cut.
+read them through cursors. An ``Aggregator`` serves a single window: it also returns the result, and
+searches for a frame's cut.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -80,6 +80,10 @@ class Batch:
     def part(self, start: int, stop: int) -> Events:
         every = Events(self.rows, self.times, self.count)
         return every.cut(self.monoid.inputs, start, stop)
+
+    def into(self, results: Rows) -> Batch:
+        """Return the same events with space for the results of another window."""
+        return Batch(self.monoid, self.rows, self.times, self.count, results)
 
     def put(self, start: int, folds: Rows) -> None:
         """Convert aggregates to results, and write them for the events from ``start`` on."""
@@ -234,6 +238,10 @@ class OrderedEvents(Remembered, Protocol):
         """
 
     @property
+    def looks_back(self) -> bool:
+        """Whether events are retained for late events and moments after they have left."""
+
+    @property
     def open_from(self) -> int:
         """The position from which on events are in the last leaf, which is in memory."""
 
@@ -278,6 +286,8 @@ class EventLog(ABC):
     has_parts: bool = False
     #: A number that grows whenever events before the back change positions.
     stamp = 0
+    #: The windows over these events, by name, whose positions move with late events.
+    readers: Mapping[str, Any] = {}
     #: Whether frames may end before the newest event.
     ends_anywhere = False
 
@@ -319,6 +329,10 @@ class EventLog(ABC):
         """Return the end of the run from ``start`` that can be added together; it is not empty."""
         return stop
 
+    def leaves_at_once(self, times: np.ndarray | None, start: int) -> bool:
+        """Return whether an event of a batch leaves on arrival, as newer ones have left."""
+        return False
+
     def __len__(self) -> int:
         return self.back - self.front
 
@@ -339,11 +353,10 @@ class EventLog(ABC):
         """Prepare for a change of frame: move the front back to the oldest stored event."""
         return  # by default, the log stores only the events of its windows
 
-    def take_in(self, new: Events, right: Partial = None) -> int | None:
+    def take_in(self, new: Events) -> int | None:
         """Add events that arrived one at a time, at most ``spare`` of them. No store call.
 
-        ``right`` is the aggregate that the only window now has after its prefetched folds, if
-        known. Returns the position of the first late event, None if there is none.
+        Returns the position of the first late event, None if there is none.
         """
         raise NotImplementedError
 
@@ -375,6 +388,10 @@ class EventLog(ABC):
     @abstractmethod
     def remembered(self) -> Remembered:
         """Return the events for one query, which reads each page at most once."""
+
+    def reader(self) -> OrderedEvents:
+        """Return the events for the results of a batch. It reads each page at most once."""
+        raise NotImplementedError
 
     @abstractmethod
     def leaves(self) -> Iterator[Leaf]:
@@ -480,10 +497,10 @@ class EventLog(ABC):
 class Aggregator(EventLog):
     """The log of a single window, with its result and the searches for its frame's cut.
 
-    The log has a cursor, which is the window, or folds the window itself (``FoldingLog``).
+    The log has a cursor, which is the window.
     """
 
-    #: The only window, if it reads the log as windows over shared events do.
+    #: The only window.
     cursor: Any = None
 
     def __init__(self, setting: Setting) -> None:
@@ -521,49 +538,6 @@ class Aggregator(EventLog):
     def events(self) -> Iterator[Partial]:
         """Yield every event of the window, lifted, from the oldest on. Reads every page once."""
         return lifted_events(self.leaves(), self.monoid)
-
-
-class FoldingLog(Aggregator):
-    """A log that folds its window itself, as events arrive."""
-
-    def run(self, batch: Batch, start: int) -> int:
-        """Insert, evict and query for as many events as one vector expression can process.
-
-        Returns the number of events from ``start`` on; 0 if the next event must be added alone.
-        """
-        return 0
-
-    def prefetched(self, most: int) -> Prefetched | None:
-        """Return what at most ``most`` single events need. No store call within a leaf.
-
-        None if the next event needs more, as in an empty window.
-        """
-        return None
-
-    def sync(self, came: int, gone: int, right: Partial, late: int | None) -> None:
-        """Evict those events that left since ``prefetched``, once the new ones were taken in.
-
-        No store call. ``came`` is the number of events that entered the window; if the window ends
-        before the newest event, these differ from the new ones. ``right`` is their aggregate, None
-        if unknown. ``late`` is the position of the first late event, if any.
-        """
-        raise NotImplementedError
-
-    def end_at(self, time: int | None) -> int:
-        """Return the position after the window's newest event, as of a time.
-
-        If the window ends before the newest stored event, later calls of ``query`` use this end. At
-        most one page read per level.
-        """
-        return self.back
-
-    def slide_to(self, position: int) -> None:
-        """Move the front to the position of the frame's cut, as ``evict_to`` does."""
-        self.evict_to(position)
-
-    def first_after(self, time: int) -> int:
-        """Return the position of the oldest event later than ``time``."""
-        return self.remembered().first_after(time)
 
 
 # --- consecutive events ---------------------------------------------------------------------------

@@ -6,7 +6,7 @@
   it writes to snapshots, and what it requires of them
 - ``single``: single events, which the log receives in groups; ``stack``, ``compiled``: their folds,
   in Python and in C; ``late``: late events for operations that depend on order
-- ``moments``: the window as of any moment
+- ``moments``: the window as of any moment; ``revising``: results of earlier events
 - ``display``: tables in notebooks, and readable sizes
 - ``opaque``: windows restored from snapshots alone
 """

@@ -2,10 +2,9 @@
 
     engine  =  log  +  {name: window}
 
-A log stores events, and a window evaluates a frame over them. ``SharedWindows`` has a log for any
-windows, and a cursor for each (``evaluators.cursor``). ``Window`` has a log for one window, "",
-which is a cursor too, unless the log folds it (``evaluators.own``). Everything else is the same for
-one window and for many.
+A log stores events, and a window is a cursor that evaluates a frame over them
+(``evaluators.cursor``). ``SharedWindows`` has a log for any windows, and a cursor for each.
+``Window`` has a log for one window, "". Everything else is the same for one window and for many.
 
 A batch is processed one chunk at a time. Cursors whose cuts follow from positions and times process
 a chunk before it is stored, so that a failing store leaves them unchanged. The other windows are
@@ -34,11 +33,10 @@ from mta.evaluators.cursor import Cursor
 from mta.evaluators.ends import EarlyCursor
 from mta.evaluators.fiba import FiBA
 from mta.evaluators.observed import Searched, key_of_observer, observed_by, part_of
-from mta.evaluators.own import OwnWindow
 from mta.folds.sliding import Events
 from mta.frames.base import NEWEST, Frame
 from mta.frames.windows import CountWindow, TimeWindow
-from mta.logs.base import Aggregator, Batch, Chunk, EventLog, FoldingLog, Setting
+from mta.logs.base import Aggregator, Batch, Chunk, EventLog, Setting
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import KeepAll, LevelLog
 from mta.monoids.base import AbstractMonoid, Out, Partial, as_output
@@ -75,8 +73,6 @@ _USUAL = (CountWindow, TimeWindow)
 #: After how many leaf groups unneeded events are released, if no snapshot releases them.
 _TRIM_GROUPS = 32
 
-#: A window over the log of an engine.
-AnyWindow: TypeAlias = Cursor | OwnWindow
 #: Logs in order of arrival and in order of time: with a window of their own, and for any windows.
 OWN, SHARED = (AmortizedMTA, FiBA), (LevelLog, FingerTreeLog)
 #: The logs that cursors read.
@@ -116,8 +112,9 @@ class Engine(Generic[Out]):
             raise ValueError(f"a window's name is 1 to 100 of A-Z a-z 0-9 . _ : -, not {name!r}")
         #: The log that keeps the events.
         self.kind = settings.log(*logs)
-        #: Whether the log is that of a single window, and has no events before its front.
+        #: Whether the log is that of a single window, and whether it begins where that does.
         self.is_single = issubclass(self.kind, Aggregator)
+        self._is_coupled = self.is_single and not self.kind.by_time
         if self.is_single:
             if settings.keep is not None:
                 raise TypeError("retain_for= takes a duration; SharedWindows take a frame too")
@@ -176,9 +173,7 @@ class Engine(Generic[Out]):
         self.busy = False
         #: Whether the window was closed.
         self.closed = False
-        #: The window of the log, if it folds one itself; otherwise cursors read the log.
-        self._own: OwnWindow | None = None
-        self._windows: dict[str, AnyWindow] = {}
+        self._windows: dict[str, Cursor] = {}
         #: The moment of the last query after the newest event, if any since that event.
         self._moment: int | None = None
         if isinstance(self._log, Aggregator):
@@ -187,9 +182,8 @@ class Engine(Generic[Out]):
                     f"{self._log.name} folds up to the newest event, but {frame!r} ends before "
                     "it: leave aggregator= out"
                 )
-            if isinstance(self._log, FoldingLog):
-                self._own = OwnWindow(self._log, frame, self.intake)
-            self._windows[""] = self._log.cursor if self._own is None else self._own
+            self._windows[""] = self._log.cursor
+        self._log.readers = self._windows
         self._trimmed = 0
         self.single = self._singles()
 
@@ -231,7 +225,7 @@ class Engine(Generic[Out]):
         return cast(SharedLog, self.log())
 
     @property
-    def windows(self) -> dict[str, AnyWindow]:
+    def windows(self) -> dict[str, Cursor]:
         """Each window by its name, after all pending insertions."""
         self.log()
         return self._windows
@@ -244,13 +238,16 @@ class Engine(Generic[Out]):
     def place(self, windows: Mapping[str, Frame], fronts: Mapping[str, int]) -> None:
         """Set the windows over a shared log; those with a front have all events."""
         log, newest = self._shared_log(), self.intake.last_time
-        self._windows = {name: self.cursor(frame) for name, frame in windows.items()}
+        cursors = {name: self.cursor(frame) for name, frame in windows.items()}
+        self._windows = log.readers = cursors
         self._trimmed = log.back
         for name, front in fronts.items():
-            if not (window := self._windows[name]).ends_early:
-                window.place(front, log.back)
+            cursor = cursors[name]
+            if not cursor.ends_early:
+                cursor.place(front, log.back)
+            cursor.floor = front
         if isinstance(log, FingerTreeLog) and log.newest_time() != newest:
-            self._fall_behind()  # the newest event was retracted
+            self._follow_newest()  # the newest event was retracted
 
     def cursor(self, frame: Frame) -> Cursor:
         """Return a new window without events. Raises ValueError for an unsuitable frame."""
@@ -265,14 +262,14 @@ class Engine(Generic[Out]):
         kind = Cursor if frame.end == NEWEST else EarlyCursor
         return kind(self.monoid, frame, self._shared_log(), lenses)
 
-    def ready(self, window: AnyWindow) -> AnyWindow:
+    def ready(self, window: Cursor) -> Cursor:
         """Update a window with every event, and return it. At most one page read per level."""
         self.log()
         if window.is_behind:
             window.settle(self.intake.last_time)
         return window
 
-    def window(self, name: str) -> AnyWindow:
+    def window(self, name: str) -> Cursor:
         """Return the window with this name. Raises ValueError and TypeError."""
         check_name(name)
         window = self.windows.get(name)
@@ -280,7 +277,7 @@ class Engine(Generic[Out]):
             raise ValueError(f"no window is called {name!r}; there are {sorted(self.windows)}")
         return window
 
-    def coverage(self, name: str, window: AnyWindow) -> Coverage:
+    def coverage(self, name: str, window: Cursor) -> Coverage:
         """Return the coverage of a window that is up to date, also for late events."""
         time, frame = self.intake.last_time if self.timed else None, window.frame
         found = coverage_of(
@@ -345,7 +342,7 @@ class Engine(Generic[Out]):
         current = partial_of(self.result, window)
         return asked(self, window.frame, at, unit, current, partial)
 
-    def current(self, window: AnyWindow) -> tuple[Partial, int]:
+    def current(self, window: Cursor) -> tuple[Partial, int]:
         """Return the aggregate of a window and its number of events.
 
         1 combine, and 1 for each event that has entered a frame that ends before the newest event.
@@ -353,10 +350,10 @@ class Engine(Generic[Out]):
         count = len(self.ready(window))
         return (window.query() if count else None), count
 
-    def result(self, window: AnyWindow) -> Out:
+    def result(self, window: Cursor) -> Out:
         return self.lowered(*self.current(window))
 
-    def put_result(self, out: Rows, at: int, window: AnyWindow | None = None) -> None:
+    def put_result(self, out: Rows, at: int, window: Cursor | None = None) -> None:
         """Write the result of a window, by default the only one, into a row of outputs."""
         found = self._windows[""] if window is None else window
         self.put_fold(*self.current(found), out, at)
@@ -376,7 +373,7 @@ class Engine(Generic[Out]):
         self.log()
         self._moment = moment
         for window in self._windows.values():
-            if window is self._own or window.frame.needs_times:
+            if window.frame.needs_times:
                 window.settle(moment)
 
     def __len__(self) -> int:
@@ -442,29 +439,29 @@ class Engine(Generic[Out]):
             return frame.lifetime or 0
         return None if self._asked is None else self._asked.size
 
-    def _is_prefetched(self, window: AnyWindow) -> bool:
+    def _is_prefetched(self, window: Cursor) -> bool:
         """Return whether single events enter a window on arrival."""
-        if self.is_single or isinstance(window, OwnWindow):
+        if self.is_single:
             return True
         is_held, is_usual = window.is_held or window.is_used_up, type(window.frame) in _USUAL
         if not window.ends_early:
             return (is_held or not is_usual) and window.back == self._log.back
         return is_held and is_usual and len(self.ready(window)) > 0
 
-    def _newest(self, windows: Iterable[AnyWindow]) -> Events | None:
+    def _newest(self, windows: Iterable[Cursor]) -> Events | None:
         """Return the newest events, which late events may precede; usually without a page read."""
         log = self._log
-        if self._own is not None or not isinstance(log, FingerTreeLog):
+        if not isinstance(log, FingerTreeLog):
             return None
-        held = [w for w in windows if isinstance(w, Cursor) and w.is_held and not w.ends_early]
+        usual = [window for window in windows if not window.ends_early]
+        held = [w for w in usual if w.is_held or (self.is_single and len(w))]
         for cursor in held if self.settings.lateness else ():
             cursor.prepare_ahead()
         return log.newest(min(map(len, held), default=log.back))
 
     def take_in(self, new: Events, moved: dict[str, Movement]) -> None:
         """Add single events that arrived, and update the windows that they have entered."""
-        right = moved[""].right if self._own is not None else None
-        late = self._log.take_in(new, right)
+        late = self._log.take_in(new)
         for name, each in moved.items():
             self._windows[name].sync(*each, late)
 
@@ -482,7 +479,7 @@ class Engine(Generic[Out]):
         self.intake.advance(micros)
 
     def _accept(
-        self, row: Any, micros: int | None, windows: Iterable[AnyWindow] | None = None
+        self, row: Any, micros: int | None, windows: Iterable[Cursor] | None = None
     ) -> None:
         """Store an event, and move the windows that are up to date; all or nothing."""
         log, newest = self.structure(), micros
@@ -490,21 +487,26 @@ class Engine(Generic[Out]):
         stamp, last, self._moment = log.stamp, self.intake.last_time, None
         if micros is not None and last is not None:
             newest = max(micros, last)  # the newest event may have been retracted
+        known, before = [(w, w.front, w.back, w.floor) for w in windows], log.back
         log.insert(row, micros)
-        if self._recede(stamp):
-            return
-        own, before = self._own, log.back - 1
-        steps = [w for w in windows if w is own or (w.back == before and not w.ends_early)]
-        fronts = [(window, window.front) for window in steps]
         try:
-            for window in steps:
-                window.step(row, newest)
+            if not self._recede(stamp):
+                for window, _, back, _ in known:
+                    if back == before and not window.ends_early:
+                        window.step(row, newest)
+            elif self.is_single:
+                self._windows[""].settle(newest)
         except Exception:
-            for window, front in fronts:
-                if self._own is not None or not self.is_single:  # others restore themselves
-                    window.place(front, before)
             log.take_back()
+            self._place_again(known)
             raise
+
+    def _place_again(self, known: Sequence[tuple[Cursor, int, int, int]]) -> None:
+        """Set windows to earlier bounds, as the log has undone a change."""
+        for window, front, back, floor in known:
+            if not self._is_coupled:
+                window.place(front, back)
+                window.floor = floor
 
     def extend(self, values: Any, times: Any, emit: Literal["all", "last"]) -> dict[str, Any]:
         """Add a batch; return the results of each window, by its name."""
@@ -516,6 +518,7 @@ class Engine(Generic[Out]):
         with counting(self, count):
             self.ingest(rows, micros, 0, count, outs if each else None)
             for name, window in windows.items() if count and not each else ():
+                window.is_batch_end = self.kind.by_time and self.is_single
                 self.put_result(outs[name], 0, window)
         if each:
             return {name: self.as_given(out) for name, out in outs.items()}
@@ -530,17 +533,15 @@ class Engine(Generic[Out]):
         outs: dict[str, Rows] | None = None,
     ) -> None:
         """Insert events of a batch chunk by chunk; write the results of each window to ``outs``."""
-        log, first, newest = self.structure(), start, self.intake.last_time
+        log, first = self.structure(), start
         started, self._moment = log.taken, None
-        if micros is not None and start < stop and newest is not None and micros[start] <= newest:
-            self._recede_before(int(micros[start]), newest)
+        if micros is not None and start < stop:
+            self._begin_batch(int(micros[start]), outs is not None)
         try:
             while first < stop:
                 self._trim()
-                end = stop
-                if self._own is None:
-                    most = log.most_together(stop - first, outs is not None)
-                    end = log.run_end(micros, first, min(first + most, stop))
+                most = log.most_together(stop - first, outs is not None)
+                end = log.run_end(micros, first, min(first + most, stop))
                 chunk = self._ingest_chunk(rows, micros, first, end, outs)
                 if chunk is not None and end < stop:
                     log.keep(chunk)
@@ -548,7 +549,7 @@ class Engine(Generic[Out]):
                     self.intake.advance(int(micros[end - 1]))
                 first = end
         except Exception:
-            self._fall_behind(ahead=True)
+            self._discard_run()
             raise
         finally:
             if outs:
@@ -566,31 +567,44 @@ class Engine(Generic[Out]):
         """
         self.intake.advance(time)
         if self.intake.last_time != time:
-            self._fall_behind()
+            self._follow_newest()
 
-    def _recede_before(self, time: int, newest: int) -> None:
-        """Move windows back to an event that is late or replaces another: results are as of it."""
-        log = self._log
-        if not isinstance(log, FingerTreeLog) or self._own is not None:
+    def _begin_batch(self, time: int, each: bool) -> None:
+        """Prepare windows for events from a time on, and for results after ``each`` of them.
+
+        If the first event is late or replaces another, windows move back: results are as of it.
+        """
+        log, newest = self._log, self.intake.last_time
+        if not isinstance(log, FingerTreeLog) or newest is None:
             return
-        place = log.first_changed(time)
-        if time < newest or place < log.back:
-            for cursor in cast(dict[str, Cursor], self.windows).values():
+        place = log.first_changed(time) if time <= newest else log.back
+        for cursor in self.windows.values():
+            if time < newest or place < log.back:
                 cursor.recede(place)
+            elif each:
+                self.ready(cursor)
 
-    def _fall_behind(self, ahead: bool = False) -> None:
-        """Have the next access update all windows, or only those ``ahead`` of the stored events."""
+    def _discard_run(self) -> None:
+        """Have the next access update the windows that may be ahead of the stored events."""
+        log = self._log
+        for window in self._windows.values():
+            if window.frame.predictable and (log.by_time or window.taken > log.back):
+                window.fall_behind()
+
+    def _follow_newest(self) -> None:
+        """Have the next access apply the frames on positions as of the newest time so far."""
         for window in self.windows.values():
-            if not ahead or window.taken > self._log.back:
+            if window.frame.positional or window.frame.merges:
                 window.fall_behind()
 
     def _recede(self, stamp: int, chunk: Chunk | None = None) -> bool:
         """Move windows back if stored events have moved since a stamp; return whether they have."""
         log = self._log
-        if log.stamp == stamp or not isinstance(log, FingerTreeLog) or self._own is not None:
+        if log.stamp == stamp or not isinstance(log, FingerTreeLog):
             return False
-        for cursor in cast(dict[str, Cursor], self.windows).values():
-            if chunk is not None and cursor.back == chunk.stop == log.back:
+        stays = chunk is not None and log.moved_from >= 0 and chunk.stop == log.back
+        for cursor in self.windows.values():
+            if chunk is not None and stays and cursor.back == log.back:
                 cursor.stay(chunk.first)
             else:
                 cursor.recede(log.moved_from)
@@ -602,57 +616,75 @@ class Engine(Generic[Out]):
     ) -> Chunk | None:  # fmt: skip
         """Store a chunk after the windows with predictable fronts; step the others by event.
 
-        A single window is copied, and the copy replaces it once the events are stored, because the
-        log begins where its window does.
+        If the log begins where its only window does, this window is copied, and the copy replaces
+        it once the events are stored.
         """
         log, chunk, run = cast(SharedLog, self._log), None, dict[str, Cursor]()
-        if outs and self._own is None:
-            chunk, run = self._run(rows, micros, start, stop, outs)
-        windows, own = self._windows.items(), self._own
-        stepped = {n: w for n, w in windows if w is own or not w.frame.predictable}
-        stamp, oldest = log.stamp, log.front
-        if chunk is not None and not stepped and isinstance(log, LevelLog):
-            unneeded = min(c.front for c in run.values()) if self.is_single else log.front
-            log.store(Events(chunk.rows, chunk.times, chunk.count), unneeded)
+        batch = Batch(self.monoid, rows, micros, stop, None)
+        new = batch.part(start, stop)
+        needs_steps = outs is not None and log.leaves_at_once(micros, start)
+        if outs and not needs_steps:
+            chunk, run = self._run(new, batch, start, outs)
+        windows, stamp = self._windows.items(), log.stamp
+        stepped = {n: w for n, w in windows if needs_steps or not w.frame.predictable}
+        if chunk is not None and not stepped:
+            unneeded = run[""].front if self._is_coupled else log.front
+            log.store_chunk(new, chunk, unneeded)
         else:
             while start < stop:
                 start += self._ingest_some(rows, micros, start, stop, outs, stepped)
-        if self.is_single and run:
+        if self._is_coupled and run:
             self._windows[""] = cast(Aggregator, log).cursor = run[""]
-        has_run = chunk is not None and not stepped and oldest == log.front
-        self._recede(stamp, chunk if has_run else None)
+        self._recede(stamp, None if stepped else chunk)
+        for cursor in run.values():
+            cursor.remember()
         return chunk
 
     def _run(
-        self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, outs: dict[str, Rows]
+        self, new: Events, batch: Batch, start: int, outs: dict[str, Rows]
     ) -> tuple[Chunk, dict[str, Cursor]]:
         """Return a chunk, and the windows with predictable fronts after its events."""
-        monoid, times = self.monoid, None if micros is None else micros[start:stop]
-        new = monoid.inputs.cut(rows, start, stop)
-        chunk, is_new = cast(SharedLog, self._log).chunk_with(new, times, stop - start)
-        windows = cast(dict[str, Cursor], self._windows).items()
-        run = {n: copy(c) if self.is_single else c for n, c in windows if c.frame.predictable}
+        chunk, is_new = cast(SharedLog, self._log).chunk_with(*new)
+        windows, copies = self._windows.items(), self._is_coupled
+        run = {n: copy(c) if copies else c for n, c in windows if c.frame.predictable}
         for name, cursor in run.items():
-            batch = Batch(monoid, rows, micros, stop, outs[name])
+            into = batch.into(outs[name])
             if is_new is None:
-                cursor.run_into(chunk, batch, start)
+                cursor.run_into(chunk, into, start)
             else:  # the chunk includes stored events
-                batch.put_new(start, cursor.results(chunk), chunk.count, is_new)
+                into.put_new(start, cursor.results(chunk), chunk.count, is_new)
         return chunk, run
+
+    def add_run(self, new: Events, following: int | None) -> tuple[Chunk, Rows, np.ndarray | None]:
+        """Add events in order of time; return a chunk of them, and the results of the only window.
+
+        The chunk includes the later stored events, up to the one that the event at the
+        ``following`` time precedes. Also returns which events are new; None if all are.
+        """
+        log, cursor = self.structure(), self.windows[""]
+        assert isinstance(log, FingerTreeLog) and new.times is not None
+
+        def end() -> int:
+            return log.back if following is None else log.first_changed(following)
+
+        self._moment, stamp = None, log.stamp
+        self._begin_batch(int(new.times[0]), each=True)
+        chunk, is_new = log.chunk_with(*new, end)
+        outputs = cursor.results(chunk)
+        try:
+            log.store_chunk(new, chunk, log.front)
+        except Exception:
+            self._discard_run()
+            raise
+        self._recede(stamp, chunk)
+        cursor.remember()
+        return chunk, outputs, is_new
 
     def _ingest_some(
         self, rows: Rows, micros: np.ndarray | None, start: int, stop: int,
-        outs: dict[str, Rows] | None, stepped: Mapping[str, AnyWindow],
+        outs: dict[str, Rows] | None, stepped: Mapping[str, Cursor],
     ) -> int:  # fmt: skip
-        """Store the next events, and the results of the windows to step; return how many.
-
-        A log that folds its window itself adds as many as it can together.
-        """
-        own = self._own
-        if own is not None:
-            batch = Batch(self.monoid, rows, micros, stop, outs and outs[""])
-            if added := own.ingest(batch, start):
-                return added
+        """Store the next events, and the results of the windows to step; return how many."""
         if not stepped:
             return self._log.extend(rows, micros, start, stop)
         time = None if micros is None else int(micros[start])
@@ -773,18 +805,18 @@ class Engine(Generic[Out]):
 
     def retract(self, time: Any) -> None:
         """Remove the newest event with the given time; the next access updates cursors."""
-        log, own, micros = by_time(self.structure(), FingerTreeLog), self._own, to_time(time)
+        log, micros = by_time(self.structure(), FingerTreeLog), to_time(time)
+        windows = [self.ready(cursor) for cursor in self.windows.values()]
         stamp = log.stamp
+        known = [(window, window.front, window.back, window.floor) for window in windows]
         row = log.retract(micros)
-        if own is None:
-            self._recede(stamp)
-            return
+        self._recede(stamp)
         try:
-            own.recede()
-            self.ready(own)
+            for window in windows if self.is_single else ():
+                window.settle(self.intake.last_time)
         except Exception:
-            own.place(log.front, log.back)
             log.undo_retract(row, micros)
+            self._place_again(known)
             raise
 
     def evict(self, count: Any) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 from mta.descriptions import Recipe
 from mta.errors import CorruptPage, CorruptSnapshot, SnapshotMismatch
 from mta.evaluators.cursor import Cursor
-from mta.evaluators.own import OwnWindow
 from mta.frames.base import Frame
 from mta.frames.known import frame_from_text
 from mta.logs.base import EventLog
@@ -20,7 +19,7 @@ from mta.windows.settings import Settings
 from stores import PageStore
 
 
-def states_of(windows: Mapping[str, Cursor | OwnWindow]) -> list[WindowState]:
+def states_of(windows: Mapping[str, Cursor]) -> list[WindowState]:
     """Return windows as a snapshot has them, in the order of their names."""
     return sorted(
         WindowState(name, w.frame.describe(), w.frame.fingerprint, w.front)

@@ -16,6 +16,7 @@ from typing import Any, Literal, Self, Unpack, overload
 
 from mta.errors import InvariantViolation
 from mta.evaluators.coverage import Coverage
+from mta.evaluators.cursor import Cursor
 from mta.evaluators.observed import key_of_observer
 from mta.frames.base import Frame
 from mta.frames.shorthand import Size
@@ -29,7 +30,7 @@ from mta.snapshots import Snapshot
 from mta.times import Duration, TimeUnit, in_unit
 from mta.windows.checks import check_name, read_frame, require_kind
 from mta.windows.display import result_rows
-from mta.windows.engine import SHARED, AnyWindow, Engine
+from mta.windows.engine import SHARED, Engine
 from mta.windows.intake import alone
 from mta.windows.public import EventsWindow
 from mta.windows.settings import (
@@ -276,7 +277,7 @@ class SharedWindows(EventsWindow[Out]):
                     "keep this window, or start new ones"
                 )
 
-    def _looked_at(self, window: AnyWindow) -> AnyWindow:
+    def _looked_at(self, window: Cursor) -> Cursor:
         """Return an updated copy, so that a read-only call does not change the window."""
         return self.engine.ready(copy(window))
 

@@ -10,9 +10,7 @@ from typing import Any, Literal, Self, Unpack, overload
 
 import numpy as np
 
-from mta.errors import NotRevisable
 from mta.evaluators.coverage import Coverage
-from mta.evaluators.fiba import FiBA
 from mta.frames.shorthand import Size
 from mta.logs.base import Aggregator, OnDuplicate
 from mta.monoids.base import AbstractMonoid, Out
@@ -25,6 +23,7 @@ from mta.windows.display import result_rows
 from mta.windows.engine import Engine
 from mta.windows.intake import alone, busy, counting
 from mta.windows.public import EventsWindow
+from mta.windows.revising import revisable, revise
 from mta.windows.settings import (
     Changes,
     Clock,
@@ -398,11 +397,7 @@ class Window(EventsWindow[Out]):
 
 def _revised(engine: Engine, values: Any, times: Any) -> Revision:
     """Add a batch; return every result that is new or may have changed (``Window.revise``)."""
-    structure = engine.structure()
-    if not isinstance(structure, FiBA):
-        raise NotRevisable(
-            f"{structure.name} takes events in order, so that no result ever changes"
-        )
+    revisable(engine)
     rows, micros, count = engine.intake.admit_batch(values, times)
     assert micros is not None
     accepted, order, parts = engine.intake.last_accepted, engine.intake.order, []
@@ -410,7 +405,7 @@ def _revised(engine: Engine, values: Any, times: Any) -> Revision:
     if order is not None:
         given = given[order]
     with counting(engine, count):
-        for part in structure.revise(rows, micros, count):
+        for part in revise(engine, rows, micros, count):
             parts.append(part)
             engine.went(int(part.times[part.is_new][-1]))
     is_new = np.concatenate([np.zeros(0, bool), *(part.is_new for part in parts)])

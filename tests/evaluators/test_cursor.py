@@ -56,7 +56,7 @@ def few(request: pytest.FixtureRequest) -> Iterator[None]:
 class ListedEvents:
     """Ordered events in a list, in leaves of ``size``, as many together as anybody allows."""
 
-    by_time = True
+    by_time = looks_back = True
 
     def __init__(self, size: int, events: list[Event] | None = None) -> None:
         self.size, self.events, self.kept_from, self.stamp = size, events or [], 0, 0

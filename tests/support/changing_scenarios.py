@@ -37,8 +37,7 @@ def _after(events: list[Event], time: int) -> int:
 class ChangingLife:
     """A window, or several, and all events there have been, but for those taken out.
 
-    What has left a ``Window`` stays away, but when it is restored with another frame; each of
-    ``SharedWindows`` begins where its frame says, as far back as events are kept.
+    What has left a window stays away, but when it is restored with another frame.
     """
 
     def __init__(self, random: Random, is_late: bool, aggregator: type[Aggregator] | None) -> None:
@@ -55,7 +54,8 @@ class ChangingLife:
         self.window: Any = make(
             joined(), self.given, self.store, "w", allowed_lateness=self.allowed, **settings
         )
-        self.front = 0
+        #: The position of the oldest event in each window.
+        self.fronts = dict.fromkeys(self.frames, 0)
         self.events: list[Event] = []
         self.newest = 0
         self.number = 0
@@ -102,8 +102,7 @@ class ChangingLife:
         at = _after(self.events, event[0])
         self.events.insert(at, event)
         self.newest = max(self.newest, event[0])
-        if self.is_single:
-            self.moved(at, 1)
+        self.moved(at, 1)
 
     def retract(self) -> None:
         """Take out an event that is in the window, or may still be asked for."""
@@ -116,8 +115,7 @@ class ChangingLife:
         except EventsGone:
             return
         del self.events[at]
-        if self.is_single:
-            self.moved(at, -1)
+        self.moved(at, -1)
 
     def as_of(self, name: str, event: Event) -> str:
         """The result of the window that ends with an event."""
@@ -129,7 +127,7 @@ class ChangingLife:
     def look(self) -> None:
         """Each window is the newest events from its front on, and says how many it misses."""
         for name, frame in self.frames.items():
-            front, coverage = self.front_of(name), self.coverage(name)
+            front, coverage = self.fronts[name], self.coverage(name)
             held = "".join(value for _, value in self.events[front:])
             assert (self.window.query() if self.is_single else self.window.query(name)) == held
             assert (coverage.front, coverage.events) == (front, len(self.events) - front)
@@ -178,8 +176,9 @@ class ChangingLife:
             snapshot, self.store, aggregations=joined(), window=self.given,
             allowed_lateness=self.allowed, **self.options,
         )  # fmt: skip
-        if self.is_single and self.frames["w"].fingerprint != before["w"] and self.events:
-            self.front = max(kept, cut_of(self.frames["w"], self.events, self.newest))
+        for name, frame in self.frames.items() if self.events else ():
+            if frame.fingerprint != before[name]:
+                self.fronts[name] = max(kept, cut_of(frame, self.events, self.newest))
 
     def draw_frame(self) -> Frame:
         """A window by count, by time, or by both; events have times or have none for ever."""
@@ -198,14 +197,12 @@ class ChangingLife:
         return self.lateness if self.is_late else None
 
     def moved(self, at: int, count: int) -> None:
-        self.front += count * (at < self.front)
-        if self.front < len(self.events):
-            self.front = max(self.front, cut_of(self.frames["w"], self.events, self.newest))
-
-    def front_of(self, name: str) -> int:
-        if self.is_single:
-            return self.front
-        return max(self.kept(), cut_of(self.frames[name], self.events, self.newest))
+        """Events were added or taken out at a position."""
+        for name, frame in self.frames.items():
+            self.fronts[name] += count * (at < self.fronts[name])
+            if self.fronts[name] < len(self.events):
+                cut = cut_of(frame, self.events, self.newest)
+                self.fronts[name] = max(self.fronts[name], cut)
 
     def coverage(self, name: str) -> Coverage:
         found: Coverage = self.window.coverage(*([] if self.is_single else [name]))

@@ -307,7 +307,7 @@ def test_leaves_that_a_batch_of_fiba_passes_are_read_together() -> None:
     store.reset()
     window.extend(values(1 << 14))
     leaves = (1 << 14) / 64
-    assert leaves <= store.counts.get.pages <= 1.1 * leaves
+    assert leaves - 1 <= store.counts.get.pages <= 1.1 * leaves  # the last one may be in memory
     assert store.counts.get.calls <= store.counts.get.pages / 5
     window.check()
 

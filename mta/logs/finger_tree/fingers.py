@@ -58,7 +58,6 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import EmptyWindow
-from mta.logs.base import Prefetched
 from mta.logs.finger_tree.btree import Folds, Tree, require, require_same
 from mta.logs.finger_tree.node import Node, Piece, parent_of
 from mta.monoids.base import Partial, Refold
@@ -269,35 +268,6 @@ class FingerTree(Tree):
             node = below
         return nodes
 
-    def prefetched(self, most: int) -> Prefetched | None:
-        """Return what single events need at both ends; None without a left spine or events.
-
-        Each fold combines the rest of the first leaf with the aggregates between it and the last.
-        """
-        leaf, monoid = self.last_leaf, self.monoid
-        if self._left is None:
-            return None
-        self._fold_spine()
-        first = self._left[0] if self._left else self.root
-        if not first.count:
-            return None
-        stack = first.stack or self.kind.stack(first)
-        if stack.size - stack.at < min(most, first.count):  # some events are not in the stack
-            stack = self.kind.stack(first)
-        first.stack = stack
-        count = min(most, stack.size - stack.at, first.count - 1)
-        partials, right = monoid.partials, self.last_leaf.agg
-        rows = partials.cut(stack.suffixes, stack.at, stack.at + count + 1)
-        if leaf is first:
-            right = stack.added
-        else:
-            rights = [stack.added, self.root.agg]
-            if parent_of(first) is not self.root:
-                rights.insert(1, parent_of(first).agg)
-            for fold in rights:
-                rows = monoid.combine_rows(rows, partials.one(fold), count + 1)
-        return Prefetched(rows, count + 1, right, first.times[: count + 1], self.room)
-
     @property
     def room(self) -> int:
         """How many values fit in the last leaf."""
@@ -322,22 +292,6 @@ class FingerTree(Tree):
     def unfold(self) -> None:
         """Defer the aggregates of the root and the right spine until their next use."""
         self.last_leaf.stack, self.is_folded = None, False
-
-    def append_folded(self, times: np.ndarray, rows: Rows, count: int, fold: Partial) -> None:
-        """Append after ``prefetched``, and update all aggregates with at most 1 combine.
-
-        ``fold`` is the new aggregate of the last leaf. If that leaf is the root, it is instead the
-        aggregate of the entries added to the stack that ``prefetched`` used.
-        """
-        leaf, stack = self.last_leaf, self.last_leaf.stack
-        self.append(times, rows, count)
-        self.is_folded = True
-        if leaf is not self.root:
-            leaf.agg = fold
-        elif stack is not None:
-            leaf.stack, stack.added = stack, fold
-            suffix = self.monoid.partials.at(stack.suffixes, stack.at)
-            leaf.agg = self.monoid.combine(suffix, fold)
 
     def clear(self) -> None:
         """Remove everything. No combine, no page read."""

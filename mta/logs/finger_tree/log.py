@@ -10,7 +10,8 @@ FiBA is this log with a single window (``evaluators.fiba``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any, Literal
 
@@ -25,8 +26,7 @@ from mta.logs.finger_tree.bulk import insert_sorted
 from mta.logs.finger_tree.node import Kind
 from mta.logs.finger_tree.pages import TreePages
 from mta.logs.ranges import Positions, events_in, leaves_from
-from mta.monoids.base import AbstractMonoid, Partial
-from mta.snapshots import Snapshot
+from mta.monoids.base import AbstractMonoid
 from mta.times import clock
 
 #: The most events of a batch to add together: this many, or as many as this many leaves contain.
@@ -62,13 +62,19 @@ class FingerTreeLog(TreePages):
         self._put_aside: list[Row] | None = None
         #: How many events have replaced other events, or were combined with them.
         self._met = 0
-        #: Events older than this are late, even if the newest event was retracted.
-        self._newest_ever: int | None = None
         require_joins(self.monoid, setting.on_duplicate)
 
     @property
     def taken(self) -> int:
         return self.back + self._met
+
+    @property
+    def front(self) -> int:  # type: ignore[override]
+        return self.kept_from
+
+    @property
+    def looks_back(self) -> bool:
+        return self.setting.reach > 0
 
     @property
     def discards(self) -> bool:
@@ -99,11 +105,10 @@ class FingerTreeLog(TreePages):
             self._put_aside = [self._put(met, row)]
             return None
         position, back = self.place_of(time), self.back
-        if position < back:
-            self.tree.unfold()  # queries rarely need the spine, and cost the same without it
+        self.tree.unfold()  # windows fold ranges
         self.tree.insert(time, row)
         if position < back:
-            self._note_late(position, 1)
+            self._note_moved(position, 1)
         return position
 
     def take_back(self) -> None:
@@ -114,10 +119,10 @@ class FingerTreeLog(TreePages):
         if self._put_aside is not None:
             self.tree.replace(*self.tree.entry_at(position - self.kept_from), self._put_aside[0])
             self._met -= 1
-            self._note_late(position, 0)
+            self._note_moved(position)
             return
         self.tree.remove(*self.tree.entry_at(position - self.kept_from))
-        self._note_late(position, -1)
+        self._note_moved(position, -1)
 
     @property
     def spare(self) -> int:
@@ -145,7 +150,7 @@ class FingerTreeLog(TreePages):
     def settled(self, front: int) -> int:
         return self.back - self._unsettled(self.back - front)
 
-    def take_in(self, new: Events, right: Partial = None) -> int | None:
+    def take_in(self, new: Events) -> int | None:
         """See ``EventLog.take_in``.
 
         Inserts the late ones into the last leaf together. No combine.
@@ -159,6 +164,7 @@ class FingerTreeLog(TreePages):
             return None
         first = int(leaf.times.searchsorted(times.min(), side="right"))
         later = Events(leaf.values(first, leaf.count), leaf.times[first:], leaf.count - first)
+        shifts = self._shifts(times, self.back - later.size)
         (rows, times, count), _ = _merged(self.monoid, later, new)
         assert times is not None
         if not later.size:
@@ -168,6 +174,7 @@ class FingerTreeLog(TreePages):
         tree.drop_newest(later.size)
         tree.append(times, rows, count)
         self._note_moved(position)
+        self._shift(shifts)
         return position
 
     # --- events at times that already have an event -----------------------------------------------
@@ -210,7 +217,7 @@ class FingerTreeLog(TreePages):
         older = node.entries.part_at(1, index)
         self.tree.replace(node, index, self._joined(older, row))
         self._met += 1
-        self._note_late(position, 0)
+        self._note_moved(position)
         return older
 
     def run_end(self, times: np.ndarray | None, start: int, stop: int) -> int:
@@ -219,6 +226,8 @@ class FingerTreeLog(TreePages):
         Many events in order after late ones are a separate run, because adding them needs no copy.
         """
         assert times is not None
+        if self.leaves_at_once(times, start):
+            return start + 1
         if self.setting.on_duplicate == "append":
             newest = self.newest_time()
             if newest is None or times[start] >= newest:
@@ -260,8 +269,7 @@ class FingerTreeLog(TreePages):
         node, index = self.tree.entry_at(position - self.kept_from)
         row = node.entries.part_at(1, index)
         self.tree.remove(node, index)
-        self._newest_ever = max(time, self._newest_ever or time)
-        self._note_late(position, -1)
+        self._note_moved(position, -1)
         return row
 
     def count_at(self, time: int) -> int:
@@ -273,18 +281,18 @@ class FingerTreeLog(TreePages):
 
     def _is_gone(self, position: int) -> bool:
         """Return whether neither the window nor a late event can need the event at a position."""
-        return position < self.front
+        return position < self.kept_from
 
     def undo_retract(self, row: Row, time: int) -> None:
         """Undo the last ``retract``. Nothing else may have happened since."""
         position = self.first_after(time)
         self.tree.insert(time, row)
-        self._note_late(position, 1)
+        self._note_moved(position, 1)
 
     # --- batches, and late events -----------------------------------------------------------------
 
     @property
-    def _most(self) -> int:
+    def most(self) -> int:
         """The most events to add together."""
         return max(RUN, _RUN_LEAVES * self.setting.leaf_arity)
 
@@ -293,34 +301,42 @@ class FingerTreeLog(TreePages):
         most = min(_LEAVES_LEFT_BEHIND * self.setting.leaf_arity, self.tree.size // LEFT_BEHIND)
         return max(most, _LEAST_LEFT_BEHIND * self.setting.leaf_arity)
 
+    def most_together(self, left: int, each: bool) -> int:
+        return min(self.most, super().most_together(left, each))
+
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
         assert times is not None
-        count = self.run_end(times, start, min(stop, start + self._most)) - start
+        count = self.run_end(times, start, min(stop, start + self.most)) - start
         if count == 1 and self._met_by(int(times[start])) is not None:
             self.insert(self.monoid.inputs.at(rows, start), int(times[start]))
             return 1
-        self._make_ready(self._left_behind)
         new = self.monoid.inputs.cut(rows, start, start + count)
-        position = self.place_of(int(times[start]))
-        self._insert_run(new, times[start : start + count], count, position)
+        self._insert_run(Events(new, times[start : start + count], count))
         return count
 
-    def _insert_run(
-        self,
-        rows: Rows,
-        times: np.ndarray,
-        count: int,
-        position: int,
-        chunk: Chunk | None = None,
-    ) -> None:
-        """Insert events in order of time, the first of them at a position.
+    def store_chunk(self, new: Events, chunk: Chunk, front: int) -> None:
+        """Add events whose results are known; see ``chunk_with``."""
+        assert new.times is not None
+        if new.size == 1 and self._met_by(int(new.times[0])) is not None:
+            self.insert(self.monoid.inputs.at(new.rows, 0), int(new.times[0]))
+        else:
+            self._insert_run(new, chunk)
+            with suppress(Exception):  # the next run tries again, and fails before any change
+                self._settle()
+
+    def _insert_run(self, new: Events, chunk: Chunk | None = None) -> None:
+        """Insert events in order of time.
 
         A ``chunk`` of these events and all later stored ones replaces the latter, if they are in
         the last leaf. A failed read changes nothing.
         """
-        before, left, is_late, inputs = 0, 0, position < self.back, self.monoid.inputs
-        if position < self.front:
-            before = int(np.searchsorted(times, self.time_at(self.front - 1)))
+        self._make_ready(self._left_behind)
+        rows, times, count = new
+        assert times is not None
+        position = self.place_of(int(times[0]))
+        left, is_late, inputs = 0, position < self.back, self.monoid.inputs
+        shifts = self._shifts(times, position)
+        self.tree.unfold()  # windows fold ranges
         if self._has_left(int(times[0])):
             assert self.newest_left is not None
             side: Literal["left", "right"] = (
@@ -329,8 +345,6 @@ class FingerTreeLog(TreePages):
             left = int(times.searchsorted(self.newest_left, side))
             self.monoid.lift_rows(inputs.cut(rows, 0, left), left)
             rows, times = inputs.cut(rows, left, count), times[left:]
-        if is_late:
-            self.tree.unfold()  # as for single events
         older = self.back - position
         if chunk is not None and 0 < older < self.tree.last_leaf.count and not left:
             assert chunk.times is not None
@@ -341,23 +355,31 @@ class FingerTreeLog(TreePages):
             insert_sorted(self.tree, times, rows, count - left)
         self.kept_from += left
         if left or is_late:
-            self._note_late(-1 if left else position, max(before, left))
+            self._note_moved(-1 if left else position)
+            self._shift([max(shift, left) for shift in shifts])
+
+    def _shifts(self, times: np.ndarray, position: int) -> list[int]:
+        """Return how many new events, the first of them at a position, each window has left."""
+        return [
+            int((times < self.time_at(reader.floor - 1)).sum()) if position < reader.floor else 0
+            for reader in self.readers.values()
+        ]
+
+    def _shift(self, shifts: Iterable[int]) -> None:
+        for reader, shift in zip(self.readers.values(), shifts, strict=True):
+            reader.floor += shift
 
     def _count_left(self, count: int) -> None:
         """Record events that were evicted on arrival: all positions grow by their number."""
         self.kept_from += count
-        self._note_late(-1, count)
+        self._note_moved(-1, count)
 
-    def _note_late(self, position: int, before: int) -> None:
-        """Record late events at a position, of which ``before`` are before the front."""
-        self._note_moved(position)
-        if position < self.front:
-            self.front += before
-
-    def _note_moved(self, position: int) -> None:
-        """Record that events from a position on have changed, or have moved."""
+    def _note_moved(self, position: int, by: int = 0) -> None:
+        """Record that events from a position on have changed, or have moved by a number."""
         self.stamp, self.moved_from = self.stamp + 1, position
         self._drop_leaves_from(position)
+        if by:
+            self._shift([by * (position < reader.floor) for reader in self.readers.values()])
 
     def chunk_with(
         self,
@@ -382,7 +404,7 @@ class FingerTreeLog(TreePages):
         end = max(end, start + (met is not None))
         schema, leaf = self.monoid.inputs, self.leaf(start)
         if leaf.stop < end:
-            leaf = self._stored(start, end)
+            leaf = self.stored(start, end)
         assert leaf.times is not None
         first, last = start - leaf.first, end - leaf.first
         if met is not None:
@@ -401,7 +423,7 @@ class FingerTreeLog(TreePages):
         chunk = Chunk(self.monoid, start, seen.rows, seen.times, seen.count)
         return chunk, order >= len(later)
 
-    def _stored(self, start: int, stop: int) -> Chunk:
+    def stored(self, start: int, stop: int) -> Chunk:
         """Return stored events as a chunk. One page read per leaf, one store call per parent."""
         leaves = leaves_from(self, start, self.monoid.inputs, stop)
         return Chunk(self.monoid, start, *events_in(leaves, self.monoid.inputs, timed=True))
@@ -416,7 +438,6 @@ class FingerTreeLog(TreePages):
     def _evict_before(self, position: int) -> None:
         self.trim()
         self._cut_off(position)
-        self.front = position
 
     def _cut_off(self, position: int) -> None:
         """Remove the events before a position from the tree. A failed read changes nothing."""
@@ -451,9 +472,8 @@ class FingerTreeLog(TreePages):
         monoid, pick = window.lens(frame)
         return monoid.lower(pick(self.fold(self.kept_from, self.first_after(time))))
 
-    def restore_state(self, snapshot: Snapshot) -> None:
-        super().restore_state(snapshot)
-        self._newest_ever = snapshot.last_time
+    def leaves_at_once(self, times: np.ndarray | None, start: int) -> bool:
+        return times is not None and self._has_left(int(times[start]))
 
 
 def _merged(monoid: AbstractMonoid, stored: Events, new: Events) -> tuple[Events, np.ndarray]:

@@ -84,7 +84,7 @@ class TreePages(EventLog):
                 self.cache.pager, kind.layout_of(0), 2 * setting.leaf_arity, self.cache.retired
             )
         self.tree = FingerTree(setting.monoid, setting.arity, setting.leaf_arity, self.cache, kind)
-        self.front = self.last_insert = 0
+        self.last_insert = 0
         #: The position of the oldest event in the tree.
         self.kept_from = 0
         #: The time of the newest event that was evicted for good; None if there is none.
@@ -246,7 +246,7 @@ class TreePages(EventLog):
 
     def delete_pages(self) -> None:
         if isinstance(self.cache, PagedNodeCache):
-            self.kept_from = self.front = self.back
+            self.kept_from = self.back
             self._parts.retire_all()
             self.tree.clear()
             self.cache.retired.delete(0)
@@ -296,8 +296,7 @@ class TreePages(EventLog):
         if nodes[0].level and left[1] != nodes[0].size_at(0):
             raise corrupt("the size of its left subtree is not what its root says")
         self.tree.restore(nodes, size)
-        self.kept_from, self.front = kept, snapshot.front
-        self.newest_left = newest
+        self.kept_from, self.newest_left = kept, newest
 
     def _restore_parts(self, parts: list[Any], entries: RowBuffer) -> None:
         """Insert the events of parts before those of the last leaf. At most one store call."""

@@ -156,7 +156,7 @@ class LevelPages(EventLog):
         self.append(self.monoid.inputs.cut(rows, start, stop), coming, stop - start)
         return stop - start
 
-    def take_in(self, new: Events, right: Partial = None) -> int | None:
+    def take_in(self, new: Events) -> int | None:
         self.levels.append_many(*new)
         return None  # no event was late
 
@@ -326,7 +326,7 @@ class LeafReader:
     """The events of level queues in order (``base.OrderedEvents``), from the front."""
 
     #: Events never change positions here.
-    stamp, by_time = 0, False
+    stamp, by_time, looks_back = 0, False, False
 
     def __init__(self, pages: LevelPages) -> None:
         self._pages, self.levels, self.monoid = pages, pages.levels, pages.monoid
@@ -416,6 +416,10 @@ class LeafReader:
         unneeded = front if self._pages.discards else 0
         self.have_read(levels.extend(*new, unneeded=unneeded), front)
         self._open = None
+
+    def store_chunk(self, new: Events, chunk: Chunk, front: int) -> None:
+        """Add events whose results are known; those before ``front`` are no longer needed."""
+        self.store(new, front)
 
     def have_read(self, groups: Mapping[tuple[int, int], Group], position: int) -> None:
         """Cache those of the groups just written that are on the path to a position."""
