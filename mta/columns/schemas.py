@@ -585,9 +585,11 @@ class Coded(Objects):
     stores them with the same number of bytes each, then a column of bits as in ``Nullable``.
 
     >>> [payload for payload in LongDecimals(2).dump([300, None])]
-    [('i2', b',\x01\x00\x00'), ('bits', b'\x01')]
+    [('integers', b',\x01\x00\x00'), ('bits', b'\x01')]
     """
 
+    #: The same for all pages, which are read together; their integers differ in size.
+    kind = "integers"
     #: The largest magnitude of an integer.
     most: int
 
@@ -603,12 +605,12 @@ class Coded(Objects):
         extremes = (min(rows, default=0), max(rows, default=0))
         width = max(value.bit_length() for value in extremes) // 8 + 1
         data = b"".join([row.to_bytes(width, "little", signed=True) for row in rows])
-        return [(f"i{width}", data), (Nullable.BITS, bits)]
+        return [(self.kind, data), (Nullable.BITS, bits)]
 
     def load(self, payloads: Iterator[Payload], count: int) -> Rows:
         (kind, data), (of_bits, bits) = next_payload(payloads), next_payload(payloads)
         width = len(data) // count if count else 0
-        is_whole = len(data) == count * width and (not count or kind == f"i{width}")
+        is_whole = len(data) == count * width and kind == self.kind
         if not is_whole or of_bits != Nullable.BITS or len(bits) not in (0, -(-count // 8)):
             raise CorruptPage(f"a column of kind {kind!r} has not {count} rows of {self!r}")
         content, read = bytes(data), int.from_bytes

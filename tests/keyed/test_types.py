@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from mta import CountWindow, KeyedWindows, SessionWindow, TimeWindow, Window
+from mta import Collect, CountWindow, KeyedWindows, SessionWindow, TimeWindow, Window
+from mta.columns.schemas import Datetimes, LongDecimals
 from stores import MemoryStore
 from tests.support.sampling import some
 
@@ -59,6 +61,7 @@ def _plain(result: Any) -> Any:
 
 
 @pytest.mark.parametrize("seed", some(range(60), by_default=15))
+@pytest.mark.usefixtures("tiny")
 def test_columns_of_every_type_beside_plain_lists(seed: int) -> None:
     """Of nulls first, over restores, in promoted keys, for late events."""
     rng = random.Random(seed)
@@ -153,3 +156,23 @@ def test_a_column_of_text_that_a_restore_adds_takes_its_type(promote_at: int, nu
     assert [each.aggregation for each in windows.coverage().incomplete] == ["last"]
     windows.extend(["x"], {"i": [2], "t": ["b"]}, [13])
     assert windows.query("x") == {"n": 2, "last": "b"}
+
+
+@pytest.mark.parametrize(
+    ("monoid", "values"),
+    [
+        (Collect(LongDecimals(2)), [Decimal("1.00"), None, Decimal("1234567890123456789.00")]),
+        (Collect(Datetimes("M8[us]")), [datetime(1970, 1, 1), None, datetime(2024, 2, 29)]),
+    ],
+)
+@pytest.mark.usefixtures("tiny")
+def test_pages_of_small_and_large_integers_are_read_together(monoid: Any, values: Any) -> None:
+    store = MemoryStore()
+    windows = KeyedWindows({"v": ("v", monoid)}, 9, store, nulls="skip", page_bytes=1)
+    for value in values:
+        windows.extend(["x", "y"], {"v": [value] * 2})
+        windows = KeyedWindows.restore(windows.checkpoint(), store)
+        windows.check()
+    held = [value for value in values if value is not None]
+    found = windows.query(["x", "y"])["v"]
+    assert [pd.Series(each).tolist() for each in found] == [held] * 2
