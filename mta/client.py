@@ -57,7 +57,8 @@ class Answer:
     time: datetime | None
     """The time of the event."""
     problem: str = ""
-    """Why it was not added: "LimitExceeded", "LateEvent", "AheadEvent" or "ResultOutOfRange"."""
+    """Why it was not added: "LimitExceeded", "LateEvent", "AheadEvent", "ResultOutOfRange"
+    or "InvalidRequest"."""
     limit: str = ""
     """The name of the limit that it would exceed."""
     fits_at: datetime | None = None

@@ -162,5 +162,8 @@ def _aggregation(alias: str, given: Any, type_of: Callable[[Any], str]) -> Any:
     if typed is not monoid:
         pair = read, typed
     samples = {column: [SAMPLES[kind]] for column, kind in zip(columns, kinds, strict=True)}
-    KeyedWindows({alias: pair}, "1 second").extend([0], samples or range(1), [0])
+    try:
+        KeyedWindows({alias: pair}, "1 second").extend([0], samples or range(1), [0])
+    except AttributeError as error:
+        raise ValueError(f"the arguments of {text!r} do not suit it: {error}") from error
     return pair

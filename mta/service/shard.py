@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta.errors import CorruptSnapshot, StoreUnavailable
+from mta.errors import CorruptSnapshot, InvalidValue, StoreUnavailable
 from mta.frames.base import lifetime_of
 from mta.keyed.admission import Admission, Limits
 from mta.keyed.bucket import KeyedBatch
@@ -170,7 +170,13 @@ class Shard:
         part = rows.take(places)
         moments = [times[at] for at in places]
         values = [*zip(*part.values, strict=True)]
-        batch = self._batch(part.keys, moments, values)
+        try:
+            batch = self._batch(part.keys, moments, values)
+        except InvalidValue:
+            if not self._refuse_unreadable(part, moments, places, outcomes):
+                raise
+            self._judge(rows, [at for at in places if outcomes[at] is None], outcomes, add)
+            return
         found = self._limits.admit(batch, add=add)
         self._set(found, batch, places, moments, outcomes)
         chosen = np.flatnonzero(found.accepted).tolist()
@@ -187,6 +193,23 @@ class Shard:
         self.log.append([moments, kept.keys, columns, kept.digests, answers])
         self._confirmed = began
         self._note(moments, kept.keys, kept.digests, answers)
+
+    def _refuse_unreadable(
+        self, part: Rows, times: list[int], places: list[int], outcomes: list[Outcome | None]
+    ) -> bool:
+        """Refuse the events with values that the aggregations cannot read; return if there are any.
+
+        Their values have the declared types, but are no times or whole numbers, for example.
+        """
+        count = 0
+        rows = zip(places, part.keys, times, part.values, strict=True)
+        for at, key, time_, values in rows:
+            try:
+                self._batch([key], [time_], [[value] for value in values])
+            except InvalidValue as error:
+                outcomes[at] = _problem("InvalidRequest", f"{error}.")
+                count += 1
+        return count > 0
 
     def _set(
         self, found: Admission, batch: KeyedBatch, places: list[int], times: list[int],

@@ -130,6 +130,25 @@ def test_a_client_over_its_limit_delays_others_by_a_few_commits(
     assert calls[0] < 100
 
 
+def test_a_value_that_an_aggregation_cannot_read_is_refused_alone(declare: Declare) -> None:
+    declared = declare(values="float", limits='bits = ["amount", "bit_or"]')
+    amounts = [1.0, 2.5, 4.0, 1e300, 8.0]
+
+    async def run() -> None:
+        with sender(declared) as send:
+            for task, before in (("check", 0), ("check", 0), ("add", 0), ("add", 13)):
+                found = await asyncio.gather(
+                    send(task, *[{"user": "a", "amount": each} for each in amounts]),
+                    send(task, {"user": "b", "amount": 1.0}),
+                )
+                assert [each.status for each in found[0]] == [200, 400, 200, 400, 200]
+                assert body(found[0][-1])["values"]["spent_day"] == before + 13
+                assert body(found[0][1])["name"] == "InvalidRequest"
+                assert [each.status for each in found[1]] == [200]
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("ids", [False, True])
 def test_events_that_may_be_added_are_not_sent_again_without_ids(
     declare: Declare, monkeypatch: pytest.MonkeyPatch, ids: bool

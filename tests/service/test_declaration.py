@@ -92,6 +92,8 @@ MISTAKES = [
     ("spent =", 'spent = ["amount", "total"]', "total"),
     ("spent =", 'spent = ["amount", 3]', 'an aggregation is ["amount", "sum"], or "count"'),
     ("spent =", 'spent = ["label", "sum"]', "cannot be read as float64"),
+    ("spent =", 'spent = ["label", "string_agg(3)"]', "the arguments of 'string_agg(3)' do not"),
+    ("spent =", 'spent = ["label", "collect_list(3)"]', "the arguments of 'collect_list(3)'"),
     ("spent =", "spent = []", "an aggregation is"),
     ("spent =", "spent = [[1], 2]", "there is no value [1]"),
     ("spent =", 'spent = { amount = "sum" }', "an aggregation is"),
