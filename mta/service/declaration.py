@@ -33,7 +33,7 @@ from typing import Any, Literal, get_args
 
 import msgpack
 
-from mta.declarations import COLUMN, VALUE_TYPES, SettingsFile
+from mta.declarations import COLUMN, SAMPLES, VALUE_TYPES, SettingsFile
 from mta.frames.base import Frame
 from mta.keyed.admission import Limits
 from mta.keyed.windows import KeyedWindows
@@ -51,6 +51,8 @@ _DURATIONS = (
 )  # fmt: skip
 #: How many earlier snapshots keep their pages.
 RETAIN = 8
+#: With how many events a limit is tried: the first ones may have no result.
+_TRIED = 100
 #: The column of the id of an event.
 ID = "id"
 
@@ -138,6 +140,8 @@ def read_declaration(path: Path) -> Declaration:
     _require_distinct_columns(settings, found)
     limits = {name: _limit(settings, name, each, found) for name, each in given["limits"].items()}
     settings.checked("allowed_lateness", lambda: Limits(found.windows(0, MemoryStore()), limits))
+    for name, limit in limits.items():
+        _require_number(settings, name, limit, found)
     return replace(found, limits=limits)
 
 
@@ -173,6 +177,19 @@ def _limit(settings: SettingsFile, name: str, given: Any, found: Declaration) ->
     if isinstance(most, bool) or not isinstance(most, (int, float)) or most != most:
         settings.fail(name, f"at_most is a number, not {most!r}")
     return aggregate, float(most)
+
+
+def _require_number(
+    settings: SettingsFile, name: str, limit: tuple[str, float], found: Declaration
+) -> None:
+    """Try a limit on some events: some aggregates are text, lists or sketches."""
+    windows, values = found.windows(0, MemoryStore()), found.values.items()
+    columns: Any = {column: [SAMPLES[kind]] * _TRIED for column, kind in values} or range(_TRIED)
+    keys = times = [0] * _TRIED
+    try:
+        Limits(windows, {name: limit}).admit(windows.read(keys, columns, times), add=False)
+    except (TypeError, ValueError):
+        settings.fail(name, f"{limit[0]} is not a number, so it can have no limit")
 
 
 def _require_distinct_columns(settings: SettingsFile, found: Declaration) -> None:

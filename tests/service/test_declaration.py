@@ -39,6 +39,19 @@ def declared(folder: Path, text: str) -> Declaration:
     return read_declaration(path)
 
 
+@pytest.mark.parametrize(
+    "aggregation", ['["label", "last"]', '["label", "collect_list"]', '["amount", "top_k(3)"]',
+                    '["label", "lag(3)"]', '["amount", "count_min_sketch"]',
+                    '["amount", "most_frequent"]'],
+)  # fmt: skip
+def test_a_limit_needs_a_number(tmp_path: Path, aggregation: str) -> None:
+    text = GOOD.replace('spent = ["amount", "sum"]', f"spent = {aggregation}")
+    with pytest.raises(InvalidDeclaration, match="spent_minute is not a number") as error:
+        declared(tmp_path, text)
+    line = text.splitlines().index('daily = { aggregate = "spent_minute", at_most = 30 }') + 1
+    assert f"limits.toml:{line}:" in str(error.value)
+
+
 def test_a_declaration_without_mistakes(tmp_path: Path) -> None:
     found = declared(tmp_path, GOOD)
     assert found.keys == (("user", "string"), ("day", "date"))
