@@ -12,21 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mta import Count, CountWindow, Max, Mean, Min, Product, Sum, Window
-from mta.algorithms import FiBA
-from mta.errors import EventsGone, InvalidTime
+from mta.errors import InvalidTime
 from mta.evaluators import ends
 from mta.evaluators.cursor import Chunk, Cursor, Leaf
 from mta.folds.blocks import Blocks
 from mta.folds.sliding import Events
 from mta.kernels.native import ranks
 from mta.logs import base
-from mta.logs.base import Aggregator, JoinedLeaf
+from mta.logs.base import JoinedLeaf
 from mta.logs.levels.log import LeafReader, LevelLog
 from mta.monoids.base import AbstractMonoid
 from mta.windows.shared import SharedWindows
 from tests.support.counted import Counted, rolling_hash
 from tests.support.naive import (
-    IN_ORDER,
     Event,
     Rule,
     any_rule,
@@ -261,36 +259,6 @@ def test_a_lookup_is_a_list(store: str | None, leaf_arity: int, arity: int) -> N
             assert list(leaf.rows) == [value for value, _ in events[leaf.first : leaf.stop]]
 
 
-@pytest.mark.parametrize("aggregator", [*IN_ORDER, FiBA])
-def test_a_window_answers_ranges_of_its_events(aggregator: type[Aggregator]) -> None:
-    events = timed([(str(i % 10), [0, 1, 1, 3][i % 4]) for i in range(90)])
-    values, times = zip(*events, strict=True)
-    window = Window(
-        joined(), time_rule(40 * SECOND).frame(), arity=4, leaf_arity=4, aggregator=aggregator
-    )
-    window.extend(list(values), np.array(times, "M8[us]"), emit="last")
-    for start in range(0, 91, 3):
-        for stop in range(start, 91, 2):
-            try:
-                found = window.range_by_position(start, stop)
-                assert found == text_of(events[start:stop])
-            except EventsGone:
-                assert start < 90 - len(window)
-    newest = times[-1]
-    for after in range(newest - 45 * SECOND, newest + SECOND, SECOND // 2):
-        until = after + 7 * SECOND
-        ask = np.datetime64(after, "us"), np.datetime64(until, "us")
-        try:
-            found = window.range(*ask)
-            assert found == text_of([event for event in events if after < event[1] <= until])
-        except EventsGone:
-            left = 90 - len(window)
-            assert after < times[left - 1]
-        assert isinstance(window.range(*ask, partial=True), str)
-    whole = np.datetime64(newest - 40 * SECOND, "us"), np.datetime64(newest, "us")
-    assert window.range(*whole) == window.query()
-
-
 def test_events_without_times_have_no_ranges_of_times() -> None:
     with pytest.raises(InvalidTime, match="have no times"):
         Window(Max(), CountWindow(3)).range(0, 1)
@@ -367,13 +335,7 @@ def test_what_follows_a_leaf_is_folded_once_for_many_leaves() -> None:
     """Of a wide tree; else it takes near nine combines per event."""
     counted, events, batch = Counted(), 2**13, 64
     window = Window(
-        counted.max,
-        CountWindow(4000),
-        None,
-        leaf_arity=2,
-        arity=64,
-        aggregator=FiBA,
-        allowed_lateness=1,
+        counted.max, CountWindow(4000), None, leaf_arity=2, arity=64, allowed_lateness=1
     )
     for start in range(0, events, batch):
         if start == events // 2:

@@ -17,8 +17,10 @@ from mta.kernels import native
 from mta.monoids.base import AbstractMonoid
 from stores import MemoryStore
 from stores.errors import StoreUnavailable
+from stores.testing import FaultyStore
 from stores.testing.counting import CountingStore
 from tests.support.kernels import numpy_alone
+from tests.support.naive import window_of
 from tests.support.sampling import some
 
 LEAF, ARITY = 32, 16
@@ -71,12 +73,7 @@ def test_bulks_leave_a_whole_window_behind(seed: int, bulks: None) -> None:
         found = window.extend(values, times)
         for value, time, result in zip(values, times, found, strict=True):
             plain.append((value, time))
-            leave = len(plain) - size if isinstance(frame, CountWindow) else 0
-            while leave < len(plain) and isinstance(frame, TimeWindow):
-                if plain[leave][1] > time - size:
-                    break
-                leave += 1
-            del plain[: max(leave, 0)]
+            plain = plain[window_of(frame, [t for _, t in plain], time)]
             assert result == max(plain)[0]
         assert len(window) == len(plain)
         window.check()
@@ -164,7 +161,7 @@ def test_a_batch_longer_than_the_window_writes_the_last_window_alone(
         assert before or store.counts.put.calls <= most / 16 + 4
         assert store.counts.get.pages <= least * most + 1  # when the oldest event was
     window.check()
-    back = Window.restore(window.checkpoint(), window.store, aggregations=Sum(), window=kind(size))
+    back = Window.restore(window.checkpoint(), window.store)
     back.check()
     assert back.query() == window.query()
     window.extend(values[: 5 * LEAF], times[: 5 * LEAF] + len(times))
@@ -235,7 +232,7 @@ def test_what_comes_and_leaves_before_the_last_result_is_not_written(
         assert store.counts.put.calls <= pages / 16 + 4
         assert store.counts.get.pages == 0
     window.check()
-    back = Window.restore(window.checkpoint(), window.store, aggregations=Sum(), window=kind(size))
+    back = Window.restore(window.checkpoint(), window.store)
     back.check()
     assert back.query() == window.query()
     more = values[: 5 * LEAF]
@@ -325,26 +322,18 @@ def test_leaves_that_a_pause_skips_are_not_read() -> None:
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("frame", [CountWindow(900), TimeWindow(900), CountWindow(9000)])
-@pytest.mark.parametrize("call", ["view_many", "put_many"])
+@pytest.mark.parametrize("call", ["get", "put"])
 def test_a_store_that_fails_in_a_bulk(frame: Frame, call: str, bulks: None) -> None:
     """As many events are in as the error says, and the window goes on from there."""
     rng = np.random.default_rng(1)
     values, times = rng.normal(size=13_000), np.arange(13_000)
     good = Window(Sum(), frame, store=None, name="w", leaf_arity=LEAF, arity=ARITY)
     expected = good.extend(values, times)
-    window, store = counting(frame, Sum())
-    usual, left = getattr(store, call), [0]
-
-    def failing(*args: Any) -> Any:
-        left[0] -= 1
-        if left[0] == 0:
-            raise StoreUnavailable("for a moment")
-        return usual(*args)
-
-    setattr(store, call, failing)
+    store = FaultyStore(MemoryStore())
+    window = Window(Sum(), frame, store, "w", leaf_arity=LEAF, arity=ARITY)
     done, failures = 0, 0
     while done < len(values):
-        left[0] = int(rng.integers(1, 7))
+        store.fail(int(rng.integers(1, 7)), operations=[call])
         count = int(rng.choice([10, 700, 5000]))
         stop, before = min(done + count, len(values)), window.stats().inserted
         wanted: Any = rng.choice(["all", "all", "all", "last"])
@@ -353,17 +342,16 @@ def test_a_store_that_fails_in_a_bulk(frame: Frame, call: str, bulks: None) -> N
         except StoreUnavailable as error:
             failures += 1
             taken = window.stats().inserted - before
-            assert error.__notes__ == [
-                f"{taken} of {stop - done} events of the batch were accepted"
-            ]
+            count = stop - done
+            assert error.__notes__ == [f"{taken} of {count} events of the batch were accepted"]
             done += taken
-            left[0] = 0
+            store.heal()
             if done:
                 assert window.query() == pytest.approx(expected[done - 1], rel=1e-6, abs=1e-9)
         else:
             known = expected[done if wanted == "all" else stop - 1 : stop]
             np.testing.assert_allclose(found, known, rtol=1e-6, atol=1e-9)
             done = stop
-        left[0] = 0
+        store.heal()
         window.check()
     assert failures > 3

@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mta import CountWindow, Monoid, TimeWindow, Window
+from mta import CountWindow, TimeWindow, Window
 from mta.algorithms import AmortizedMTA, SteadyMTA
 from stores import StoreUnavailable
 from stores.memory import MemoryStore
+from stores.testing import FaultyStore
+from tests.support.counted import Counted
 from tests.support.naive import joined
 
 
-class Counted:
-    """A maximum that counts its combines, in a window of an aggregator."""
-
-    def __init__(self, aggregator: Any, frame: Any, **arities: int) -> None:
-        self.combines = 0
-
-        def larger(a: float, b: float) -> float:
-            self.combines += 1
-            return a if a >= b else b
-
-        monoid = Monoid(-math.inf, larger, name="larger")
-        self.window = Window(monoid, frame, None, "w", aggregator=aggregator, **arities)
-
-    def cost(self, value: float, time: float) -> int:
-        """Of an event and its query."""
-        before = self.combines
-        self.window.insert(value, time)
-        self.window.query()
-        return self.combines - before
+def counting(kind: Any, frame: Any, **arities: int) -> tuple[Window, Any]:
+    """A window of an aggregator, and what an event and its query cost in combines."""
+    counted = Counted()
+    window = Window(counted.max, frame, None, "w", aggregator=kind, **arities)
+    return window, lambda *event: counted.cost(lambda: (window.insert(*event), window.query()))
 
 
 def bound(window: Window) -> float:
@@ -52,33 +39,34 @@ SIZES: list[dict[str, int]] = [
 @pytest.mark.parametrize("arities", SIZES, ids=str)
 @pytest.mark.parametrize("frame", [CountWindow(3000), TimeWindow(3000)], ids=str)
 def test_the_worst_event_takes_what_the_module_says(frame: Any, arities: dict[str, int]) -> None:
-    steady, usual = (Counted(kind, frame, **arities) for kind in (SteadyMTA, AmortizedMTA))
+    steady, steady_cost = counting(SteadyMTA, frame, **arities)
+    usual, usual_cost = counting(AmortizedMTA, frame, **arities)
     values = np.random.default_rng(5).random(9000)
-    for side in (steady, usual):
-        side.window.extend(values[:4000], np.arange(4000.0), emit="last")
+    for window in (steady, usual):
+        window.extend(values[:4000], np.arange(4000.0), emit="last")
     costs: list[tuple[int, int]] = []
     for at, value in enumerate(values[4000:].tolist()):
-        costs.append((steady.cost(value, 4000.0 + at), usual.cost(value, 4000.0 + at)))
+        costs.append((steady_cost(value, 4000.0 + at), usual_cost(value, 4000.0 + at)))
         if at % 10 == 0:
-            assert steady.window.query() == usual.window.query()
+            assert steady.query() == usual.query()
     # What the batch left behind takes a leaf group to be gone through.
     worst, worst_usual = map(max, zip(*costs[1100:], strict=True))
-    assert worst <= bound(steady.window)
+    assert worst <= bound(steady)
     mine = sum(cost for cost, _ in costs)
     assert mine / len(costs) <= (6.1 if arities != {"arity": 2} else 10)
     if not arities:
         assert worst_usual >= 1016 > 4 * worst
-    steady.window.check()
+    steady.check()
 
 
 def test_where_events_have_no_steps_in_time() -> None:
     """Several leave at once, or none."""
-    steady = Counted(SteadyMTA, TimeWindow(2000), leaf_arity=100, arity=8)
+    steady, cost = counting(SteadyMTA, TimeWindow(2000), leaf_arity=100, arity=8)
     gaps = np.random.default_rng(6).integers(0, 3, 6000)
     times = np.cumsum(gaps).astype(float)
-    costs = [steady.cost(float(at % 77), time) for at, time in enumerate(times.tolist())]
-    assert max(costs[3000:]) <= bound(steady.window)
-    steady.window.check()
+    costs = [cost(float(at % 77), time) for at, time in enumerate(times.tolist())]
+    assert max(costs[3000:]) <= bound(steady)
+    steady.check()
 
 
 def test_each_goes_on_from_the_others_snapshot() -> None:
@@ -93,10 +81,8 @@ def test_each_goes_on_from_the_others_snapshot() -> None:
         if at % 13 == 12:
             kind = (AmortizedMTA, SteadyMTA)[at % 2]
             window.check()
-            snapshot = window.checkpoint()
-            window = Window.restore(
-                snapshot, store, aggregations=joined(), window=CountWindow(50), aggregator=kind
-            )
+            known: Any = {"aggregations": joined(), "aggregator": kind}
+            window = Window.restore(window.checkpoint(), store, **known)
         if at % 41 == 40:
             values = [f"{at}+{i}." for i in range(17)]
             window.extend(values)
@@ -105,28 +91,22 @@ def test_each_goes_on_from_the_others_snapshot() -> None:
             plain = plain[11:]
 
 
-def test_a_store_that_fails_ahead_of_the_front_keeps_no_event_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    window = Window(
-        joined(), CountWindow(64), MemoryStore(), "w", arity=4, leaf_arity=16, aggregator=SteadyMTA
-    )
+def test_a_store_that_fails_ahead_of_the_front_keeps_no_event_out() -> None:
+    store, sizes = FaultyStore(MemoryStore()), {"arity": 4, "leaf_arity": 16}
+    window = Window(joined(), CountWindow(64), store, "w", aggregator=SteadyMTA, **sizes)
     for at in range(128):  # the front is at the end of a leaf group
         window.insert(f"{at}.")
-    pager: Any = window.structure().levels.pager  # type: ignore[attr-defined]
     window.insert("128.")  # and in the next one
     window.insert("129.")
 
-    def fails(*place: Any) -> Any:
-        raise StoreUnavailable("gone")
-
-    with monkeypatch.context() as down:
-        down.setattr(pager, "read", fails)
-        for at in range(130, 140):
+    store.fail(1, forever=True, operations=["get"])
+    for at in range(130, 140):
+        window.insert(f"{at}.")
+    with pytest.raises(StoreUnavailable):
+        for at in range(140, 180):
             window.insert(f"{at}.")
-        with pytest.raises(StoreUnavailable):
-            for at in range(140, 180):
-                window.insert(f"{at}.")
+    assert store.fired > 1
+    store.heal()
     assert window.query() == "".join(f"{at}." for at in range(at - 64, at))
     window.insert(f"{at}.")
     window.check()
