@@ -1,4 +1,4 @@
-"""Windows that shrink, and snapshots that go on with another lateness."""
+"""Windows of keys that grow and shrink, so that they are standalone for a time."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from stores import MemoryStore
 
 SIZES: dict[str, Any] = {"promote_at": 16, "leaf_arity": 4, "arity": 2, "page_bytes": 300}
 SIZE = 20
-
-
-# --- windows that shrink --------------------------------------------------------------------------
 
 
 @pytest.mark.sample(1)
@@ -60,6 +57,3 @@ def test_a_window_goes_and_comes_back_with_its_events(
         for _ in range(4):
             windows.checkpoint()
         assert not [key for key in list(store.keys()) if ":" in key]  # its pages are gone
-
-
-# --- another lateness -----------------------------------------------------------------------------
