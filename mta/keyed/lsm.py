@@ -2,7 +2,8 @@
 
 The events of a batch form a table, a *run*. The events of a key are spread over runs, each of which
 has later events than the runs before it. Runs are merged as in a log-structured merge tree. The
-rule depends only on the weights of runs in bytes, so a replay merges in the same way:
+rule depends only on the weights of runs in bytes, so a replay merges in the same way. Before the
+memtable is written as another run, the earlier runs are merged that are due:
 
 - once all newer runs together weigh as much as the oldest run, all are merged into the *base*. So
   events that have left take at most as much space as those in windows, and an event is written into
@@ -72,7 +73,7 @@ _INDEXED = 1 << 14
 _HEADS, _FEW = 1 << 11, 32
 #: How many pages of a run, and about how many bytes, a merge reads or writes together.
 _AT_ONCE, _BYTES_AT_ONCE = 256, 1 << 22
-#: With more runs than this, all runs are merged, so that a snapshot stays small.
+#: With this many runs, all are merged before another is written, so that a snapshot stays small.
 _MOST_RUNS = 96
 _NEVER = int(np.iinfo("i8").max)
 T = TypeVar("T")
@@ -646,7 +647,7 @@ def _idle_in(table: Table, until: int) -> Table:
 
 def count_to_merge(weights: Sequence[int]) -> int:
     """Return how many of the newest runs to merge into one; 0 for none."""
-    if len(weights) > 1 and (sum(weights[1:]) >= weights[0] or len(weights) > _MOST_RUNS):
+    if len(weights) > 1 and (sum(weights[1:]) >= weights[0] or len(weights) >= _MOST_RUNS):
         return len(weights)
     orders = [*map(_order, weights)]
     # A run of a lower order than the newest one is merged along with its neighbors.

@@ -67,7 +67,7 @@ TOGETHER = 16
 class Tail(Group):
     """The open group of a level, with room for ``capacity`` elements."""
 
-    __slots__ = ("_layout", "capacity", "folded", "level", "number", "unchanged")
+    __slots__ = ("_layout", "capacity", "first", "folded", "level", "number", "unchanged")
 
     #: Whether its elements can be read without a store call.
     is_loaded = True
@@ -77,6 +77,8 @@ class Tail(Group):
     def __init__(self, levels: Levels, level: int, number: int) -> None:
         self.level, self.number = level, number
         self.capacity = levels.arities[level > 0]
+        #: The index of the group's first element in its level.
+        self.first = number * self.capacity
         self._layout = levels.layouts[level > 0]
         #: An upper bound on how many elements are in parts. These elements do not change.
         self.unchanged = 0
@@ -99,11 +101,6 @@ class Tail(Group):
     def about_to_change(self) -> None:
         """Prepare for a replacement of elements."""
 
-    @property
-    def first(self) -> int:
-        """The index of the group's first element in its level."""
-        return self.number * self.capacity
-
 
 class RestoredTail(Tail):
     """A tail from a snapshot. Its columns and parts are read on first use."""
@@ -116,6 +113,7 @@ class RestoredTail(Tail):
     ) -> None:  # fmt: skip
         self.level, self.number, self.count = level, number, count
         self.capacity, self._layout = levels.arities[level > 0], levels.layouts[level > 0]
+        self.first = number * self.capacity
         self.folded = (0, None)
         #: The columns from the snapshot, valid until the count changes.
         self._saved, self._saved_count = columns, count
