@@ -1,4 +1,4 @@
-/* The Python interface of the kernels, for mta/kernels/native.py and mta/windows/stack.py only.
+/* The Python interface of the kernels, for mta/kernels/native.py and mta/windows/compiled.py only.
  *
  * Columns are contiguous buffers. Those modules check their types, and this one their lengths.
  * Loops run without the interpreter's lock. If a loop returns REFUSED, a ValueError is raised. */

@@ -1,4 +1,4 @@
-/* Suffix folds with a running prefix, for single events of a window: see mta/windows/stack.py.
+/* Suffix folds with a running prefix, for single events of a window: see mta/windows/compiled.py.
  *
  *     [ s0 s1 s2 ... | v v v n ]     s: the folds of the older events from each on; v: newer values
  *          at          right          result = combine(s[at], right)

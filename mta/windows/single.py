@@ -142,15 +142,15 @@ class SingleEvents:
 
     # Python finds slots faster than the attributes of a large object.
     __slots__ = (
-        "_asked", "_late_from", "_length", "_misses", "_monoid", "_most", "_plain", "_reader",
-        "_skip", "_usual", "event", "intake", "is_loaded", "is_native", "is_whole",
-        "lanes", "owner", "result", "show", "shown", "stacks", "timed",
+        "_asked", "_late_from", "_length", "_misses", "_most", "_plain", "_reader", "_skip",
+        "_usual", "compiled", "event", "intake", "is_loaded", "is_native", "is_whole", "owner",
+        "result", "show", "shown", "stacks", "timed",
     )  # fmt: skip
 
     def __init__(
         self, owner: Owner, usual: bool, paged: bool, asked: Searched | None = None
     ) -> None:
-        monoid = self._monoid = owner.monoid
+        monoid = owner.monoid
         self.owner, self.intake, self.timed = owner, owner.intake, owner.timed
         #: The result after the newest event, if known; for multiple windows in compiled stacks, a
         #: dictionary (``CompiledStacks.add``).
@@ -173,7 +173,7 @@ class SingleEvents:
         self._asked = asked
         self._plain = PlainStacks(owner, self._reader, lower, self.show, asked)
         #: The compiled stacks, if they support the monoid.
-        self.lanes = CompiledStacks.of(monoid) if self._usual and asked is None else None
+        self.compiled = CompiledStacks.of(monoid) if self._usual and asked is None else None
         #: The number of successive misses, and of events that skip the fast path.
         self._misses = self._skip = 0
         self._most = _FEW
@@ -291,10 +291,10 @@ class SingleEvents:
         if not is_known:
             return UNKNOWN
         if self.is_native:
-            assert self.lanes is not None
+            assert self.compiled is not None
             if self.shown is UNKNOWN:
-                self.shown = self.lanes.computed()
-            found = self.lanes.results(self.shown)
+                self.shown = self.compiled.computed()
+            found = self.compiled.results(self.shown)
             return found if which is None else found[which]
         plain = self._plain
         if which is None:
@@ -374,12 +374,12 @@ class SingleEvents:
 
     def _load(self, ahead: Ahead, accepted: Acceptance) -> None:
         """Load the prefetched data of all windows, into compiled stacks if possible."""
-        windows, lanes = ahead.windows, self.lanes
+        windows, compiled = ahead.windows, self.compiled
         self._length = sum(window.length for window in windows.values())
         self._late_from, self.is_loaded = ahead.late_from, True
         has_folds = all(window.found.size for window in windows.values())
-        if lanes is not None and windows and has_folds:
-            self.stacks, self.is_native = lanes, True
+        if compiled is not None and windows and has_folds:
+            self.stacks, self.is_native = compiled, True
         self.stacks.load(windows, accepted)
         self.is_whole = ahead.is_whole and (self.is_native or has_folds)
         if self._asked is None:

@@ -205,7 +205,7 @@ def test_nearly_all_go_in_a_block(make: Any, frame: Any, kind: Any) -> None:
     ],
 )
 def test_others_go_as_before(window: Callable[[], Window[Any]]) -> None:
-    assert window().engine.single.lanes is None
+    assert window().engine.single.compiled is None
 
 
 def test_what_somebody_evicts_leaves_a_block() -> None:
@@ -380,9 +380,9 @@ def test_a_window_of_batches_has_no_room_for_single_events() -> None:
     window = Window(Max(), CountWindow(1000), name="w")
     window.extend([float(at) for at in range(5000)])
     single = window.engine.single
-    assert not single.lanes.windows
+    assert not single.compiled.windows
     window.insert(1.0)
-    assert single.lanes.windows and window.query() == 4999.0
+    assert single.compiled.windows and window.query() == 4999.0
 
 
 @pytest.mark.parametrize(
