@@ -187,10 +187,6 @@ class AmortizedMTA(LevelLog, SegmentedWindow):
     have_read = LeafReader.have_read
     _read_ahead = LeafReader._read_ahead
 
-    def _seal(self) -> None:
-        sealed = self.levels.seal()
-        self.have_read({(tail.level, tail.number): tail for tail in sealed}, self.front)
-
     def _follow_ahead(self, number: int) -> None:
         if self._ahead is not None:
             self._ahead.follow(number, self._inner.get)

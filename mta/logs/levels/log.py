@@ -567,9 +567,8 @@ class LevelLog(LeafReader, LevelPages):
 
     def _seal(self) -> None:
         """Seal as the base class does, and keep the sealed leaf in memory for a while."""
-        tail = self.levels.tails[0]
-        self.levels.seal()
-        self._recent.put(tail.number, Leaf(tail.first, tail.rows, tail.times, tail.count))
+        sealed = self.levels.seal()
+        self.have_read({(tail.level, tail.number): tail for tail in sealed}, self.front)
 
     def _evict_before(self, position: int) -> None:
         self.front = position
