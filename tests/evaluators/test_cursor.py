@@ -5,18 +5,21 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mta import Count, CountWindow, Max, Mean, Min, Product, Sum, Window
+from mta import Count, CountWindow, Max, Mean, Min, Product, Sum, TimeWindow, Window
 from mta.errors import InvalidTime
 from mta.evaluators import ends
 from mta.evaluators.cursor import Chunk, Cursor, Leaf
 from mta.folds.blocks import Blocks
 from mta.folds.sliding import Events
+from mta.frames import BoundWindow, CustomFrame
+from mta.frames.base import Frame
 from mta.kernels.native import ranks
 from mta.logs import base
 from mta.logs.base import JoinedLeaf
@@ -24,19 +27,7 @@ from mta.logs.levels.log import LeafReader, LevelLog
 from mta.monoids.base import AbstractMonoid
 from mta.windows.shared import SharedWindows
 from tests.support.counted import Counted, rolling_hash
-from tests.support.naive import (
-    Event,
-    Rule,
-    any_rule,
-    both_rule,
-    bound_rule,
-    count_rule,
-    joined,
-    keep_letters,
-    letters,
-    text_of,
-    time_rule,
-)
+from tests.support.naive import Event, joined, letters, text_of, window_of
 
 SECOND = 1_000_000
 
@@ -95,14 +86,26 @@ class ListedEvents:
         return Chunk(joined(), start, [value for value, _ in events], times, len(events))
 
 
-REPORTED: list[Callable[[int], Rule]] = [
-    count_rule,
-    lambda n: time_rule(n * SECOND),
-    lambda n: any_rule(count_rule(n), time_rule(2 * n * SECOND)),
-    lambda n: both_rule(count_rule(n), time_rule(n * SECOND // 2)),
-    lambda n: both_rule(any_rule(count_rule(n), time_rule(SECOND)), time_rule(SECOND // 2)),
+REPORTED: list[Callable[[int], Frame]] = [
+    CountWindow,
+    TimeWindow,
+    lambda n: CountWindow(n) | TimeWindow(2 * n),
+    lambda n: CountWindow(n) & TimeWindow(n / 2),
+    lambda n: (CountWindow(n) | TimeWindow(1)) & TimeWindow(0.5),
 ]
-SEARCHED: list[Callable[[int], Rule]] = [bound_rule, keep_letters]
+#: Frames on letters, and whether a window that begins with the first of some events is one.
+SEARCHED: list[tuple[Callable[..., Frame], Callable[[list[Event], int], bool]]] = [
+    (
+        lambda n, checked: BoundWindow(letters(), at_most=n, checked=checked),
+        lambda events, n: len(text_of(events)) <= n,
+    ),
+    (
+        lambda n, checked: CustomFrame(
+            lambda prefix, total: total - prefix >= n, on=letters(), name="keep", checked=checked
+        ),
+        lambda events, n: len(text_of(events[1:])) < n,
+    ),
+]
 GAPS = st.sampled_from([0, 0, 1, 1, 1, 2, 30])
 LETTERS = st.sampled_from(["a", "b", "cc", "ddd", ""])
 EVENTS = st.lists(st.tuples(LETTERS, GAPS), min_size=1, max_size=150)
@@ -116,12 +119,13 @@ def timed(drawn: list[tuple[str, int]], now: int = 0) -> list[Event]:
     return [(value, int(time)) for (value, _), time in zip(drawn, times, strict=True)]
 
 
-def results_of(rule: Rule, events: list[Event], window: list[Event]) -> list[str]:
+def results_of(frame: Frame, events: list[Event], window: list[Event]) -> list[str]:
     """The result after each event; ``window`` slides along."""
     results = []
     for event in events:
         window.append(event)
-        rule.apply(window)
+        seconds = [time / SECOND for _, time in window]
+        del window[: window_of(frame, seconds, seconds[-1]).start]
         results.append(text_of(window))
     return results
 
@@ -134,14 +138,17 @@ def results_of(rule: Rule, events: list[Event], window: list[Event]) -> list[str
     make=st.sampled_from(REPORTED),
 )
 def test_a_cursor_is_a_slice(
-    batches: list[tuple[list[tuple[str, int]], str]], size: int, n: int, make: Callable[[int], Rule]
+    batches: list[tuple[list[tuple[str, int]], str]],
+    size: int,
+    n: int,
+    make: Callable[[int], Frame],
 ) -> None:
     """Runs of events that are stored later, single ones that are stored already, and none of it."""
-    rule, stored, window = make(n), ListedEvents(size), list[Event]()
-    cursor = Cursor(joined(), rule.frame(), stored)
+    frame, stored, window = make(n), ListedEvents(size), list[Event]()
+    cursor = Cursor(joined(), frame, stored)
     for drawn, how in batches:
         events = timed(drawn, stored.events[-1][1] if stored.events else 0)
-        expected = results_of(rule, events, window)
+        expected = results_of(frame, events, window)
         if how == "run":
             assert cursor.results(stored.chunk(stored.back, events)) == expected
             stored.events += events
@@ -158,22 +165,22 @@ def test_a_cursor_is_a_slice(
 
 
 @settings(max_examples=50, deadline=None)
-@given(drawn=EVENTS, size=SIZES, n=LENGTHS, make=st.sampled_from(SEARCHED), checked=st.booleans())
+@given(drawn=EVENTS, size=SIZES, n=LENGTHS, kind=st.sampled_from(SEARCHED), checked=st.booleans())
 def test_a_frame_on_the_aggregate_steps(
-    drawn: list[tuple[str, int]], size: int, n: int, make: Callable[..., Rule], checked: bool
+    drawn: list[tuple[str, int]], size: int, n: int, kind: Any, checked: bool
 ) -> None:
     """Here the frame looks at letters, which are what the cursor's own monoid counts."""
-    rule, stored, window = make(n, checked=checked), ListedEvents(size), list[Event]()
+    (make, fits), stored, window = kind, ListedEvents(size), list[Event]()
     stored.fold = (
         lambda start, stop: sum(  # type: ignore[assignment,method-assign]
             len(value) for value, _ in stored.events[start:stop]
         )
     )
-    cursor = Cursor(letters(), rule.frame(), stored)
+    cursor = Cursor(letters(), make(n, checked), stored)
     assert cursor.results(stored.chunk(0, timed(drawn))) is None
     for value, time in timed(drawn):
         window.append((value, time))
-        rule.apply(window)
+        del window[: next(at for at in range(len(window) + 1) if fits(window[at:], n))]
         stored.events.append((value, time))
         cursor.step(value, time)
         assert (cursor.front, len(cursor)) == (stored.back - len(window), len(window))
@@ -186,16 +193,15 @@ def test_events_are_read_again_and_come_late(
     drawn: list[tuple[str, int]],
     size: int,
     n: int,
-    make: Callable[[int], Rule],
+    make: Callable[[int], Frame],
     data: st.DataObject,
 ) -> None:
     """Runs that begin before the back, and after events have changed their positions."""
-    rule = make(n)
-    stored = ListedEvents(size, timed(drawn))
-    cursor = Cursor(joined(), rule.frame(), stored)
+    frame, stored = make(n), ListedEvents(size, timed(drawn))
+    cursor = Cursor(joined(), frame, stored)
     for _ in range(3):
         start = data.draw(st.integers(0, stored.back - 1))
-        expected = results_of(rule, stored.events, [])[start:]
+        expected = results_of(frame, stored.events, [])[start:]
         assert cursor.results(stored.chunk(start, stored.events[start:])) == expected
         assert cursor.query() == expected[-1]
         at = data.draw(st.integers(0, stored.back - 1))
@@ -206,7 +212,7 @@ def test_events_are_read_again_and_come_late(
 def test_a_window_reaches_no_further_than_what_is_kept() -> None:
     stored = ListedEvents(3, [(str(i), i) for i in range(8)])
     stored.kept_from = 4
-    cursor = Cursor(joined(), count_rule(6).frame(), stored)
+    cursor = Cursor(joined(), CountWindow(6), stored)
     cursor.settle(7)
     assert cursor.query() == "4567"
     chunk = stored.chunk(8, [("8", 8), ("9", 9), ("x", 10), ("y", 11)])
@@ -216,13 +222,13 @@ def test_a_window_reaches_no_further_than_what_is_kept() -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
 def test_fronts_pass_over_leaves(size: int) -> None:
     """Each event in chunk moves the front on by several leaves, or by none."""
-    stored = ListedEvents(size, [(str(i % 10), i * SECOND // 10) for i in range(100)])
-    rule, window = time_rule(8 * SECOND), list[Event]()
-    results_of(rule, stored.events, window)
-    cursor = Cursor(joined(), rule.frame(), stored)
+    stored = ListedEvents(size, [(str(i % 10), i * SECOND // 8) for i in range(100)])
+    frame, window = TimeWindow(10), list[Event]()
+    results_of(frame, stored.events, window)
+    cursor = Cursor(joined(), frame, stored)
     cursor.settle(stored.events[-1][1])
-    chunk = [(letter, (100 + 15 * i) * SECOND // 10) for i, letter in enumerate("abcdefgh")]
-    assert cursor.results(stored.chunk(100, chunk)) == results_of(rule, chunk, window)
+    chunk = [(letter, (100 + 15 * i) * SECOND // 8) for i, letter in enumerate("abcdefgh")]
+    assert cursor.results(stored.chunk(100, chunk)) == results_of(frame, chunk, window)
 
 
 # --- level queues by position -------------------------------------------------------------------
@@ -234,7 +240,7 @@ def test_a_lookup_is_a_list(store: str | None, leaf_arity: int, arity: int) -> N
     """Every range, every time and every leaf, while the oldest events leave and are deleted."""
     events = timed([(str(i % 10), [0, 1, 1, 3][i % 4]) for i in range(90)])
     shared = SharedWindows(
-        joined(), {"all": time_rule(SECOND).frame()}, store, leaf_arity=leaf_arity, arity=arity
+        joined(), {"all": TimeWindow(1)}, store, leaf_arity=leaf_arity, arity=arity
     )
     tree = shared.engine.structure()
     assert isinstance(tree, LevelLog)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mta import CountWindow, Monoid, SessionWindow, TimeWindow
 from mta.algorithms import AmortizedMTA, FiBA, LogMTA
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
-from mta.frames import BoundWindow, CustomFrame, Frame
+from mta.frames import Frame
 from mta.frames.base import Both
 from mta.logs.base import Aggregator
 from stores import PageStore
@@ -40,71 +39,6 @@ def joined() -> Monoid:
 def letters() -> Monoid:
     """How many letters the values have."""
     return Monoid(identity=0, combine=lambda a, b: a + b, lift=len, name="letters")
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A frame, and the same in plain Python: how many of the oldest events leave."""
-
-    frame: Callable[[], Frame]
-    leaving: Callable[[list[Event]], int]
-
-    def apply(self, events: list[Event]) -> None:
-        """Take away what leaves after an insertion."""
-        del events[: self.leaving(events)]
-
-
-def count_rule(size: int) -> Rule:
-    return Rule(lambda: CountWindow(size), lambda events: max(0, len(events) - size))
-
-
-def time_rule(micros: int) -> Rule:
-    def leaving(events: list[Event]) -> int:
-        return sum(time <= events[-1][1] - micros for _, time in events)
-
-    return Rule(lambda: TimeWindow(micros / 1e6), leaving)
-
-
-def any_rule(one: Rule, other: Rule) -> Rule:
-    return Rule(
-        lambda: one.frame() | other.frame(),
-        lambda events: max(one.leaving(events), other.leaving(events)),
-    )
-
-
-def both_rule(one: Rule, other: Rule) -> Rule:
-    return Rule(
-        lambda: one.frame() & other.frame(),
-        lambda events: min(one.leaving(events), other.leaving(events)),
-    )
-
-
-def bound_rule(most: int, checked: bool = False) -> Rule:
-    """At most so many letters in the window."""
-
-    def leaving(events: list[Event]) -> int:
-        return next(i for i in range(len(events) + 1) if sum(len(v) for v, _ in events[i:]) <= most)
-
-    return Rule(lambda: BoundWindow(letters(), at_most=most, checked=checked), leaving)
-
-
-def prefix_rule(evicts: Callable[[int, int], bool], name: str, checked: bool = False) -> Rule:
-    """A frame on the letters of a prefix and of the whole window."""
-
-    def leaving(events: list[Event]) -> int:
-        total, prefix = sum(len(value) for value, _ in events), 0
-        for i, (value, _) in enumerate(events):
-            prefix += len(value)
-            if not evicts(prefix, total):
-                return i
-        return len(events)
-
-    return Rule(lambda: CustomFrame(evicts, on=letters(), name=name, checked=checked), leaving)
-
-
-def keep_letters(least: int, checked: bool = False) -> Rule:
-    """Evict a prefix while at least so many letters remain."""
-    return prefix_rule(lambda prefix, total: total - prefix >= least, f"keep {least}", checked)
 
 
 def window_of(frame: Frame, times: Sequence[float], now: float) -> slice:

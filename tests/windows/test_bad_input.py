@@ -42,10 +42,11 @@ from mta.errors import (
     SnapshotMismatch,
     WindowStoreError,
 )
+from mta.frames import BoundWindow
 from mta.frames.base import Frame
 from stores.memory import MemoryStore
 from tests.support.forgeries import forged
-from tests.support.naive import AGGREGATORS, IN_ORDER, bound_rule, error_of, joined, pages_of
+from tests.support.naive import AGGREGATORS, IN_ORDER, error_of, joined, letters, pages_of
 from tests.support.sampling import parts
 
 BOTH = pytest.mark.parametrize("aggregator", AGGREGATORS)
@@ -204,8 +205,9 @@ def restored(snapshot: bytes, **changes: Any) -> Window:
         {"aggregations": Collect()},
         {"aggregations": Monoid(identity="", combine=lambda a, b: a + b, name="other")},
         {"aggregations": Monoid(identity="x", combine=lambda a, b: a + b, name="joined")},
-        {"aggregations": Max()}, {"window": CountWindow(20)}, {"window": bound_rule(3).frame()},
-        {"aggregator": LogMTA}, {"arity": 3}, {"leaf_arity": 2},
+        {"aggregations": Max()}, {"window": CountWindow(20)},
+        {"window": BoundWindow(letters(), at_most=3)}, {"aggregator": LogMTA},
+        {"arity": 3}, {"leaf_arity": 2},
     ],
 )  # fmt: skip
 def test_snapshots_of_another_window(changes: dict[str, Any]) -> None:

@@ -12,25 +12,9 @@ from mta.errors import LateEvent
 from mta.frames import BoundWindow
 from mta.windows.shared import SharedWindows
 from stores import open_store
-from tests.support.naive import joined, letters
+from tests.support.naive import joined, letters, window_of
 
-Event = tuple[int, str]
-FRAMES: dict[str, CountWindow | TimeWindow] = {
-    "three": CountWindow(3),
-    "short": TimeWindow(4),
-    "long": TimeWindow(60),
-}
-
-
-def held(events: list[Event], frame: CountWindow | TimeWindow, time: int) -> list[Event]:
-    """The window that ends with the last of some events."""
-    if isinstance(frame, CountWindow):
-        return events[-frame.size :]
-    return [event for event in events if event[0] > time - frame.size / 1e6]
-
-
-def text(events: list[Event]) -> str:
-    return "".join(value for _, value in events)
+FRAMES = {"three": CountWindow(3), "short": TimeWindow(4), "long": TimeWindow(60)}
 
 
 def test_pages_leave_with_the_longest_window() -> None:
@@ -88,11 +72,12 @@ def test_an_event_that_replaces_another_has_the_result_as_of_it_after_a_query(
     window = SharedWindows(
         joined(), FRAMES, allowed_lateness=500, on_duplicate=existing, arity=2, leaf_arity=2
     )
-    events = [(at, "abcdefghi"[at]) for at in range(9)]
-    window.extend([value for _, value in events], [at for at, _ in events])
+    values = list("abcdefghi")
+    window.extend(values, range(9))
     window.query()
     found = window.extend(["X"], [time])
-    events[time] = time, "X" if existing == "replace" else events[time][1] + "X"
+    values[time] = "X" if existing == "replace" else values[time] + "X"
     for name, frame in FRAMES.items():
-        assert found[name].tolist() == [text(held(events[: time + 1], frame, time))]
-        assert window.query(name) == text(held(events, frame, 8))
+        then, now = (window_of(frame, range(at + 1), at) for at in (time, 8))
+        assert found[name].tolist() == ["".join(values[then])]
+        assert window.query(name) == "".join(values[now])
