@@ -15,6 +15,7 @@ import pytest
 from mta import Collect, CountWindow, KeyedWindows, SessionWindow, TimeWindow, Window
 from mta.columns.schemas import Datetimes, LongDecimals
 from stores import MemoryStore
+from tests.support.naive import window_of
 from tests.support.sampling import some
 
 #: Values of a column of each type, and what aggregates them.
@@ -36,21 +37,7 @@ PLAIN: dict[str, Any] = {
     "collect": list,
     "mode": lambda held: min(held, key=lambda v: (-Counter(held)[v], v), default=None),
 }
-#: Frames, and how many of a key's events each has after the newest, by their times.
-FRAMES: dict[str, tuple[Any, Any]] = {
-    "count": (CountWindow(3), lambda times: 3),
-    "time": (TimeWindow(20), lambda times: sum(times[-1] - t < 20 for t in times)),
-    "session": (SessionWindow(5), lambda times: _session(times)),
-    "both": (
-        CountWindow(3) | TimeWindow(10),
-        lambda times: min(3, sum(times[-1] - t < 10 for t in times)),
-    ),
-}
-
-
-def _session(times: list[int]) -> int:
-    gaps = [place for place in range(1, len(times)) if times[place] - times[place - 1] >= 5]
-    return len(times) - max(gaps, default=0)
+FRAMES = [CountWindow(3), TimeWindow(20), SessionWindow(5), CountWindow(3) | TimeWindow(10)]
 
 
 def _plain(result: Any) -> Any:
@@ -71,7 +58,7 @@ def test_columns_of_every_type_beside_plain_lists(seed: int) -> None:
         few = ["first", "last", "count"] + ["min", "max"] * (kind != "bool")
         names = few if kind in ("date", "decimal") else [*few, "nunique", "collect", "mode"]
         wanted |= {f"{name}_{column}": (column, name) for name in rng.sample(names, 2)}
-    frame, held_by = rng.choice(list(FRAMES.values()))
+    frame = rng.choice(FRAMES)
     late = rng.choice([None, 30])
     sizes: dict[str, Any] = {
         "promote_at": rng.choice([3, 1000]),
@@ -98,7 +85,7 @@ def test_columns_of_every_type_beside_plain_lists(seed: int) -> None:
             windows.check()
         for key, line in events.items():
             line.sort(key=lambda event: event[0])
-            inside = line[-held_by([time for time, _ in line]) :]
+            inside = line[window_of(frame, [time for time, _ in line], line[-1][0])]
             found = windows.query(key)
             for alias, (column, name) in wanted.items():
                 held = [row[column] for _, row in inside if row[column] is not None]
