@@ -15,6 +15,7 @@ from mta.audit.walk import audit
 from mta.frames.base import Frame
 from stores import PageStore
 from tests.support import oracle
+from tests.support.naive import window_of
 from tests.support.writers import AnyWindow, Noted
 
 #: How late an event may be, in seconds.
@@ -52,9 +53,8 @@ class SharedLife(Noted):
         }
         if self.snapshot.exists():
             snapshot = self.snapshot.read_bytes()
-            return SharedWindows.restore(
-                snapshot, store, aggregations=oracle.joined(), window=self.frames, **options
-            )
+            joined = oracle.joined()
+            return SharedWindows.restore(snapshot, store, aggregations=joined, **options)
         options |= {"arity": self.arity, "leaf_arity": self.leaf_arity}
         return SharedWindows(oracle.joined(), self.frames, store, self.name, **options)
 
@@ -72,14 +72,9 @@ class SharedLife(Noted):
 
     def held(self, frame: Frame, back: int) -> list[int]:
         """The times of the events in a window once so many have come."""
-        size = frame.size if isinstance(frame, CountWindow) else 0
-        if isinstance(frame, TimeWindow):
-            size = frame.size // 1_000_000
-        first = max(0, back - size - 2 * LATENESS)
+        first = max(0, back - max(self.sizes) - 2 * LATENESS)
         times = sorted(map(self.time_of, range(first - first % 4, back)))
-        if isinstance(frame, CountWindow):
-            return times[-size:]
-        return [time for time in times if time > times[-1] - size]
+        return times[window_of(frame, times, times[-1])]
 
     def assert_whole(self, window: AnyWindow) -> int:
         assert isinstance(window, SharedWindows)
