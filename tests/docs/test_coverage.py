@@ -43,10 +43,6 @@ def keywords(path: Path, function: str) -> set[str]:
     raise AssertionError(f"{name_of(path)} has no {function}")
 
 
-def test_readme_is_short() -> None:
-    assert len(README.read_text().splitlines()) <= 200
-
-
 def test_options_of_sliding_aggregate() -> None:
     options = keywords(ROOT / "spark_integration" / "sliding.py", "sliding_aggregate")
     assert len(options) > 15
@@ -176,9 +172,6 @@ def test_every_command_that_installs_extras_names_what_can_be_installed() -> Non
     assert not [command for command in commands if command[1] not in known]
     sources = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
     assert not [name_of(path) for path in sources if "install 'mta-windows" in path.read_text()]
-
-
-# --- architecture ---------------------------------------------------------------------------------
 
 
 def packages() -> list[Path]:

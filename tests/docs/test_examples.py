@@ -84,8 +84,6 @@ def test_no_example_is_left_out() -> None:
     assert everywhere == sum(len(of_kind(kind)) for kind in kinds) + len(of_scripts)
 
 
-# --- sessions -------------------------------------------------------------------------------------
-
 SESSIONS = [page for page in PAGES if any(map(is_session, blocks(page, "python")))]
 
 
@@ -114,9 +112,6 @@ def test_suites(page: Path, block: str, tmp_path: Path) -> None:
         (mark,) = function.pytestmark
         for law in mark.args[1]:
             function(law)
-
-
-# --- scripts --------------------------------------------------------------------------------------
 
 
 def ten_lines(space: Space, printed: str) -> None:
@@ -211,8 +206,6 @@ def test_the_block_about_event_loops_stands_alone(
     space["cards"].close()
 
 
-# --- Spark ----------------------------------------------------------------------------------------
-
 HOURS = 30
 
 
@@ -280,9 +273,6 @@ def test_spark(page: Path, block: str, spark: SparkSession, incoming: Path, tmp_
     assert len(found) > 2 * 60 * (HOURS - 1)
     at_events = found.merge(expected(incoming), on=["device", "ts"], suffixes=("", "_wanted"))
     assert len(at_events) == 2 * HOURS and at_events.peak.equals(at_events.peak_wanted)
-
-
-# --- pages that are one script --------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -401,9 +391,6 @@ def test_the_page_on_history_runs_as_written(run_page: Callable[[Path], str]) ->
     for _ in range(2):
         printed = run_page(DOCS / "history.md")
         assert printed.endswith("864 results since the cutover\nTrue\n")
-
-
-# --- what needs other servers, or libraries of others ---------------------------------------------
 
 
 def block_with(page: Path, text: str) -> str:

@@ -54,24 +54,3 @@ def test_every_public_name_has_a_group_in_the_reference() -> None:
                 continue  # a type alias has no module
             home = item.__module__
             assert f"{home}.".startswith(homes) or home.endswith("errors"), (name, home)
-
-
-def test_the_words_that_people_search_for_lead_to_guides_that_exist() -> None:
-    source = (SITE / "reference.py").read_text().partition("SEARCHED = {")[2].partition("\n}")[0]
-    found = dict(re.findall(r'^    "(\w+)": \[(.*)\],$', source, re.MULTILINE))
-    assert all((DOCS / f"{page}.md").exists() for page in found)
-    words = {page: re.findall(r'"([^"]+)"', row) for page, row in found.items()}
-    assert "late" in words["late"] and "as of" in words["moments"] and "top" in words["monoids"]
-    every = [word for row in words.values() for word in row]
-    assert len(every) == len(set(every))
-
-
-def test_code_has_room_below_the_copy_button_on_a_phone() -> None:
-    narrow = (SITE / "site.css").read_text().partition("@media (max-width: 45em)")[2]
-    assert re.search(r"pre > code \{ padding-top: 2\.\dem", narrow)
-
-
-def test_the_first_example_shows_results_that_differ_from_its_input() -> None:
-    text = (DOCS / "index.md").read_text()
-    values, results = re.search(r"extend\((\[.*?\]).*\n(\[.*\])", text).groups()  # type: ignore[union-attr]
-    assert values != results
