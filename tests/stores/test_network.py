@@ -152,20 +152,6 @@ def test_a_checkpoint_during_an_outage(network: Network) -> None:
     network.stream.check_restored(network.server.url)
 
 
-def test_a_full_buffer_holds_the_writer_back(network: Network) -> None:
-    """Back-pressure: while the store is slow a writer waits for room, and no event is refused."""
-    network.proxy.answer_delay = 0.02
-    stream, peak = network.stream, 0
-    for _ in range(40):
-        for _ in range(40):
-            stream.insert()
-        peak = max(peak, network.buffer.pending_bytes)
-    assert stream.window.query() == stream.oracle
-    assert peak <= BUFFER
-    network.proxy.answer_delay = 0
-    stream.check_restored(network.server.url)
-
-
 @pytest.mark.parametrize("answered", [0, 1, 4, 60, 700])
 def test_a_reset_in_the_middle_of_an_answer(network: Network, answered: int) -> None:
     """The call is made again: a write whose answer was lost is applied twice, and harms nobody."""

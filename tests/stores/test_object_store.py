@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -59,8 +58,6 @@ def url(s3_server: S3Server, proxy: HTTPProxy) -> str:
 def bare(url: str) -> PageStore:
     return open_store(url, write_buffer=0, cache=0)
 
-
-# Named errors
 
 REFUSALS = [
     (403, "AccessDenied", StoreAccessDenied, "s3:PutObject"),
@@ -138,9 +135,6 @@ def test_real_credentials_are_checked(tmp_path: Path, monkeypatch: pytest.Monkey
         server.stop()
 
 
-# Nothing is lost
-
-
 def test_an_outage_is_survived(own_s3: S3Server, caplog: pytest.LogCaptureFixture) -> None:
     """Frozen for longer than several requests may take; reads and writes go on afterwards."""
     store = open_store(own_s3.url("p", "timeout=300ms"), deadline=LONG)
@@ -153,26 +147,6 @@ def test_an_outage_is_survived(own_s3: S3Server, caplog: pytest.LogCaptureFixtur
     assert store.get_many(["w/1/0", "w/0/001"]) == [b"during the outage", PAGES["w/0/001"]]
     assert "retrying" in caplog.text
     store.close()
-
-
-def test_throttling_is_survived(url: str, proxy: HTTPProxy) -> None:
-    until = time.monotonic() + 1.5
-    proxy.fault = lambda m, p: (503, "SlowDown") if time.monotonic() < until else None
-    with open_store(url, deadline=LONG) as store:
-        store.put_many(PAGES)
-        store.flush()
-    assert bare(url).get_many(list(PAGES)) == list(PAGES.values())
-
-
-def test_a_lost_answer_to_a_put_is_survived(url: str, proxy: HTTPProxy) -> None:
-    lost = iter(range(4))  # of the request, of its repetitions, and of the next attempt
-    proxy.fault = lambda m, p: "lose" if m == "PUT" and next(lost, None) is not None else None
-    with open_store(url, deadline=LONG) as store:
-        store.put_many(PAGES)
-        store.flush()
-        assert next(lost, None) is None
-        assert sorted(store.keys()) == sorted(PAGES)
-    assert bare(url).get_many(list(PAGES)) == list(PAGES.values())
 
 
 @pytest.mark.parametrize("seed", some(range(8), by_default=1))
@@ -243,9 +217,6 @@ def test_a_reader_is_killed_by_no_page_that_is_gone(url: str) -> None:
     assert other.get_many(list(PAGES)) == [None] * len(PAGES)
 
 
-# Maintenance
-
-
 def test_mta_gc_compacts(s3_server: S3Server, tmp_path: Path) -> None:
     url = s3_server.url(uuid4().hex)
     with open_store(url, cache=0) as store:
@@ -265,9 +236,6 @@ def test_mta_gc_compacts(s3_server: S3Server, tmp_path: Path) -> None:
         again = Window.restore(data, store, aggregations=Max(), window=CountWindow(1000))
         again.insert(0.0)
         assert again.query() == 9999
-
-
-# Addresses
 
 
 @pytest.mark.parametrize(
@@ -361,9 +329,6 @@ def test_buffer_and_cache_stand_before_it(s3_server: S3Server) -> None:
     store = open_store(s3_server.url(uuid4().hex))
     assert isinstance(store, WriteBuffer) and isinstance(store.store, HeadCache)
     store.close()
-
-
-# Processes
 
 
 def _grandchild(store: PageStore) -> None:

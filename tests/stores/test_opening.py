@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -45,14 +44,6 @@ def test_redis_has_both() -> None:
     assert isinstance(store.store.store, CompressedStore)
     assert isinstance(store.store.store.store, RedisStore)
     assert store.url == "redis://localhost:1/0"
-
-
-def test_the_default_deadline_is_what_the_docs_say() -> None:
-    store = open_store("redis://localhost:1")
-    assert isinstance(store, WriteBuffer)
-    assert store._deadline == 30
-    page = Path(__file__).parents[2] / "docs" / "operations.md"
-    assert "| `?deadline=` | 30 seconds |" in page.read_text()
 
 
 def test_layers_can_be_left_out() -> None:

@@ -40,26 +40,20 @@ def spent(objects: MemoryObjects, work: Callable[[], object]) -> dict[str, int]:
     return dict(objects.requests)
 
 
-# Requests
-
-
 def test_the_pages_of_one_put_are_one_object() -> None:
-    objects = MemoryObjects()
-    store = PackStore(objects)
+    store = PackStore(objects := MemoryObjects())
     assert spent(objects, lambda: store.put_many(pages(range(500)))) == {"PUT": 1}
     assert spent(objects, store.flush) == {}
 
 
 def test_what_was_written_lately_is_read_from_memory() -> None:
-    objects = MemoryObjects()
-    store = PackStore(objects)
+    store = PackStore(objects := MemoryObjects())
     store.put_many(pages(range(500)))
     assert spent(objects, lambda: store.get_many(list(pages(range(0, 500, 7))))) == {}
 
 
 def test_what_was_written_long_ago_is_read_without_a_listing() -> None:
-    objects = MemoryObjects()
-    store = PackStore(objects)
+    store = PackStore(objects := MemoryObjects())
     store.put_many(pages(range(500)))
     for number in range(3):
         store.put_many({f"w/1/{number}": bytes(READ_AGAIN)})
@@ -80,8 +74,7 @@ def test_a_pack_is_read_whole_by_the_second_call_that_wants_some_of_it() -> None
 
 
 def test_memory_for_packs_is_bounded() -> None:
-    objects = MemoryObjects()
-    store = PackStore(objects)
+    store = PackStore(MemoryObjects())
     for number in range(40):
         store.put_many({f"w/0/{number}": bytes(1 << 20)})
     (folder,) = store._folders.values()
@@ -92,8 +85,7 @@ def test_memory_for_packs_is_bounded() -> None:
 
 
 def test_deletes_travel_with_the_next_put() -> None:
-    objects = MemoryObjects()
-    store = PackStore(objects)
+    store = PackStore(objects := MemoryObjects())
     store.put_many(pages(range(10)))
     assert spent(objects, lambda: store.delete_many(page(1))) == {}
     assert spent(objects, lambda: store.put_many(page(10))) == {"PUT": 1}
@@ -101,8 +93,7 @@ def test_deletes_travel_with_the_next_put() -> None:
 
 
 def test_a_sliding_window_takes_little_more_than_a_request_a_flush() -> None:
-    objects = MemoryObjects()
-    store = PackStore(objects)
+    store = PackStore(objects := MemoryObjects())
     slide(store, WINDOW, 2 * WINDOW)
     made = spent(objects, lambda: slide(store, 2 * WINDOW, 2 * WINDOW + SLIDES))
     assert sum(made.values()) <= SLIDES * (1 + 1 / REMOVE_AT + 1 / LIST_EVERY) + 3
@@ -111,8 +102,7 @@ def test_a_sliding_window_takes_little_more_than_a_request_a_flush() -> None:
 
 
 def test_a_new_process_reads_a_snapshot_with_few_requests() -> None:
-    objects = MemoryObjects()
-    store = PackStore(objects)
+    store = PackStore(objects := MemoryObjects())
     store.put_many(pages(range(1000)))
     for number in range(1000, 1000 + 5 * LIST_EVERY):
         store.put_many(page(number))
@@ -147,12 +137,8 @@ def test_a_process_lists_again_only_for_a_page_it_does_not_know() -> None:
     assert made == {"LIST": 1, "GET": 1}, "a listing, and a pack that is read whole"
 
 
-# Deletion
-
-
 def test_a_pack_is_removed_once_all_its_pages_are_deleted() -> None:
-    objects = MemoryObjects()
-    store = PackStore(objects)
+    store = PackStore(objects := MemoryObjects())
     store.put_many(pages(range(3)))
     (first,) = objects.objects
     store.delete_many(pages(range(2)))
@@ -166,8 +152,7 @@ def test_a_pack_is_removed_once_all_its_pages_are_deleted() -> None:
 
 def test_what_a_pack_says_of_another_outlives_it() -> None:
     """Its pages are deleted first, but it alone says which page of the other one is deleted."""
-    objects = MemoryObjects()
-    store = PackStore(objects)
+    store = PackStore(objects := MemoryObjects())
     store.put_many(pages(range(2)))
     store.delete_many(page(0))
     store.put_many(page(2))
@@ -178,8 +163,7 @@ def test_what_a_pack_says_of_another_outlives_it() -> None:
 
 
 def test_a_page_put_again_after_its_delete_stays() -> None:
-    objects = MemoryObjects()
-    store = PackStore(objects)
+    store = PackStore(objects := MemoryObjects())
     for _ in range(3):
         store.put_many(pages(range(2)))
         store.delete_many(page(0))
@@ -223,9 +207,6 @@ def test_many_processes_agree_in_the_end() -> None:
     assert PackStore(objects).get_many(list(there)) == list(there.values())
 
 
-# Failures
-
-
 class Killed(BaseException):
     """The process ends here."""
 
@@ -265,8 +246,7 @@ def test_a_kill_at_any_request_loses_nothing_that_was_put(when: str) -> None:
 
 
 def test_a_lost_answer_to_a_put_leaves_nothing_behind() -> None:
-    objects = MemoryObjects()
-    store = PackStore(objects)
+    store = PackStore(objects := MemoryObjects())
 
     def lose(kind: str, names: Sequence[str]) -> None:
         if kind == "PUT":
@@ -284,8 +264,7 @@ def test_a_lost_answer_to_a_put_leaves_nothing_behind() -> None:
 
 
 def test_deletes_of_a_put_that_failed_come_with_the_next_one() -> None:
-    objects = MemoryObjects()
-    store = PackStore(objects)
+    store = PackStore(objects := MemoryObjects())
     store.put_many(pages(range(3)))
     store.delete_many(page(0))
 
@@ -316,8 +295,7 @@ def test_who_may_not_remove_objects_may_still_write(caplog: pytest.LogCaptureFix
 
 
 def test_a_list_that_was_replaced_under_a_reader_is_no_error() -> None:
-    objects = MemoryObjects()
-    store = PackStore(objects)
+    store = PackStore(objects := MemoryObjects())
     slide(store, 0, LIST_EVERY, window=1000)
     (old,) = [name for name in objects.objects if name.endswith(".list")]
 
@@ -362,8 +340,7 @@ def test_a_reader_finds_pages_that_were_moved_meanwhile() -> None:
 
 
 def test_a_damaged_pack_is_named_only_for_pages_that_may_be_in_it() -> None:
-    objects = MemoryObjects()
-    store = PackStore(objects)
+    store = PackStore(objects := MemoryObjects())
     store.put_many(page(1))
     store.put_many(page(2))
     name = next(iter(objects.objects))
@@ -382,9 +359,6 @@ def test_a_damaged_list_costs_requests_alone() -> None:
     (name,) = [name for name in objects.objects if name.endswith(".list")]
     objects.objects[name] = b"damaged"
     assert len(list(PackStore(objects).keys())) == LIST_EVERY
-
-
-# Listings that lag behind
 
 
 def test_late_listings_are_waited_for() -> None:
@@ -408,12 +382,8 @@ def test_a_late_listing_of_what_is_gone_brings_nothing_back() -> None:
     assert PackStore(objects).get_many(list(page(0))) == [None]
 
 
-# Compaction
-
-
 def test_compaction_leaves_few_objects_and_every_page() -> None:
-    objects = MemoryObjects()
-    store = PackStore(objects)
+    store = PackStore(objects := MemoryObjects())
     for number in range(100):
         store.put_many(pages(range(10 * number, 10 * number + 10)))
     store.delete_many(pages(number for number in range(1000) if number % 10))
@@ -459,8 +429,7 @@ def test_a_kill_during_compaction_loses_nothing(when: str) -> None:
 
 
 def test_a_page_that_a_compaction_left_twice_is_deleted_everywhere() -> None:
-    objects = MemoryObjects()
-    store = PackStore(objects)
+    store = PackStore(objects := MemoryObjects())
     store.put_many(pages(range(10)))
     store.put_many(page(10))
     store.delete_many(pages(range(6)))

@@ -100,11 +100,6 @@ def test_tls_where_there_is_none_and_none_where_there_is(
     ping_store(f"{url}?ca_file={certificate}", write=True)
 
 
-def test_tls_to_a_server_without_it(redis_with_password: RedisServer) -> None:
-    with in_time(), pytest.raises(StoreUnavailable, match="redis:// without TLS"):
-        ping_store(f"rediss://127.0.0.1:{redis_with_password.port}")
-
-
 @pytest.mark.parametrize("url", ["redis:/host", "redis://host:port", "redis://host/none", "rds://h",
                                  "file:relative", "redis://host?deadline=soon"])  # fmt: skip
 def test_a_malformed_url(url: str) -> None:

@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -201,3 +202,8 @@ def redis_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, P
     server = RedisServer(folder, *options.split(), "--tls-auth-clients", "no", *user)
     yield f"rediss://127.0.0.1:{port}", certificate
     server.stop()
+
+
+def shown(error: BaseException) -> str:
+    """Everything that a log would show of an error."""
+    return "".join(traceback.format_exception(error))

@@ -1,26 +1,23 @@
-"""Every fault that can be planned, one by one and together."""
+"""The wrappers of ``stores.testing``: faults one by one and together, waits, and counts."""
 
 from __future__ import annotations
 
 import pickle
+import threading
+import time
 from collections.abc import Callable
 from itertools import count
 
 import pytest
 
-from stores import MemoryStore, StoreFull, StoreUnavailable, WriteBuffer
-from stores.testing import FaultyStore
-from stores.testing.faults import OPERATIONS
+from stores import HeadCache, MemoryStore, PageStore, StoreFull, StoreUnavailable, WriteBuffer
+from stores.testing import Constant, CountingStore, FaultyStore, Jittered, LatencyStore, OneSlow
+from stores.testing.counting import CallCount
+from stores.testing.faults import OPERATIONS, Delay
+from tests.support.faulty import eventually
 from tests.support.patience import LONG
 
 PAGES = {f"g/{i:02d}": bytes([i]) * 10 for i in range(20)}
-
-
-def over(inner: MemoryStore) -> FaultyStore:
-    return FaultyStore(inner)
-
-
-# Failing
 
 
 def test_the_nth_call_fails_once() -> None:
@@ -80,8 +77,7 @@ def test_each_operation_can_fail(operation: str) -> None:
 
 def test_the_answer_is_lost_after_the_call_was_applied() -> None:
     """reliability 14: a write that was applied but whose answer was lost."""
-    inner = MemoryStore()
-    store = over(inner)
+    store = FaultyStore(inner := MemoryStore())
     store.fail(operations=["put"], applied=True)
     with pytest.raises(StoreUnavailable):
         store.put_many(PAGES)
@@ -106,7 +102,7 @@ def test_counting_up_until_a_run_has_no_failure() -> None:
     """reliability 11: behind the buffer, one failure anywhere costs nothing."""
     for n in count(1):
         inner = MemoryStore()
-        store = over(inner)
+        store = FaultyStore(inner)
         store.fail(n)
         buffer = WriteBuffer(store, capacity_bytes=600, deadline=LONG)
         for key, page in PAGES.items():
@@ -135,12 +131,8 @@ def test_a_delay() -> None:
     assert waits == [0.5, 0.1, 0.1]
 
 
-# Reordering, forgetting
-
-
 def test_held_writes_are_seen_and_applied_at_a_flush() -> None:
-    inner = MemoryStore()
-    store = over(inner)
+    store = FaultyStore(inner := MemoryStore())
     store.hold()
     store.put_many(PAGES)
     store.delete_many(["g/00"])
@@ -163,7 +155,7 @@ def test_writes_come_out_of_order_and_twice() -> None:
             super().put_many(pages)  # type: ignore[arg-type]
 
     inner = Recorder()
-    store = over(inner)
+    store = FaultyStore(inner)
     store.hold(20, shuffle=True, duplicates=0.5)
     store.put_many(PAGES)
     assert store.held == 0, "it was full"
@@ -186,8 +178,7 @@ def test_writes_of_one_key_keep_their_order() -> None:
 
 def test_a_crash_loses_the_unsynced_tail() -> None:
     """reliability 12: what was flushed stays, what came after is gone or, in part, there."""
-    inner = MemoryStore()
-    store = over(inner)
+    store = FaultyStore(inner := MemoryStore())
     store.hold()
     first, *rest = PAGES
     store.put_many({first: PAGES[first]})
@@ -201,7 +192,7 @@ def test_a_crash_loses_the_unsynced_tail() -> None:
 
 
 def test_a_store_that_refuses_held_writes_keeps_them() -> None:
-    inner = over(MemoryStore())
+    inner = FaultyStore(MemoryStore())
     store = FaultyStore(inner)
     store.hold()
     store.put_many(PAGES)
@@ -211,9 +202,6 @@ def test_a_store_that_refuses_held_writes_keeps_them() -> None:
     assert store.held == 14
     store.flush()
     assert inner.get_many(list(PAGES)) == list(PAGES.values())
-
-
-# Corrupting
 
 
 def test_every_bit_can_be_flipped_and_every_length_cut() -> None:
@@ -264,3 +252,105 @@ def test_a_copy_has_no_plans() -> None:
     again = pickle.loads(pickle.dumps(store))
     again.put_many(PAGES)
     again.delete_many(PAGES)
+
+
+CALLS: list[Callable[[PageStore], object]] = [
+    lambda store: store.put_many({"g/1": b"page"}),
+    lambda store: store.get_many(["g/1"]),
+    lambda store: list(store.keys("g/")),
+    lambda store: store.flush(),
+    lambda store: store.delete_many(["g/1"]),
+]
+
+
+def waits_of(delay: Delay, calls: int, seed: int = 0) -> list[float]:
+    waits: list[float] = []
+    store = LatencyStore(MemoryStore(), delay, seed=seed, sleep=waits.append)
+    for i in range(calls):
+        CALLS[i % len(CALLS)](store)
+    assert store.calls == calls
+    assert store.waited == pytest.approx(sum(waits))
+    return waits
+
+
+def test_constant() -> None:
+    assert waits_of(Constant(0.5), 10) == [0.5] * 10
+
+
+def test_jittered() -> None:
+    waits = waits_of(Jittered(1, 2), 200)
+    assert min(waits) >= 1
+    assert max(waits) <= 3
+    assert max(waits) - min(waits) > 1.5
+    assert waits == waits_of(Jittered(1, 2), 200)
+    assert waits != waits_of(Jittered(1, 2), 200, seed=1)
+
+
+def test_one_slow_in_a_hundred() -> None:
+    waits = waits_of(OneSlow(0.001, 0.2), 300)
+    assert waits.count(0.2) == 3
+    assert waits.count(0.001) == 297
+    assert waits[99] == 0.2
+
+
+def test_a_hint_does_not_wait() -> None:
+    waits: list[float] = []
+    store = LatencyStore(MemoryStore(), Constant(1), sleep=waits.append)
+    store.prefetch(["g/1"])
+    assert waits == []
+    assert store.capabilities.remote
+
+
+def test_it_really_waits() -> None:
+    store = LatencyStore(MemoryStore(), Constant(0.05))
+    started = time.perf_counter()
+    store.get_many(["g/1"])
+    assert time.perf_counter() - started >= 0.05
+
+
+def test_it_can_be_sent() -> None:
+    store = LatencyStore(MemoryStore("latency-sent"), Constant(0), seed=3)
+    store.put_many({"g/1": b"page"})
+    again = pickle.loads(pickle.dumps(store))
+    assert again.get_many(["g/1"]) == [b"page"]
+    assert again.calls == 1
+
+
+def test_reading_ahead_hides_the_wait() -> None:
+    """reliability 15, in kind: who prefetches waits for no round trip, and has each page once."""
+    pages = {f"g/{i}": bytes([i]) * 100 for i in range(40)}
+    counting = CountingStore(MemoryStore())
+    counting.put_many(pages)
+    waiting: list[threading.Thread] = []
+    slow = LatencyStore(
+        counting, Constant(1), sleep=lambda _: waiting.append(threading.current_thread())
+    )
+    keys = list(pages)
+    with WriteBuffer(HeadCache(slow)) as store:
+        for i, key in enumerate(keys):
+            store.prefetch(keys[i : i + 8])
+            eventually(lambda key=key: store.peek(key) is not None)
+            assert store.get_many([key]) == [pages[key]]
+        assert waiting
+        assert threading.current_thread() not in waiting
+        assert counting.counts.get.pages == len(pages)
+
+
+def test_every_operation_is_counted() -> None:
+    with CountingStore(MemoryStore()) as store:
+        store.put_many({"g/1": b"abc", "g/2": b"de"})
+        store.get_many(["g/1", "g/9", "g/2"])
+        store.delete_many(iter(["g/1"]))
+        store.prefetch(["g/2", "g/3"])
+        assert list(store.keys("g/")) == ["g/2"]
+        store.flush()
+        assert store.counts.put == CallCount(1, 2, 5)
+        assert store.counts.get == CallCount(1, 3, 5)
+        assert store.counts.missing == 1
+        assert store.counts.delete == CallCount(1, 1, 0)
+        assert store.counts.prefetch == CallCount(1, 2, 0)
+        assert store.counts.keys == CallCount(1, 1, 0)
+        assert store.counts.flush == CallCount(1, 0, 0)
+        before = store.reset()
+        assert before.put.pages == 2
+        assert store.counts.put == CallCount()
