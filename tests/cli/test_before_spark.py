@@ -155,9 +155,6 @@ def test_a_pyarrow_that_does_not_suit_numpy_is_named(source: Path, tmp_path: Pat
         assert (done.returncode, done.stderr) == (2, f"mta: {text}: pip install 'pyarrow<26'\n")
 
 
-# Passwords
-
-
 def test_no_object_of_a_query_shows_its_password(
     stream: DataFrame, redis_with_password: RedisServer
 ) -> None:
@@ -166,9 +163,6 @@ def test_no_object_of_a_query_shows_its_password(
     shown = [options, make_request(stream, options).plan, History("h", url), run.Job(store=url)]
     for secret in (PASSWORD, PASSWORD_IN_URL):
         assert not any(secret in repr(each) for each in shown)
-
-
-# Spark's log
 
 
 def test_sparks_log_is_for_this_user_alone_and_follows_no_link(tmp_path: Path) -> None:

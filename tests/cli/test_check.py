@@ -163,9 +163,6 @@ def test_a_damaged_window_is_left_out_of_the_sweep(out, capsys):
         assert set(store.keys()) == before
 
 
-# --- many keys ------------------------------------------------------------------------------------
-
-
 def test_one_key_of_a_run(many, capsys):
     assert mta("inspect", many, "--limit", 2) == 0
     printed = capsys.readouterr().out

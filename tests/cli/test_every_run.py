@@ -80,9 +80,6 @@ def test_counts_with_a_restart(tmp_path):
     pd.testing.assert_series_equal(rows["peak_hours"], rows["peak_short"], check_names=False)
 
 
-# --- options --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "every"),
     [
@@ -142,16 +139,3 @@ def test_what_goes_together(every, lateness):
     assert (job.emit_every, job.emit, job.idle) == (every, "last", "expire")
     aggregations = [parse_aggregation(text, job.value) for text in job.agg]
     assert Options.of(**_arguments(job, aggregations)).emit == "last"
-
-
-def test_mistakes_are_reported_before_spark_starts(tmp_path, capsys):
-    write(tmp_path / "1.csv", 0, 3)
-    out = tmp_path / "out"
-    command = ("run", tmp_path / "1.csv", "--key", "device", "--output", out)
-    assert mta(*command, "--emit-every", "soon") == 2
-    assert "mta: --emit-every 'soon': write '1 minute'" in capsys.readouterr().err
-    config = tmp_path / "job.toml"
-    config.write_text('emit_every = "1 minute"\nidle = "emit"\n')
-    assert mta(*command, "--config", config) == 2
-    assert "--idle emit, but with a period for --emit-every" in capsys.readouterr().err
-    assert not out.exists()

@@ -39,9 +39,6 @@ def errors() -> dict[str, type[Exception]]:
     return found | {"RunFailed": RunFailed, "DemoFailed": DemoFailed}
 
 
-# Exit codes
-
-
 def test_every_name_in_the_table_is_an_error_and_every_code_is_documented() -> None:
     assert _BY_CLASS.keys() <= errors().keys()
     assert set(MEANINGS) == set(Exit)
@@ -121,9 +118,6 @@ def test_a_full_disk_of_sparks_says_what_to_do() -> None:
     assert "No space left on device: make room on the disk of the output folder" in reported
     assert "run the command again: it continues" in reported
     assert exit_code(RunFailed(reported)) is Exit.NO_SPACE
-
-
-# JSON
 
 
 @pytest.fixture
@@ -208,9 +202,6 @@ def test_a_command_that_fails_prints_no_document(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == ""
 
 
-# How much is printed
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_can_be_quiet_and_verbose(
     name: str, capsys: pytest.CaptureFixture[str]
@@ -241,9 +232,6 @@ def test_every_command_can_be_quiet_and_verbose(
     note(nothing=1)
     note_item("nothing")
     assert capsys.readouterr().out == "outside of a command lines are printed\n"
-
-
-# Completion
 
 
 def completed(script: Path, line: str) -> list[str]:

@@ -63,126 +63,83 @@ def rows_of(spark, folder, files, **options):
 
 
 ONE = [("a", 1.0)]
-#: What is in the files, the options, and the keys and values that are right.
+TWO = [("a", 1.0), ("b", 2.0)]
+
+
+def case(content, expected=ONE, *, name="a.csv", **options):
+    """What is in files, the options of a run, and what it reads or says of them."""
+    return (content if isinstance(content, dict) else {name: content}), options, expected
+
+
+def with_times(*times, **columns):
+    return parquet(k=["a"] * len(times), v=[1] * len(times), ts=pa.array(times), **columns)
+
+
+#: What is in the files, the keys and values that are right (one by default), and the options.
 READ = {
-    "quotes are doubled": (
-        {"a.csv": f'k,ts,note,v\na,{AT},"size ""L"", 5, red",7\n'},
-        {},
-        [("a", 7.0)],
+    "quotes are doubled": case(f'k,ts,note,v\na,{AT},"size ""L"", 5, red",7\n', [("a", 7.0)]),
+    "newlines in quotes": case(HEAD + f'"a\nb",{AT},1\n', [("a\nb", 1.0)]),
+    "a backslash is a character": case(HEAD + f'"a\\",{AT},1\n', [("a\\", 1.0)]),
+    "keys lose their quotes": case(table(('"a"', 1), ("a", 2)), [("a", 1.0), ("a", 2.0)]),
+    "ends of lines of any kind": case(table(("a", 1)).replace("\n", "\r\n")),
+    "a byte order mark": case("\ufeff" + table(("a", 1))),
+    "semicolons": case(table(("a", 1)).replace(",", ";"), delimiter=";"),
+    "tabs": case(table(("a", 1)).replace(",", "\t"), delimiter="\\t"),
+    "other quotes": case(HEAD + f"'a,b',{AT},1\n", [("a,b", 1.0)], quote="'"),
+    "no quotes": case(table(('5"', 1)), [('5"', 1.0)], quote=""),
+    "Latin-1": case(table(("è", 1)).encode("latin-1"), [("è", 1.0)], encoding="latin-1"),
+    "UTF-16": case(table(("é", 1)).encode("utf-16"), [("é", 1.0)], encoding="utf-16"),
+    "suffixes in any case": case(
+        {"A.CSV": table(("a", 1)), "c.Csv.GZ": gzip.compress(table(("b", 2)).encode())}, TWO
     ),
-    "newlines in quotes": ({"a.csv": HEAD + f'"a\nb",{AT},1\n'}, {}, [("a\nb", 1.0)]),
-    "a backslash is a character": ({"a.csv": HEAD + f'"a\\",{AT},1\n'}, {}, [("a\\", 1.0)]),
-    "keys lose their quotes": (
-        {"a.csv": table(('"a"', 1), ("a", 2))},
-        {},
-        [("a", 1.0), ("a", 2.0)],
+    "a named file of any suffix": case(
+        table(("a", 1)), name="x.tsv", format="csv", inputs=["x.tsv"]
     ),
-    "ends of lines of any kind": ({"a.csv": table(("a", 1)).replace("\n", "\r\n")}, {}, ONE),
-    "a byte order mark": ({"a.csv": "\ufeff" + table(("a", 1))}, {}, ONE),
-    "semicolons": ({"a.csv": table(("a", 1)).replace(",", ";")}, {"delimiter": ";"}, ONE),
-    "tabs": ({"a.csv": table(("a", 1)).replace(",", "\t")}, {"delimiter": "\\t"}, ONE),
-    "other quotes": ({"a.csv": HEAD + f"'a,b',{AT},1\n"}, {"quote": "'"}, [("a,b", 1.0)]),
-    "no quotes": ({"a.csv": table(('5"', 1))}, {"quote": ""}, [('5"', 1.0)]),
-    "Latin-1": (
-        {"a.csv": table(("Genève", 1)).encode("latin-1")},
-        {"encoding": "latin-1"},
-        [("Genève", 1.0)],
+    "columns in another order": case(
+        {"a.csv": table(("a", 1)), "b.csv": f"v,k,ts\n2,b,{AT}\n"}, TWO
     ),
-    "UTF-16": ({"a.csv": table(("é", 1)).encode("utf-16")}, {"encoding": "utf-16"}, [("é", 1.0)]),
-    "suffixes in any case": (
-        {
-            "A.CSV": table(("a", 1)),
-            "b.csv": table(("b", 2)),
-            "c.Csv.GZ": gzip.compress(table(("c", 3)).encode()),
-        },
-        {},
-        [("a", 1.0), ("b", 2.0), ("c", 3.0)],
+    "folders keep their zeros": case(
+        {f"k={key}/a.csv": f"ts,v\n{AT},{at}\n" for at, key in enumerate(("7", "007", "7.0"))},
+        [("007", 1.0), ("7", 0.0), ("7.0", 2.0)],
     ),
-    "a named file of any suffix": (
-        {"x.tsv": table(("a", 1))},
-        {"format": "csv", "inputs": ["x.tsv"]},
-        ONE,
-    ),
-    "columns in another order": (
-        {"a.csv": table(("a", 1)), "b.csv": f"v,k,ts\n2,b,{AT}\n"},
-        {},
-        [("a", 1.0), ("b", 2.0)],
-    ),
-    "folders keep their zeros": (
-        {
-            f"k={key}/a.csv": f"ts,v\n{AT},{value}\n"
-            for key, value in (("7", 1), ("007", 2), ("7.0", 3))
-        },
-        {},
-        [("007", 2.0), ("7", 1.0), ("7.0", 3.0)],
-    ),
-    "folders of Parquet keep their zeros": (
+    "folders of Parquet keep their zeros": case(
         {f"k={key}/a.parquet": parquet(v=[value]) for key, value in (("7", 1.0), ("007", 2.0))},
-        {},
         [("007", 2.0), ("7", 1.0)],
     ),
-    "JSON lines": (
-        {"a.jsonl": f'{{"k":"007","ts":"{AT}","v":1}}\n\n{{"k":7,"ts":"{AT}","v":"2"}}\n'},
-        {},
-        [("007", 1.0), ("7", 2.0)],
+    "JSON lines": case(
+        f'{{"k":"007","ts":"{AT}","v":1}}\n\n{{"k":7,"ts":"{AT}","v":"2"}}\n',
+        [("007", 1.0), ("7", 2.0)], name="a.jsonl",
     ),
-    "a JSON array": (
-        {
-            "a.json": json.dumps(
-                [{"k": "a", "ts": AT, "v": 1}, {"k": "b", "ts": AT, "v": 2.5}], indent=1
-            )
-        },
-        {},
-        [("a", 1.0), ("b", 2.5)],
+    "a JSON array": case(
+        json.dumps([{"k": "a", "ts": AT, "v": 1}, {"k": "b", "ts": AT, "v": 2.0}], indent=1),
+        TWO, name="a.json",
     ),
-    "seconds as text": ({"a.json": '{"k":"a","ts":"1704067200","v":1}'}, {}, ONE),
-    "milliseconds in CSV": ({"a.csv": HEAD + "a,1704067200000,1\n"}, {}, ONE),
-    "nanoseconds in Parquet": (
-        {"a.parquet": parquet(k=["a"], ts=pa.array([1704067200 * 10**9]), v=[1])},
-        {},
-        ONE,
+    "seconds as text": case('{"k":"a","ts":"1704067200","v":1}', name="a.json"),
+    "milliseconds in CSV": case(HEAD + "a,1704067200000,1\n"),
+    "nanoseconds in Parquet": case(with_times(1704067200 * 10**9), name="a.parquet"),
+    "a form of its own": case(HEAD + "a,20240131,1\n", time_format="yyyyMMdd"),
+    "Parquet text": case(parquet(k=["a", "b"], v=["1", " 2e0 "]), TWO, name="a.parquet"),
+    "int and double": case(
+        {"a.parquet": parquet(k=["a"], v=[1]), "b.parquet": parquet(k=["b"], v=[2.0])}, TWO
     ),
-    "a form of its own": ({"a.csv": HEAD + "a,20240131,1\n"}, {"time_format": "yyyyMMdd"}, ONE),
-    "Parquet text": (
-        {"a.parquet": parquet(k=["a", "b"], v=["1", " 2e0 "])},
-        {},
-        [("a", 1.0), ("b", 2.0)],
-    ),
-    "int and double": (
-        {"a.parquet": parquet(k=["a"], v=[1]), "b.parquet": parquet(k=["b"], v=[2.5])},
-        {},
-        [("a", 1.0), ("b", 2.5)],
-    ),
-    "narrow and wide keys": (
-        {
-            "a.parquet": parquet(k=pa.array([1], "int8"), v=[1]),
-            "b.parquet": parquet(k=[2**40], v=[2]),
-        },
-        {},
+    "narrow and wide keys": case(
+        {"a.parquet": parquet(k=pa.array([1], "int8"), v=[1]),
+         "b.parquet": parquet(k=[2**40], v=[2])},
         [(1, 1.0), (2**40, 2.0)],
     ),
-    "times of day are carried as text": (
-        {"a.parquet": parquet(k=["a"], v=[1], note=pa.array([time(1, 2)], "time32[ms]"))},
-        {"carry": ("note",)},
-        [("a", 1.0, "01:02:00.000")],
+    "times of day are carried as text": case(
+        with_times(AT, note=pa.array([time(1, 2)], "time32[ms]")),
+        [("a", 1.0, "01:02:00.000")], name="a.parquet", carry=("note",),
     ),
-    "dates": ({"a.parquet": parquet(k=["a"], v=[1], ts=pa.array([date(2024, 1, 1)]))}, {}, ONE),
-    "dictionaries": (
-        {"a.parquet": parquet(k=pa.array(["a", "b"]).dictionary_encode(), v=[1, 2])},
-        {},
-        [("a", 1.0), ("b", 2.0)],
+    "dates": case(with_times(date(2024, 1, 1)), name="a.parquet"),
+    "dictionaries": case(
+        parquet(k=pa.array(["a", "b"]).dictionary_encode(), v=[1, 2]), TWO, name="a.parquet"
     ),
-    "an aggregation of a column with parentheses": (
-        {"a.csv": f"k,ts,kW (net)\na,{AT},1\n"},
-        {"agg": ("peak=kW (net):max",), "value": ()},
-        ONE,
+    "an aggregation of a column with parentheses": case(
+        f"k,ts,kW (net)\na,{AT},1\n", agg=("peak=kW (net):max",), value=()
     ),
-    "a value with parentheses": (
-        {"a.csv": f"k,ts,kW (net)\na,{AT},1\n"},
-        {"value": ("kW (net)",)},
-        ONE,
-    ),
-}
+    "a value with parentheses": case(f"k,ts,kW (net)\na,{AT},1\n", value=("kW (net)",)),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", READ)
@@ -216,103 +173,73 @@ def test_numbers_are_those_of_python_without_underscores(spark, tmp_path):
 
 
 BAD_BYTES = table(*[("a", 1)] * 40_000).encode() + f"Gen\xe8ve,{AT},1\n".encode("latin-1")
-#: What is in the files, the options, and what the error says, before Spark starts or in it.
+#: What is in the files, what the error says, before Spark starts or in it, and the options.
 REFUSED = {
-    "semicolons": (
-        {"a.csv": table(("a", 1)).replace(",", ";")},
-        {},
-        r"one cell, 'k;ts;v': give --delimiter ';'",
+    "semicolons": case(
+        table(("a", 1)).replace(",", ";"), r"one cell, 'k;ts;v': give --delimiter ';'"
     ),
-    "tabs": ({"a.csv": table(("a", 1)).replace(",", "\t")}, {}, r"give --delimiter '\\t'"),
-    "bytes beyond the sample": (
-        {"a.csv": BAD_BYTES},
-        {},
-        r"a\.csv, line 40002: the bytes b'\\xe8ve,' are not utf-8",
+    "tabs": case(table(("a", 1)).replace(",", "\t"), r"give --delimiter '\\t'"),
+    "bytes beyond the sample": case(
+        BAD_BYTES, r"a\.csv, line 40002: the bytes b'\\xe8ve,' are not utf-8"
     ),
-    "bytes of JSON": ({"a.json": b'{"k":"\xe8"}'}, {}, r"a\.json, line 1: the bytes .*--encoding"),
-    "an open quote": (
-        {"a.csv": table(("a", 1), ('"b', 2), ("c", 3))},
-        {},
+    "bytes of JSON": case(
+        b'{"k":"\xe8"}', r"a\.json, line 1: the bytes .*--encoding", name="a.json"
+    ),
+    "an open quote": case(
+        table(("a", 1), ('"b', 2), ("c", 3)),
         r"a\.csv, the row that starts in line 3: unexpected end",
     ),
-    "text after a quote": (
-        {"a.csv": table(('"b"c', 2))},
-        {},
-        r"a\.csv, the row that starts in line 2",
-    ),
-    "too few cells": (
-        {"a.csv": table(("a", 1)) + "b,1\n"},
-        {},
+    "text after a quote": case(table(('"b"c', 2)), r"a\.csv, the row that starts in line 2"),
+    "too few cells": case(
+        table(("a", 1)) + "b,1\n",
         r"a\.csv, line 3: the row cannot be read: 'cells 2, columns 3'",
     ),
-    "no JSON": (
-        {"a.jsonl": f'{{"k":"a","ts":"{AT}","v":1}}\nnope\n'},
-        {},
-        r"a\.jsonl, line 2: the row cannot be read: 'nope",
+    "no JSON": case(
+        f'{{"k":"a","ts":"{AT}","v":1}}\nnope\n',
+        r"a\.jsonl, line 2: the row cannot be read: 'nope", name="a.jsonl",
     ),
-    "no number": (
-        {"a.csv": table(("a", 1), ("a", "72F"))},
-        {},
-        r"a\.csv, line 3: v is not a number: '72F'",
+    "no number": case(table(("a", 1), ("a", "72F")), r"a\.csv, line 3: v is not a number: '72F'"),
+    "no number in Parquet": case(
+        parquet(k=["a", "b"], v=["1", "x"]),
+        r"a\.parquet, row 2: v is not a number: 'x'", name="a.parquet",
     ),
-    "no number in Parquet": (
-        {"a.parquet": parquet(k=["a", "b"], v=["1", "x"])},
-        {},
-        r"a\.parquet, row 2: v is not a number: 'x'",
+    "no time in Parquet": case(
+        with_times(*[AT] * 1400, *["31/01/2024"] * 100),
+        r"a\.parquet, row 1401: ts cannot be read as a time: '31/01/2024'", name="a.parquet",
     ),
-    "no time in Parquet": (
-        {"a.parquet": parquet(k=["a"] * 1500, v=[1] * 1500, ts=[AT] * 1400 + ["31/01/2024"] * 100)},
-        {},
-        r"a\.parquet, row 1401: ts cannot be read as a time: '31/01/2024'",
+    "no key": case(
+        table(("a", 1), ("", 2)), r"a\.csv, line 3: no k; correct it, or .*--on-invalid drop"
     ),
-    "no key": (
-        {"a.csv": table(("a", 1), ("", 2))},
-        {},
-        r"a\.csv, line 3: no k; correct it, or .*--on-invalid drop",
-    ),
-    "a missing column": (
+    "a missing column": case(
         {"a.csv": table(("a", 1)), "b.csv": "k,ts\n"},
-        {},
         r"b\.csv has no column 'v'; its columns are 'k', 'ts'",
     ),
-    "a column twice": ({"a.csv": f"k,ts,v,v\na,{AT},1,2\n"}, {}, r"a\.csv has several columns 'v'"),
-    "a packed file cut off": (
-        {"a.csv.gz": gzip.compress(table(*[("a", 1)] * 9999).encode())[:-9]},
-        {},
-        r"a\.csv\.gz cannot be read as csv .*truncated",
+    "a column twice": case(f"k,ts,v,v\na,{AT},1,2\n", r"a\.csv has several columns 'v'"),
+    "a packed file cut off": case(
+        gzip.compress(table(*[("a", 1)] * 9999).encode())[:-9],
+        r"a\.csv\.gz cannot be read as csv .*truncated", name="a.csv.gz",
     ),
-    "a Parquet file cut off": (
+    "a Parquet file cut off": case(
         {"a.parquet": parquet(k=["a"], v=[1]), "b.parquet": parquet(k=["a"], v=[1])[:-9]},
-        {},
         r"b\.parquet cannot be read as parquet",
     ),
-    "times of day": (
-        {"a.parquet": parquet(k=["a"], v=[1], ts=pa.array([time(1)], "time32[ms]"))},
-        {},
-        r"--time 'ts' contains time32\[ms\], not.*in one column",
+    "times of day": case(
+        parquet(k=["a"], v=[1], ts=pa.array([time(1)], "time32[ms]")),
+        r"--time 'ts' contains time32\[ms\], not.*in one column", name="a.parquet",
     ),
-    "a type unknown to Spark": (
-        {"a.parquet": parquet(k=["a"], v=[1], n=pa.array([[1]], pa.list_(pa.uint64())))},
-        {"carry": ("n",)},
+    "a type unknown to Spark": case(
+        parquet(k=["a"], v=[1], n=pa.array([[1]], pa.list_(pa.uint64()))),
         r"the column 'n' contains list<.*>, a type that Spark does not know",
+        name="a.parquet", carry=("n",),
     ),
-    "keys of two kinds": (
+    "keys of two kinds": case(
         {"a.parquet": parquet(k=[7], v=[1]), "b.parquet": parquet(k=["007"], v=[1])},
-        {},
         r"\.parquet: the column 'k' contains (string|int64), but .* in the first file",
     ),
-    "an encoding of nobody": (
-        {"a.csv": HEAD},
-        {"encoding": "utf-99"},
-        "--encoding 'utf-99' is unknown",
-    ),
-    "a delimiter of two": (
-        {"a.csv": HEAD},
-        {"delimiter": "::"},
-        "--delimiter '::': give one character",
-    ),
-    "a quote of two": ({"a.csv": HEAD}, {"quote": "''"}, "--quote \"''\": give one character"),
-}
+    "an encoding of nobody": case(HEAD, "--encoding 'utf-99' is unknown", encoding="utf-99"),
+    "a delimiter of two": case(HEAD, "--delimiter '::': give one character", delimiter="::"),
+    "a quote of two": case(HEAD, "--quote \"''\": give one character", quote="''"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -92,9 +92,6 @@ def test_several_windows(tmp_path, capsys):
     assert "--sql was 'SELECT" in capsys.readouterr().err
 
 
-# --- options --------------------------------------------------------------------------------------
-
-
 def test_windows_of_a_job(tmp_path):
     def job(**options):
         return Job.from_options({"input": ["a.csv"], **options})

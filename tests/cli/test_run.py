@@ -1,7 +1,6 @@
 """The command line from files to results, through a real Spark."""
 
 import csv
-import json
 import os
 import re
 import signal
@@ -189,18 +188,6 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys):
     assert mta("demo", "--output", tmp_path) == 2
     assert "contains other files" in capsys.readouterr().err
     assert (tmp_path / "1.csv").exists()
-
-
-def test_several_files_and_guessed_columns_and_results_as_csv(tmp_path):
-    out = tmp_path / "out"
-    write(tmp_path / "1.csv", events("2025-01-01", 3), mtime=1_000)
-    (tmp_path / "other").mkdir()
-    write(tmp_path / "other" / "2.csv", events("2025-01-02", 2), mtime=2_000)
-    files = (tmp_path / "1.csv", tmp_path / "other" / "2.csv")
-    assert mta("run", *files, "--output", out, "--no-plot", "--write", "csv") == 0
-    note = json.loads((out / "job.json").read_text())
-    assert (note["time"], note["value"]) == ("ts", ["watts"])
-    assert len(pd.concat(map(pd.read_csv, (out / "results").glob("*.csv")))) == 5
 
 
 def test_the_cause_of_a_failure_is_the_last_line_of_its_traceback():

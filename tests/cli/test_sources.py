@@ -1,5 +1,6 @@
 import os
 import re
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -88,14 +89,34 @@ def test_bad_columns(csv, options, message):
         resolve_columns(job, open_source(job))
 
 
-def test_columns_that_cannot_be_guessed(tmp_path):
+DATES = "ts,watts\n2025-12-31 10:00,1\n31/12/2025 10:00,1\n"
+UNITS = "ts,watts\n1700000000,1\n1700000000000,2\n"
+NAMED = {"time": "ts", "value": ("watts",)}
+#: What is in a file, the options, what the error says, and an option with which it is read.
+UNCLEAR: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
+    ("a,b,c\n1,2,3\n", {}, "column with --time; the columns are 'a', 'b', 'c'", {"time": "a"}),
+    ("a,b,c\n1,2,3\n", {"time": "a"}, "choose a column with --value", {"value": ("b",)}),
+    (DATES, NAMED, "contains '31/12/2025 10:00'.*--time-format", {"on_invalid": "drop"}),
+    (UNITS, NAMED, "from 1700000000 to 1700000000000.*--time-unit", {"time_unit": "ms"}),
+    *(
+        (f"ts,watts\n{at},1\n", {}, f"contains '{at}'.*--time-format.*yyyyMMdd",
+         {"time_format": "yyyyMMdd"})
+        for at in ("20251231", "20251231100000")
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "options", "message", "more"), UNCLEAR)
+def test_what_cannot_be_guessed_is_asked_for(tmp_path, content, options, message, more):
     path = tmp_path / "a.csv"
-    path.write_text("a,b,c\n1,2,3\n")
-    job = job_for(path)
-    with pytest.raises(InvalidRequest, match="a column with --time; the columns are 'a', 'b', 'c'"):
+    path.write_text(content)
+    job = job_for(path, **options)
+    with pytest.raises(InvalidRequest, match=message):
         resolve_columns(job, open_source(job))
-    with pytest.raises(InvalidRequest, match="choose a column with --value"):
-        resolve_columns(job.replace(time="a"), open_source(job))
+    if more == {"time": "a"}:
+        return  # it lacks a value as well
+    more = job.replace(**more)
+    assert resolve_columns(more, open_source(more)).time_unit == (more.time_unit or None)
 
 
 #: What exports of spreadsheets contain: the content, what the error says about it, and the options
@@ -278,25 +299,6 @@ def test_the_number_of_files_can_be_set(tmp_path):
     assert plan_batches(job, open_source(job)) == Batching(1)
 
 
-def test_a_time_of_unknown_form_is_named_before_anything_is_read(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("ts,watts\n2025-12-31 10:00,1\n31/12/2025 10:00,1\n")
-    job = job_for(path, time="ts", value=("watts",))
-    with pytest.raises(InvalidRequest, match=r"contains '31/12/2025 10:00'.*--time-format"):
-        resolve_columns(job, open_source(job))
-    resolve_columns(job.replace(on_invalid="drop"), open_source(job))
-
-
-@pytest.mark.parametrize("time", ["20251231", "20251231100000"])
-def test_a_date_of_digits_is_no_count_of_seconds(tmp_path, time):
-    path = tmp_path / "a.csv"
-    path.write_text(f"ts,watts\n{time},1\n")
-    job = job_for(path)
-    with pytest.raises(InvalidRequest, match=rf"contains '{time}'.*--time-format.*yyyyMMdd"):
-        resolve_columns(job, open_source(job))
-    resolve_columns(job.replace(time_format="yyyyMMdd"), open_source(job))
-
-
 @pytest.mark.parametrize(("unit", "ticks"), [("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
 def test_the_unit_of_times_that_are_numbers_is_guessed_or_stated(tmp_path, unit, ticks):
     path = tmp_path / "a.csv"
@@ -318,13 +320,3 @@ def test_times_that_are_numbers_are_read_in_their_unit(tmp_path, spark, fmt, uni
     source = open_source(job)
     rows = read_input(spark, resolve_columns(job, source), source).selectExpr("unix_micros(ts)")
     assert [row[0] for row in rows.collect()] == [1_700_000_000_000_000]
-
-
-def test_a_unit_that_cannot_be_guessed_is_asked_for(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("ts,watts\n1700000000,1\n1700000000000,2\n")
-    job = job_for(path, time="ts", value=("watts",))
-    with pytest.raises(InvalidRequest, match=r"from 1700000000 to 1700000000000.*--time-unit"):
-        resolve_columns(job, open_source(job))
-    stated = job.replace(time_unit="ms")
-    assert resolve_columns(stated, open_source(stated)).time_unit == "ms"

@@ -122,9 +122,6 @@ def test_no_file_matches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "no file matches" in capsys.readouterr().err
 
 
-# --- missing values of files ----------------------------------------------------------------------
-
-
 def run(source: Path, out: Path, *asked: str) -> int:
     command = ("run", source, "--key", "card", "--output", out, "--window", "20 events")
     return mta(*command, "--no-plot", *asked)
@@ -136,28 +133,29 @@ def test_rows_without_any_value_are_counted(tmp_path: Path) -> None:
     assert results(tmp_path / "out")["n"].tolist() == [1, 2]
 
 
+NAN = float("nan")
+
+
 @pytest.mark.parametrize(
-    ("nan", "wanted"), some([("propagate", [1.0]), ("skip", [1.0, 1.0, 4.0])], by_default=1)
+    ("missing", "options", "wanted"),
+    some(
+        [
+            ("nan", ("--nan", "propagate"), [1.0, NAN, NAN]),
+            ("", ("--nulls", "drop_row"), [1.0, 4.0]),
+            ("", ("--nulls", "accept", "--nan", "propagate"), [1.0, NAN, NAN]),
+            ("nan", ("--nan", "skip"), [1.0, 1.0, 4.0]),
+            ("", ("--nulls", "skip", "--window", "9d"), [1.0, 1.0, 4.0]),
+        ],
+        by_default=3,
+    ),
 )
-def test_a_nan_is_null_or_a_value(tmp_path: Path, nan: str, wanted: list[float]) -> None:
-    lines = "ts,card,amount\n2025-01-01,a,1\n2025-01-02,a,nan\n2025-01-03,a,3\n"
-    (tmp_path / "in.csv").write_text(lines)
-    options = ("--nan", nan, "--agg", "s=amount:sum")
-    assert run(tmp_path / "in.csv", tmp_path / "out", *options) == 0
-    assert results(tmp_path / "out")["s"].dropna().tolist() == wanted
-
-
-@pytest.mark.parametrize("nulls", some(["drop_row", "accept", "skip"], by_default=2))
 def test_a_missing_value_is_skipped_dropped_with_its_row_or_makes_results_nan(
-    tmp_path: Path, nulls: str
+    tmp_path: Path, missing: str, options: tuple[str, ...], wanted: list[float]
 ) -> None:
-    wanted = {"skip": [1.0, 1.0, 4.0], "drop_row": [1.0, 4.0], "accept": [1.0, np.nan, np.nan]}
-    lines = "ts,card,amount\n2025-01-01,a,1\n2025-01-02,a,\n2025-01-03,a,3\n"
+    lines = f"ts,card,amount\n2025-01-01,a,1\n2025-01-02,a,{missing}\n2025-01-03,a,3\n"
     (tmp_path / "in.csv").write_text(lines)
-    options = ("--nulls", nulls, "--nan", "propagate", "--agg", "s=amount:sum", "--window", "9d")
-    assert run(tmp_path / "in.csv", tmp_path / "out", *options) == 0
-    found = results(tmp_path / "out")["s"].to_numpy()
-    np.testing.assert_array_equal(found, wanted[nulls])
+    assert run(tmp_path / "in.csv", tmp_path / "out", *options, "--agg", "s=amount:sum") == 0
+    np.testing.assert_array_equal(results(tmp_path / "out")["s"].to_numpy(), wanted)
 
 
 def test_a_nan_that_is_refused_is_named_with_its_line(
