@@ -109,15 +109,6 @@ def test_every_experiment_writes_its_files(name: str, tmp_path: Path) -> None:
     assert set(done.experiment.columns) <= set(done.rows[0])
 
 
-@pytest.mark.parametrize(
-    "name",
-    [one for one in EXPERIMENTS if one.startswith(("mta_", "ra_", "daba_", "pba_", "fiba_"))],
-)
-def test_every_plot_of_a_paper_has_a_caption_of_its_own(name: str) -> None:
-    experiment = running.load(name)
-    assert set(experiment.captions) == set(experiment.plots)
-
-
 def test_a_peer_that_answers_wrongly_is_not_timed() -> None:
     one = memory_usage(100)
     with pytest.raises(AssertionError, match="other answers other than ours"):

@@ -35,17 +35,11 @@ from mta import Monoid
 from mta.algorithms import IN_ORDER, PBA, SBA, RecalculateFromScratch, TwoStacks
 from mta.logs.finger_tree import FingerTree
 
-# --- the PBA paper ------------------------------------------------------------------------------
-
-
 VALUES = np.random.default_rng(3).normal(size=120)
 
 
 def joined() -> Monoid:
     return Monoid("", lambda a, b: a + b, name="join")
-
-
-# --- sides --------------------------------------------------------------------------------------
 
 
 def test_slices_of_a_stream_with_silences() -> None:
@@ -82,18 +76,12 @@ def test_combines_are_counted() -> None:
     assert a_combine(joined(), "a", "b", times=10) > 0
 
 
-# --- MomentSketch -------------------------------------------------------------------------------
-
-
 def test_power_sums_are_what_they_say() -> None:
     values = np.array([1.0, 2.0, 4.0, 0.5])
     (found,) = slices_of(PowerSums(3), values, 4)
     powers = [(values**i).sum() for i in (1, 2, 3)]
     logs = [(np.log(values) ** i).sum() for i in (1, 2, 3)]
     assert found.tolist() == pytest.approx([0.5, 4.0, 4, *powers, *logs])
-
-
-# --- the Reactive Aggregator --------------------------------------------------------------------
 
 
 NAMES = list(reactive.PAPER_TABLE_3)
@@ -103,9 +91,6 @@ NAMES = list(reactive.PAPER_TABLE_3)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reactive, "REPEATS", 1)
     monkeypatch.setattr(break_even, "REPEATS", 1)
-
-
-# --- the operators ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -138,9 +123,6 @@ def test_a_wrong_answer_is_not_timed() -> None:
         Beside(lambda window: (slid, 2), lambda window: (peer, 2), 8).row()
 
 
-# --- figures ------------------------------------------------------------------------------------
-
-
 def test_a_change_of_full_slots_makes_one_path_of_combines() -> None:
     """Figure 7: log2 n for what commutes; beside it at most two paths and two walks."""
     rows = reactive.update(2**-12, Progress("ra_update"))
@@ -162,9 +144,6 @@ def test_changes_cost_what_the_paper_s_theorem_says(label: str) -> None:
     assert found is not None and found <= 1 + math.ceil(math.log2(n / m))
 
 
-# --- beside Arasu and Widom: Figure 11 and Table 4 ------------------------------------------------
-
-
 @pytest.mark.parametrize("name", prior.PAPER_TABLE_4)
 @pytest.mark.parametrize("label", prior.CHANGED)
 def test_base_intervals_combine_as_often_as_ra(name: str, label: str) -> None:
@@ -176,9 +155,6 @@ def test_base_intervals_combine_as_often_as_ra(name: str, label: str) -> None:
         assert aw == ra == reactive.combines(one, window, m)
         if m == 1:
             assert aw == math.log2(window)
-
-
-# --- FiBA ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture(autouse=True)
@@ -215,9 +191,6 @@ def test_trees_that_differ_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fiba, "trees", lambda: {"FiBA": FingerTree, "worse": Forgetful})
     with pytest.raises(AssertionError, match="the trees differ"):
         fiba.verify(operators()["Sum"])
-
-
-# --- DABA ---------------------------------------------------------------------------------------
 
 
 def test_every_algorithm_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from mta.device.config import read_config
 from mta.device.links import LONGEST, WAITING
 from mta.device.loop import Device
 from mta.device.windows import DeviceWindows
+from tests.support.faulty import eventually
 from tests.support.mosquitto import Mosquitto
 from tests.support.patience import LONG
 
@@ -60,13 +60,6 @@ def client_of(broker: Mosquitto, name: str) -> Any:
     return client
 
 
-def wait_for(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LONG
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def config(tmp_path: Path, broker: Mosquitto, **settings: Any) -> Path:
     given = {"every": "1 second", "events": 10_000, "size": SIZE, **settings}
     path = tmp_path / "config.toml"
@@ -95,7 +88,7 @@ class Sensors:
             key = "sensors/main", f"d{self.random.randrange(KEYS)}"
             event = {"device": key[1], "ts": self.number // 3, "number": self.number,
                      "watts": self.random.random()}  # fmt: skip
-            wait_for(self.client.is_connected)
+            eventually(self.client.is_connected)
             for _ in range(1 + (self.random.random() < 0.1)):
                 self.client.publish(key[0], json.dumps(event), qos=1).wait_for_publish(LONG)
             self.sent[key].append(event["watts"])
@@ -125,7 +118,7 @@ def run_to_the_end(
     """Let a device process everything that is left, and stop it."""
     connections = broker.log.read_text().count("as mta-device")
     last = device(path, tmp_path)
-    wait_for(lambda: broker.log.read_text().count("as mta-device") > connections)
+    eventually(lambda: broker.log.read_text().count("as mta-device") > connections)
     seen, still = -1, time.monotonic()
     while (count := sum(map(len, results.values()))) < sensors.number:
         if count > seen:
@@ -169,7 +162,7 @@ def kill_and_continue(tmp_path: Path, broker: Mosquitto, kills: int, seed: int) 
     client, results = collected(broker)
     path = config(tmp_path, broker)
     first = device(path, tmp_path)  # a broker keeps messages for a session that it knows
-    wait_for(lambda: "mta-device" in broker.log.read_text())
+    eventually(lambda: "mta-device" in broker.log.read_text())
     time.sleep(1)
     running = first
     for number in range(kills):
@@ -211,7 +204,7 @@ def test_a_device_is_killed_200_times(tmp_path: Path, broker: Mosquitto) -> None
 def test_a_broker_that_goes_away_and_comes_back(tmp_path: Path, broker: Mosquitto) -> None:
     path = config(tmp_path, broker)
     running, sensors = device(path, tmp_path), Sensors(broker, 3)
-    wait_for(lambda: "mta-device" in broker.log.read_text())
+    eventually(lambda: "mta-device" in broker.log.read_text())
     time.sleep(1)
     sensors.send(30)
     broker.stop()
@@ -220,7 +213,7 @@ def test_a_broker_that_goes_away_and_comes_back(tmp_path: Path, broker: Mosquitt
     sensors.send(30)
     client, results = collected(broker)
     sensors.send(60)
-    wait_for(lambda: all(len(v) in results[key] for key, v in sensors.sent.items()))
+    eventually(lambda: all(len(v) in results[key] for key, v in sensors.sent.items()))
     stop(running, tmp_path)
     assert_right(path, sensors)
     sensors.stop()
@@ -240,7 +233,7 @@ def test_a_retained_message_counts_once_over_restarts(tmp_path: Path, broker: Mo
         for count in counts:
             if count > 1:
                 client.publish(topic, message, qos=1).wait_for_publish(LONG)
-            wait_for(partial(results[topic, "a"].__contains__, count))
+            eventually(partial(results[topic, "a"].__contains__, count))
         stop(running, tmp_path)
     windows = DeviceWindows(read_config(path))
     assert windows.windows.query((topic, "a"))["all"]["n"] == 5
@@ -255,15 +248,15 @@ def test_messages_that_a_broker_does_not_hold_back_are_bounded(
 ) -> None:
     """A broker sends all messages of quality of service 0 at once; a slow device drops some."""
     slow = Device(read_config(config(tmp_path, broker)))
-    wait_for(lambda: "mta-device" in broker.log.read_text())
+    eventually(lambda: "mta-device" in broker.log.read_text())
     time.sleep(1)
     client = client_of(broker, "sensors")
     for _ in range(WAITING + 100):
         client.publish("sensors/main", "{}", qos=0).wait_for_publish(LONG)
-    wait_for(lambda: ", 100 messages dropped" in slow.status())
+    eventually(lambda: ", 100 messages dropped" in slow.status())
     for message in ("x" * LONGEST, "{}"):  # the broker keeps the first to itself
         client.publish("sensors/main", message, qos=0).wait_for_publish(LONG)
-    wait_for(lambda: ", 101 messages dropped" in slow.status())
+    eventually(lambda: ", 101 messages dropped" in slow.status())
     time.sleep(0.2)
     assert ", 101 messages dropped" in slow.status()
     stopping = threading.Event()

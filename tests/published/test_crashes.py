@@ -243,8 +243,6 @@ def test_publishing_that_fails_for_long_takes_no_page_from_readers() -> None:
     assert Keyed.check(inner) == 9
 
 
-# --- what several tasks publish -------------------------------------------------------------------
-
 COLUMNS = [("card", "bigint")]
 
 

@@ -121,9 +121,6 @@ def test_a_recipe_calls_only_what_is_listed() -> None:
             known.described_again(forged)
 
 
-# --- golden files ---------------------------------------------------------------------------------
-
-
 def head() -> bytes:
     """The head of two windows of a Spark query, of three buckets."""
     monoid = Product({"peak": ("watts", Max("int64")), "n": Count()})
@@ -163,9 +160,6 @@ def test_golden_files_are_read() -> None:
     assert len(decode_written((GOLDEN / "written.bin").read_bytes(), 3)) == 16
     with pytest.raises(CorruptSnapshot, match="the record of bucket 4"):
         decode_written((GOLDEN / "written.bin").read_bytes(), 4)
-
-
-# --- forged and damaged records -------------------------------------------------------------------
 
 
 def keyed(store: MemoryStore) -> None:

@@ -49,7 +49,7 @@ from mta.errors import (
 )
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.nulls import CountValues
-from stores import MemoryStore, PageStore
+from stores import MemoryStore
 from stores.testing import CountingStore
 from tests.support.published import (
     Lists,
@@ -212,38 +212,27 @@ def test_an_unknown_key_has_the_result_of_no_events() -> None:
     assert np.isnan(features.query("somebody", at="now"))  # an hour after 1970
 
 
-SINGLE: dict[str, Callable[[PageStore], Window | SharedWindows]] = {
-    "Amortized MTA": lambda store: Window(Sum("int64"), TimeWindow(100), store, arity=8),
-    "Log MTA": lambda store: Window(
-        Sum("int64"), TimeWindow(100), store, arity=8, aggregator=LogMTA
-    ),
-    "Steady MTA": lambda store: Window(
-        Sum("int64"), TimeWindow(100), store, arity=8, aggregator=SteadyMTA
-    ),
-    "FlatFAT": lambda store: Window(
-        Sum("int64"), TimeWindow(100), store, arity=8, aggregator=PagedFlatFAT
-    ),
-    "Reactive Aggregator": lambda store: Window(
-        Sum("int64"), TimeWindow(100), store, arity=8, aggregator=PagedReactiveAggregator
-    ),
-    "FiBA": lambda store: Window(Sum("int64"), TimeWindow(100), store, arity=8, aggregator=FiBA),
-    "late events": lambda store: Window(
-        Sum("int64"), TimeWindow(100), store, arity=8, allowed_lateness=50
-    ),
-    "shared": lambda store: SharedWindows(
-        Sum("int64"), {"a": TimeWindow(100), "b": TimeWindow(30)}, store, arity=8
-    ),
-    "shared, late events": lambda store: SharedWindows(
-        Sum("int64"), {"a": TimeWindow(100), "b": TimeWindow(30)}, store, arity=8,
-        allowed_lateness=50,
-    ),
-}  # fmt: skip
+SHARED = {"a": TimeWindow(100), "b": TimeWindow(30)}
+#: Kinds of windows, and what they are made with.
+SINGLE: dict[str, dict[str, Any]] = {
+    "Amortized MTA": {},
+    "Log MTA": {"aggregator": LogMTA},
+    "Steady MTA": {"aggregator": SteadyMTA},
+    "FlatFAT": {"aggregator": PagedFlatFAT},
+    "Reactive Aggregator": {"aggregator": PagedReactiveAggregator},
+    "FiBA": {"aggregator": FiBA},
+    "late events": {"allowed_lateness": 50},
+    "shared": {},
+    "shared, late events": {"allowed_lateness": 50},
+}
 
 
 @pytest.mark.parametrize("kind", SINGLE)
 def test_a_window_without_keys_is_read_alike(kind: str) -> None:
     store = MemoryStore()
-    window = SINGLE[kind](store)
+    make: Any = SharedWindows if "shared" in kind else Window
+    frame: Any = SHARED if "shared" in kind else TimeWindow(100)
+    window = make(Sum("int64"), frame, store, arity=8, **SINGLE[kind])
     window.publish("one")
     features = None
     for start in range(0, 1200, 300):

@@ -14,7 +14,6 @@ from mta.aggregations import CheckedSum
 from mta.frames import SinceMax
 from mta.serve.answers import ARROW
 from tests.serve.conftest import KEYS, LAST, Published
-from tests.support.patience import LONG, in_time
 from tests.support.published import agrees
 from tests.support.sampling import some
 from tests.support.serving import Served, path
@@ -144,15 +143,6 @@ def test_metrics_count_requests(served: Served) -> None:
     served.get(path("nobody"))
     assert count() == before + 1
     assert f"mta_serve_keys {float(len(KEYS))}" in served.get("/metrics").body.decode()
-
-
-def test_new_events_are_seen_without_a_restart(on_disk: Published) -> None:
-    with Served(on_disk.store, on_disk.name, "--refresh", "20 ms") as service:
-        for value in (1000, 2000, 3000):
-            on_disk.add([("new", LAST + value, value)])
-            with in_time(LONG):
-                while service.get("/v1/windows/new").json["values"]["peak_hour"] != value:
-                    pass
 
 
 KINDS: list[tuple[list[Any], str, Any, str]] = [

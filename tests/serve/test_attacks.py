@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -252,12 +251,3 @@ def test_the_connection_that_has_waited_longest_makes_room() -> None:
     for each in three:
         clients.add(each)  # type: ignore[arg-type]
     assert [each.is_open for each in three] == [True, True, False], "all others are answered"
-
-
-def test_the_service_ends_soon_while_clients_read_slowly(service: Served) -> None:
-    with ExitStack() as stack:
-        attack(stack, service, FILE, 50, "127.0.0.1")
-        attack(stack, service, b"GET / HTTP/1.1\r\nX: ", 50, "127.0.0.1")
-        service.process.send_signal(signal.SIGTERM)
-        with in_time():
-            service.process.wait(5)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from urllib.parse import quote
@@ -15,7 +14,8 @@ import pytest
 
 from mta import CountWindow, KeyedWindows, Last
 from tests.serve.conftest import KEYS, Published
-from tests.support.patience import LONG, in_time
+from tests.support.faulty import eventually
+from tests.support.patience import in_time
 from tests.support.serving import QUERY, Served, status_line
 
 
@@ -73,13 +73,6 @@ def test_bodies(body: str, service: Served) -> None:
     data, problem = BODIES[body]
     with in_time():
         assert service.post(data).problem == problem
-
-
-def test_a_million_keys_are_refused_before_they_are_read(service: Served) -> None:
-    body = json.dumps({"keys": ["key"] * 1_000_000}).encode()
-    # It may be cut off while it is sent.
-    with in_time(), suppress(BrokenPipeError, ConnectionResetError):
-        assert service.post(body).problem == "BodyTooLarge"
 
 
 PATHS: dict[str, str] = {
@@ -207,14 +200,6 @@ def test_a_slow_head_is_not_waited_for(service: Served) -> None:
         assert client.recv(1 << 16) == b""
 
 
-def test_an_endless_head_is_cut_off(service: Served) -> None:
-    with closing(service.connect()) as client, in_time():
-        client.sendall(b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\n")
-        with pytest.raises(OSError, match=r"reset|[Pp]ipe"):
-            for number in range(100_000):
-                client.sendall(b"X-%d: %s\r\n" % (number, b"x" * 100))
-
-
 def test_a_second_request_is_timed_too(service: Served) -> None:
     with closing(service.connect()) as client, in_time():
         client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -274,10 +259,7 @@ def test_more_requests_than_may_wait_are_refused_at_once(on_disk: Published) -> 
         waiting = [service.connect() for _ in range(8)]
         for client in waiting:
             client.sendall(f"{QUERY}Content-Length: 1000\r\n\r\n{{".encode())
-        deadline = time.monotonic() + LONG
-        while service.get("/v1/status").problem != "Overloaded":
-            assert time.monotonic() < deadline
+        eventually(lambda: service.get("/v1/status").problem == "Overloaded")
         for client in waiting:
             client.close()
-        while service.get("/v1/status").status != 200:
-            assert time.monotonic() < deadline
+        eventually(lambda: service.get("/v1/status").status == 200)

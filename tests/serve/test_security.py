@@ -1,7 +1,8 @@
-"""Who may ask, from where, and what no answer tells."""
+"""Who may ask, from where, and what no answer and no log tells."""
 
 from __future__ import annotations
 
+import logging
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from mta import KeyedWindows, Max, TimeWindow
 from mta.cli.commands import CommandLine
 from mta.cli.console import Exit
+from mta.serve import logs
 from mta.serve.settings import InvalidService, ServerSettings, checked
 from tests.serve.conftest import Published
 from tests.support.patience import LONG, in_time
@@ -268,3 +270,23 @@ def test_ctrl_c_ends_it(on_disk: Published) -> None:
     assert service.process.returncode == Exit.INTERRUPTED
     assert f"look at   http://127.0.0.1:{service.port}/" in out
     assert not errors
+
+
+def record(line: int, level: int, text: str = "client %s") -> logging.LogRecord:
+    return logging.LogRecord("mta.serve", level, "guard.py", line, text, (line,), None)
+
+
+def test_each_line_of_code_has_its_own_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = 100.0
+    monkeypatch.setattr(logs.time, "monotonic", lambda: clock)
+    bounded = logs.Bounded()
+    passed = [bounded.filter(record(1, logging.WARNING)) for _ in range(500)]
+    assert passed == [True] * 10 + [False] * 490
+    assert bounded.filter(record(2, logging.ERROR))
+    assert sum(bounded.filter(record(3, logging.INFO)) for _ in range(5000)) == 1000
+    clock += 61
+    later = record(1, logging.WARNING)
+    assert bounded.filter(later)
+    assert later.getMessage() == "client 1 (490 more like this were left out of the log)"
+    again = record(1, logging.WARNING)
+    assert bounded.filter(again) and again.getMessage() == "client 1"

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.serve.conftest import KEYS, LAST, Published
-from tests.support.patience import LONG, in_time
+from tests.support.faulty import eventually
+from tests.support.patience import LONG
 from tests.support.servers import RedisServer, own_redis
 from tests.support.serving import QUERY, Served, path, status_line
 
@@ -43,10 +44,8 @@ def test_workers_share_the_port_and_their_counts(on_disk: Published) -> None:
         assert line in service.get("/metrics").body.decode()
         workers = children(service.process.pid)
         os.kill(min(workers), signal.SIGKILL)
-        with in_time(LONG):
-            while len(children(service.process.pid) - {min(workers)}) < 2:
-                time.sleep(0.05)
-            assert service.get(path(KEYS[0])).status == 200
+        eventually(lambda: len(children(service.process.pid) - {min(workers)}) == 2)
+        assert service.get(path(KEYS[0])).status == 200
     assert not children(service.process.pid)
 
 
@@ -55,9 +54,7 @@ def test_workers_end_with_the_process_that_started_them(on_disk: Published) -> N
         workers = children(service.process.pid)
         assert len(workers) == 2
         service.process.kill()
-        with in_time():
-            while any(map(_runs, workers)):
-                time.sleep(0.05)
+        eventually(lambda: not any(map(_runs, workers)))
         with pytest.raises(OSError):
             service.get("/healthz")
 
@@ -121,19 +118,13 @@ def test_it_goes_on_while_the_store_is_away(own_redis: RedisServer) -> None:
     with Served(published.store, published.name, *options) as service:
         before = service.get(path(KEYS[0])).json
         own_redis.stop()
-        with in_time():
-            while service.get("/v1/status").json["store_answers"]:
-                time.sleep(0.05)
-            assert service.get(path(KEYS[0])).json == before  # its pages are in memory
-            assert service.get("/healthz").status == 200
+        eventually(lambda: not service.get("/v1/status").json["store_answers"])
+        assert service.get(path(KEYS[0])).json == before  # its pages are in memory
+        assert service.get("/healthz").status == 200
         own_redis.start()
-        with in_time():
-            while not service.get("/v1/status").json["store_answers"]:
-                time.sleep(0.05)
+        eventually(lambda: service.get("/v1/status").json["store_answers"])
         published.add([("back", LAST, 42)])
-        with in_time():
-            while service.get("/v1/windows/back").json["values"]["total_hour"] != 42:
-                time.sleep(0.05)
+        eventually(lambda: service.get("/v1/windows/back").json["values"]["total_hour"] == 42)
 
 
 def test_many_clients_get_their_own_answers(on_disk: Published) -> None:
