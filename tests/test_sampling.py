@@ -6,7 +6,7 @@ from itertools import combinations, product
 
 import pytest
 
-from tests.support.sampling import covering, parts, rest_of, some
+from tests.support.sampling import covering, parts, some
 
 
 @pytest.mark.parametrize("together", [1, 2, 3])
@@ -25,14 +25,6 @@ def test_some_values_and_one_part_run_by_default_and_all_others_are_the_rest() -
     assert left_out(some("abc", by_default=2)) == [False, False, True]
     assert left_out(parts(3)) == [False, True, True]
     assert [value.values for value in some([(1, "a"), "b"], by_default=1)] == [(1, "a"), ("b",)]
-
-
-@pytest.mark.parametrize("at", range(2))
-def test_a_test_of_another_module_is_the_rest_in_one_module_alone(at: int) -> None:
-    here = test_a_test_of_another_module_is_the_rest_in_one_module_alone
-    copied = rest_of(here)
-    marks = {test: [mark.name for mark in test.pytestmark] for test in (here, copied)}  # type: ignore[attr-defined]
-    assert marks == {here: ["parametrize"], copied: ["parametrize", "sample"]}
 
 
 @pytest.mark.sample

@@ -88,12 +88,9 @@ def test_what_does_not_go_together_is_named() -> None:
         Window(Sum(), TimeWindow(5), max_ahead=5, on_ahead="side")  # type: ignore[arg-type]
 
 
-# --- in Spark -------------------------------------------------------------------------------------
-
-
 def plan_of(**changes: Any) -> Any:
     pytest.importorskip("pyspark")
-    from tests.support.spark.plans import make_plan
+    from tests.support.spark.states import make_plan
 
     return make_plan(window=TimeWindow(60), max_ahead="5 minutes", **changes)
 
@@ -160,6 +157,8 @@ class AheadQuery:
         """What the sink sees of the next micro-batch, and how many rows were ahead."""
         from pyspark.errors import StreamingQueryException
 
+        from tests.support.spark.jobs import run_to_end
+
         store = f"file://{self.folder}/pages"
         results = self.results(self.spark.readStream, on_ahead="side", store=store, buckets=1)
         found: list[Any] = []
@@ -169,14 +168,11 @@ class AheadQuery:
             if fail:
                 raise SinkFailed
 
-        writer = results.writeStream.foreachBatch(sink)
-        query = writer.option("checkpointLocation", f"{self.folder}/checkpoint")
-        query = query.trigger(availableNow=True).start()
         if fail:
             with pytest.raises(StreamingQueryException, match="SinkFailed"):
-                query.awaitTermination()
+                run_to_end(results, self.folder / "checkpoint", sink)
             return found, None
-        query.awaitTermination()
+        query = run_to_end(results, self.folder / "checkpoint", sink)
         return found, query.lastProgress["observedMetrics"]["sliding_aggregate"]["rows_ahead"]
 
 
@@ -206,15 +202,3 @@ def test_a_micro_batch_that_failed_is_decided_again_by_the_time_in_its_log(
     log.write_text("\n".join([version, json.dumps(later), *offsets]))
     log.with_name(".1.crc").unlink(missing_ok=True)
     assert query.run(fail=False) == ([(3.0, False), (4.0, False)], 0)
-
-
-def test_what_does_not_go_together_is_named_by_the_request() -> None:
-    pytest.importorskip("pyspark")
-    from spark_integration.errors import InvalidRequest
-    from spark_integration.options import Options
-
-    given: dict[str, Any] = {"by": "k", "on": "t", "aggregations": {}, "window": TimeWindow(5)}
-    with pytest.raises(InvalidRequest, match="max_ahead is not given"):
-        Options.of(**given, on_ahead="drop")
-    with pytest.raises(InvalidRequest, match="max_ahead is 'soon': cannot read 'soon'"):
-        Options.of(**given, max_ahead="soon")

@@ -148,7 +148,7 @@ def test_another_period_is_refused(other: dict[str, Any]) -> None:
 def test_a_query_takes_another_min_samples() -> None:
     pytest.importorskip("pyspark")
     from spark_integration.step.step import step
-    from tests.support.spark.plans import make_plan
+    from tests.support.spark.states import make_plan
 
     def rows(*seconds: int) -> pa.Table:
         times = pa.array([s * 10**6 for s in seconds], pa.timestamp("us", "UTC"))

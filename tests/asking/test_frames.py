@@ -46,7 +46,7 @@ from mta.testing import check_frame
 from spark_integration.step.step import step
 from stores.memory import MemoryStore
 from tests.support.key_by_key import KeyByKey
-from tests.support.spark.plans import make_plan
+from tests.support.spark.states import make_plan
 
 DAY = 86_400_000_000
 FRAMES = [
@@ -338,9 +338,6 @@ def test_coverage_says_from_when_on_another_frame_is_whole(
         assert whole > 10
 
 
-# --- other libraries --------------------------------------------------------------------------
-
-
 def drawn_table(seed: str, count: int = 300) -> pd.DataFrame:
     """Rows of some keys in order of time, with ties; values are whole numbers."""
     rng = random.Random(seed)
@@ -442,9 +439,6 @@ def test_peers_are_the_same_out_of_core() -> None:
     plain: Any = {"most": ("x", Monoid(float("-inf"), max, name="plain"))}
     found = mta.rolling(table, by="k", on="t", window=frame, aggregations=plain)
     assert found["most"].tolist() == wanted["most"].tolist()
-
-
-# --- periods, the step of a Spark query -------------------------------------------------------
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=IDS)
@@ -577,9 +571,6 @@ def test_the_laws_of_frames_hold(frame: Frame) -> None:
     times = drawn_times(random.Random(1), 20)
     moments = np.array(times, "M8[us]") if frame.needs_times else None
     check_frame(frame, [float(time % 7) for time in times], times=moments, on=Sum())
-
-
-# --- what is refused --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

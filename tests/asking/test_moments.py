@@ -194,9 +194,6 @@ def test_windows_that_keep_no_times_have_none_to_be_asked_for() -> None:
         KeyedWindows(Sum(), TimeWindow(2), name="many").query(["a", "b"], at=[1, 2, 3])
 
 
-# --- one window, and several over one stream ------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", WINDOWS)
 @pytest.mark.parametrize("lateness", [0, 5])
 @pytest.mark.proves("asking", "as of any moment (`at=`)", "Window", "SharedWindows")

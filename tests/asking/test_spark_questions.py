@@ -24,7 +24,8 @@ from spark_integration.options import Options
 from spark_integration.plan import Plan
 from spark_integration.step.step import step
 from stores.memory import MemoryStore
-from tests.support.spark.plans import make_plan
+from tests.support.spark.jobs import run_to_end
+from tests.support.spark.states import make_plan
 
 START = 1_700_000_000
 SCHEMA = pa.schema(
@@ -176,9 +177,8 @@ def test_a_query_answers_the_questions_of_its_topic(spark: SparkSession, tmp_pat
             window=TimeWindow(10), asks="asks", retain_for="1 minute", buckets=2,
             store=f"file://{tmp_path}/pages",
         )  # fmt: skip
-        writer = results.writeStream.foreachBatch(lambda frame, _: found.extend(frame.collect()))
-        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        query.trigger(availableNow=True).start().awaitTermination()  # restarted for each file
+        # Restarted for each file.
+        run_to_end(results, tmp_path / "cp", lambda frame, _: found.extend(frame.collect()))
     assert in_form(found) == expected(rows)
     with pytest.raises(InvalidRequest, match="mark them in a column of booleans, and name that"):
         sliding_aggregate(

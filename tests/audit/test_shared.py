@@ -113,9 +113,6 @@ def test_damage_is_named_with_the_windows_that_it_is_in(lateness: int | None) ->
     assert {("most",), ("more", "most")} <= seen
 
 
-# --- garbage --------------------------------------------------------------------------------------
-
-
 @ORDERS
 def test_garbage_is_what_a_writer_that_was_given_up_has_left(lateness: int | None) -> None:
     store = MemoryStore()

@@ -20,9 +20,7 @@ from tests.spark.test_step import gather
 from tests.support.oracle import open_files
 from tests.support.spark.events import last_n, make_events, oracle
 from tests.support.spark.jobs import FOLDS, spread
-from tests.support.spark.places import check_places
-from tests.support.spark.plans import make_plan
-from tests.support.spark.saved import snapshot_in
+from tests.support.spark.states import check_places, make_plan, snapshot_in
 
 WINDOW, ARITY = 200, 4
 PLAN = make_plan(window=CountWindow(WINDOW), arity=ARITY, leaf_arity=ARITY)

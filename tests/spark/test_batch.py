@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F
 
 from mta import ArgMax, Collect, Count, CountWindow, Last, Max, Mean, Monoid, Sum, TimeWindow
 from spark_integration import sliding_aggregate
 from stores import open_store
-from tests.support.sampling import REST
 from tests.support.spark.events import (
     Fold,
     in_form,
@@ -76,66 +73,15 @@ def test_the_result_has_the_columns_asked_for(
 
 @pytest.mark.proves("options", '`emit="last"`', "a batch")
 def test_last_gives_one_row_per_key(spark: SparkSession, store: str, events: pa.Table) -> None:
-    done = run(spark.createDataFrame(events), store, emit="last", window=CountWindow(5))
+    df = spark.createDataFrame(events)
+    rows = run(df, store, emit="last", window=CountWindow(5), carry=["site"]).collect()
     expected = last_of_each(oracle(events, last_n(5), FOLDS))
-    assert in_form(done.collect(), "peak", "sum", "n") == expected
+    assert in_form(rows, "peak", "sum", "n") == expected
+    assert all(row.site for row in rows)
 
 
 def test_an_empty_dataframe(spark: SparkSession, store: str, events: pa.Table) -> None:
     assert run(spark.createDataFrame(events).limit(0), store).collect() == []
-
-
-@REST
-def test_times_of_any_kind_keep_type_and_value(spark: SparkSession, store: str) -> None:
-    moments = [dt.datetime(2024, 1, day) for day in (3, 1, 2)]
-    base = spark.createDataFrame([(m, float(m.day)) for m in moments], "t timestamp, v double")
-    kinds = {
-        "timestamp": F.col("t"),
-        "timestamp_ntz": F.col("t").cast("timestamp_ntz"),
-        "date": F.col("t").cast("date"),
-        "bigint": F.unix_timestamp("t"),
-        "double": F.unix_timestamp("t") + 0.5,
-        "decimal(20,1)": F.unix_timestamp("t").cast("decimal(20,1)"),
-    }
-    given = base.select(*(column.alias(kind) for kind, column in kinds.items())).collect()
-    for kind, column in kinds.items():
-        df = base.select(F.lit("k").alias("device"), column.alias("ts"), F.col("v").alias("watts"))
-        assert df.schema["ts"].dataType.simpleString() == kind
-        done = run(df, store, window=TimeWindow("36 hours"), aggregations={"n": ("watts", Sum())})
-        assert done.schema["ts"].dataType.simpleString() == kind
-        rows = done.collect()
-        assert [r.n for r in rows] == [1.0, 3.0, 5.0], kind
-        assert sorted(r.ts for r in rows) == sorted(r[kind] for r in given)
-
-
-def plain(key: Any) -> Any:
-    """A key that can be hashed: before 4.2 binary columns are collected as bytearrays."""
-    return bytes(key) if isinstance(key, bytearray) else key
-
-
-@REST
-def test_keys_of_any_kind_and_of_several_columns(spark: SparkSession, store: str) -> None:
-    base = spark.range(12).withColumn("i", F.col("id") % 3)
-    kinds = {
-        "bigint": F.col("i"),
-        "tinyint": F.col("i").cast("byte"),
-        "string": F.concat(F.lit("a key: "), F.col("i")),
-        "double": F.col("i") / 2,
-        "binary": F.col("i").cast("string").cast("binary"),
-        "decimal(9,2)": F.col("i").cast("decimal(9,2)"),
-        "date": F.date_add(F.lit("2024-01-01"), F.col("i").cast("int")),
-        "timestamp": F.timestamp_seconds("i"),
-    }
-    df = base.select("id", (F.col("id") % 2 == 0).alias("even"),
-                     *(c.alias(k) for k, c in kinds.items()))  # fmt: skip
-    settings: dict[str, Any] = {"on": "id", "aggregations": {"n": (None, Count())}}
-    rows = df.collect()
-    for kind in ("double", "decimal(9,2)", "timestamp"):  # of all kinds: the names, in test_rows.py
-        done = run(df, store, by=kind, **settings).collect()
-        assert sorted(r.n for r in done) == [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4], kind
-        assert {plain(r[kind]) for r in done} == {plain(r[kind]) for r in rows}
-    done = run(df, store, by=[*kinds, "even"], **settings).collect()
-    assert sorted(r.n for r in done) == [1] * 6 + [2] * 6
 
 
 def test_results_of_any_kind(spark: SparkSession, store: str) -> None:

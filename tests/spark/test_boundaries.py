@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from mta import Collect, Count, CountWindow, EveryPeriod, TimeWindow
 from mta.frames.base import Frame
-from spark_integration import sliding_aggregate
 from spark_integration.plan import Plan
 from spark_integration.step.step import step
 from stores.memory import MemoryStore
@@ -29,8 +28,8 @@ from tests.spark.test_every import (
 from tests.spark.test_idle_stream import IdleJob
 from tests.support.sampling import some
 from tests.support.spark.events import SECOND, START
-from tests.support.spark.idle_cases import SCHEMA, Stream, rows_of
-from tests.support.spark.plans import changed
+from tests.support.spark.idle_cases import Stream, rows_of
+from tests.support.spark.states import changed
 
 WINDOWS: dict[str, tuple[Frame, Any, int | None]] = {
     "short": (TimeWindow(9), within(9), 9 * SECOND),
@@ -117,9 +116,6 @@ def test_last_gives_the_last_boundary_of_a_key_and_batch(names: tuple[str, ...] 
         ]
 
 
-# --- silent keys ----------------------------------------------------------------------------------
-
-
 def to_the_end(events: list[Event], period: int, name: str, names: tuple[str, ...]) -> list[Result]:
     """What is due where each key has an event after all, that none of the results has."""
     after = [(key, 1e5, -1.0) for key in of_keys(events)]
@@ -171,20 +167,15 @@ def test_a_key_is_kept_until_the_boundary_at_which_its_window_is_empty() -> None
     assert live.feed(rows_of(("a", start + 41, 4.0))).rows["all"].to_pylist() == [[]]
 
 
-# --- under Spark ----------------------------------------------------------------------------------
-
-
 class BoundaryJob(IdleJob):
     """Two windows, a result every 2 seconds, and keys that are expired."""
 
-    def settings(self, **changes: Any) -> dict[str, Any]:
-        settings: dict[str, Any] = {
-            "window": {name: WINDOWS[name][0] for name in ("short", "long")},
-            "aggregations": {"all": ("watts", Collect()), "n": (None, Count())},
-            "emit_every": "2 seconds",
-            "idle": "expire",
-        }
-        return super().settings(**{**settings, **changes})
+    options: ClassVar = {
+        "window": {name: WINDOWS[name][0] for name in ("short", "long")},
+        "aggregations": {"all": ("watts", Collect()), "n": (None, Count())},
+        "emit_every": "2 seconds",
+        "idle": "expire",
+    }
 
 
 @pytest.mark.parametrize("kind", some(["file", "state"], by_default=1))
@@ -204,17 +195,3 @@ def test_a_stream_with_a_restart(kind: str, spark: SparkSession, tmp_path: Path)
         expected = to_the_end(events[:-1], 2 * SECOND, name, ("short", "long"))
         assert found == expected
     assert job.keys() == {"end"}
-
-
-def test_a_batch_query_and_last(spark: SparkSession, tmp_path: Path) -> None:
-    job, events = BoundaryJob(spark, tmp_path), stream(200, 4, seed=5)
-    df: DataFrame = spark.createDataFrame(rows_of(*events).cast(SCHEMA))
-    settings = job.settings(idle="keep")
-    whole = sliding_aggregate(df, **settings).toArrow()
-    for name in ("short", "long"):
-        held, size = WINDOWS[name][1], 30 * SECOND
-        expected = every_period(events, 2 * SECOND, held, size, True)
-        assert results_of([whole], name) == expected
-    newest = sliding_aggregate(df, **settings, emit="last").toArrow()
-    assert ordered(newest) == last_of_keys(ordered(whole))
-    assert job.pages() == set()

@@ -20,7 +20,7 @@ from tests.support.sampling import some
 from tests.support.spark.events import in_form, last_seconds, make_events, oracle, write_files
 from tests.support.spark.idle_cases import rows_of
 from tests.support.spark.jobs import ALIASES, FOLDS, Job, spread
-from tests.support.spark.plans import make_plan
+from tests.support.spark.states import make_plan
 
 
 def totals(frame: Any, **aggregations: Any) -> Any:

@@ -17,13 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from mta import CountWindow, open_published
-from mta.errors import NotPublished
-from mta.published import PublishedWindows
+from mta import CountWindow
 from spark_integration import sliding_aggregate, sql
 from spark_integration.errors import InvalidRequest
 from tests.support.sampling import REST, some
-from tests.support.spark.drivers import wait_until
+from tests.support.spark.cards import reader_of
+from tests.support.spark.jobs import run_to_end
 
 SIZE, ROWS = 4, 120
 KINDS: dict[str, pa.DataType] = {
@@ -170,9 +169,7 @@ class Stream:
             window=CountWindow(SIZE), **self.options,
         )  # fmt: skip
         found: list[pa.Table] = []
-        writer = done.writeStream.foreachBatch(lambda rows, _: found.append(rows.toArrow()))
-        writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
-        writer.trigger(availableNow=True).start().awaitTermination()
+        run_to_end(done, self.folder / "cp", lambda rows, _: found.append(rows.toArrow()))
         return pa.concat_tables(found).sort_by("t")
 
 
@@ -197,17 +194,7 @@ def test_published_windows_have_the_same_values(spark: SparkSession, tmp_path: P
         spark, tmp_path / "query", store=url, aggregations=aggregations(), publish="types"
     )
     newest = {row["k"]: row for row in stream.run(given[:70], given[70:]).to_pylist()}
-    readers: list[PublishedWindows] = []
-
-    def is_last() -> bool:
-        try:
-            readers[:] = [open_published(url, "types")]
-        except NotPublished:
-            return False
-        return readers[0].status().batch == 1
-
-    wait_until(is_last)
-    (reader,) = readers
+    reader = reader_of(url, "types", batch=1)
     for key, row in newest.items():
         answer = reader.query(key)
         for name, value in answer.items():

@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from mta import CountWindow, Max, Mean, Product, Sum, TimeWindow
+from mta import Product, Sum, TimeWindow
 from mta.errors import NoSuchEvent
 from spark_integration import sliding_aggregate
-from spark_integration.errors import InvalidRequest, StateMismatch
-from spark_integration.options import Options
+from spark_integration.errors import StateMismatch
 from spark_integration.plan import Plan
 from spark_integration.step.step import step
 from stores import MemoryStore
 from tests.support.sampling import parts
-from tests.support.spark.plans import make_plan
+from tests.support.spark.jobs import run_to_end
+from tests.support.spark.states import make_plan
 
 SECOND = 10**6
 #: Device, time, value, and whether the row takes one out.
@@ -157,23 +157,6 @@ def test_what_finds_nothing_may_stop_the_query() -> None:
         step(state, table_of([], plan), plan_of("replace"), store)
 
 
-def test_what_does_not_go_together() -> None:
-    given: dict[str, Any] = {
-        "by": "device", "on": "ts", "aggregations": {"sum": ("watts", Sum())},
-        "window": CountWindow(3), "store": "file:///tmp/none",
-    }  # fmt: skip
-    with pytest.raises(InvalidRequest, match="set allowed_lateness"):
-        Options.of(**given, retractions="undo")
-    assert Options.of(**given, on_duplicate="replace").settings.lateness == 0
-    given["allowed_lateness"] = 0
-    with pytest.raises(InvalidRequest, match="leave emit_every out"):
-        Options.of(**given, retractions="undo", emit_every=10)
-    with pytest.raises(InvalidRequest, match="a separate column of booleans"):
-        Options.of(**given, retractions="ts")
-    with pytest.raises(InvalidRequest, match="on_duplicate is 'add'"):
-        Options.of(**given, on_duplicate="add")
-
-
 def test_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     """A stream of corrections with a restart, and a batch query, against lists."""
     random, lists = Random(4), Lists("replace", 20)
@@ -195,13 +178,8 @@ def test_in_spark(spark: SparkSession, tmp_path: Path) -> None:
         frame = spark.createDataFrame(table_of(rows, plan).to_pandas(), schema)
         frame.coalesce(1).write.mode("append").parquet(f"{tmp_path}/in")
         stream = spark.readStream.schema(schema).parquet(f"{tmp_path}/in")
-        query = (
-            asked(stream, emit_updates=True).writeStream.format("parquet")
-            .option("checkpointLocation", f"{tmp_path}/checkpoint").trigger(availableNow=True)
-            .start(f"{tmp_path}/out")
-        )  # fmt: skip
-        query.awaitTermination()
-        assert query.exception() is None
+        results = asked(stream, emit_updates=True)
+        run_to_end(results, tmp_path / "checkpoint", path=tmp_path / "out")
     found = spark.read.parquet(f"{tmp_path}/out").collect()
     taken = sum(bool(row.undo) for row in found)
     assert 0 < taken <= sum(bool(row[3]) for row in every)
@@ -215,15 +193,3 @@ def test_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     batch = {(r.device, round(r.ts.timestamp()), r["sum"]) for r in asked(frame).collect()}
     for (device, time), value in once.results().items():
         assert (device, time, value) in batch
-    with pytest.raises(InvalidRequest, match="cannot combine two values into one"):
-        sliding_aggregate(
-            frame, by="device", on="ts", aggregations={"mean": ("watts", Mean())},
-            window=TimeWindow(20), store=f"file://{tmp_path}/pages", allowed_lateness=0,
-            on_duplicate="combine",
-        )  # fmt: skip
-    with pytest.raises(InvalidRequest, match="it must be boolean"):
-        sliding_aggregate(
-            frame, by="device", on="ts", aggregations={"peak": ("watts", Max())},
-            window=TimeWindow(20), store=f"file://{tmp_path}/pages", allowed_lateness=0,
-            retractions="watts",
-        )  # fmt: skip

@@ -12,25 +12,22 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from mta import CountWindow, Sum, TimeWindow
+from mta import CountWindow, Sum
 from mta.frames import BoundWindow
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from spark_integration.plan import Plan
 from spark_integration.step.step import step
 from stores.memory import MemoryStore
-from tests.spark.test_several_windows import WINDOWS, names_of, several_plan
-from tests.support.sampling import REST
-from tests.support.spark.idle_cases import SIZE, Row, Stream, idle_plan, rows_of
+from tests.spark.test_several_windows import several_plan
+from tests.support.spark.idle_cases import SIZE, Stream, idle_plan, rows_of
 from tests.support.spark.late_streams import (
     LateJob,
-    Oracle,
     late_plan,
-    left_of,
     out_of_order,
     shuffled,
 )
-from tests.support.spark.plans import changed
+from tests.support.spark.states import changed
 
 
 def picked(rows: Iterable[dict[str, Any]], k: int, counts: dict[str, int]) -> list[dict[str, Any]]:
@@ -76,9 +73,6 @@ def compare(plan: Plan, parts: Iterable[pa.Table], k: int) -> int:
         state, full = done.state, all_rows.state
         given += len(expected)
     return given
-
-
-# --- multiple windows and late events ------------------------------------------------------------
 
 
 @pytest.mark.sample(1)
@@ -149,9 +143,6 @@ def _counting(plan: Plan) -> tuple[Plan, list[int]]:
     return replace(plan, monoid=monoid), calls
 
 
-# --- idle keys ------------------------------------------------------------------------------------
-
-
 def test_with_late_events_a_key_counts_again_once_it_is_forgotten() -> None:
     plan = idle_plan(emit_every=2, allowed_lateness=10, idle="expire", on_late="drop")
     for expired in (False, True):
@@ -167,34 +158,6 @@ def test_with_late_events_a_key_counts_again_once_it_is_forgotten() -> None:
         assert found == [[1.0, 2.0], second if not expired else [5.0]]
 
 
-# --- under Spark ----------------------------------------------------------------------------------
-
-
-def kth(rows: Iterable[Row], k: int, counts: dict[str, int]) -> list[Row]:
-    found = []
-    for row in rows:
-        counts[row[0]] = counts.get(row[0], 0) + 1
-        if counts[row[0]] % k == 0:
-            found.append(row)
-    return found
-
-
-@REST
-def test_a_stream_with_a_restart(spark: SparkSession, tmp_path: Path) -> None:
-    """Multiple windows, in order and late."""
-    job = LateJob(spark, tmp_path)
-    windows = {name: frame for name, (frame, _) in WINDOWS.items()}
-    parts = out_of_order(400, 3, 40.0, 5, 4)
-    for some in (parts[:2], parts[2:]):
-        job.write(some)
-        job.run(window=windows, allowed_lateness="30 seconds", emit_every=7)
-    for name, (_, left) in WINDOWS.items():
-        oracle, counts = Oracle(left, 30), dict[str, int]()
-        expected = [sorted(kth(oracle.feed(part).new, 7, counts)) for part in parts]
-        assert [[row for _, row in rows] for rows in job.found(*names_of(name))] == expected
-    assert sum(counts.values()) > 300
-
-
 @pytest.mark.parametrize("idle", ["emit", "expire"])
 def test_idle_keys_count_only_where_events_may_be_late(
     idle: str, spark: SparkSession, tmp_path: Path
@@ -207,16 +170,3 @@ def test_idle_keys_count_only_where_events_may_be_late(
         InvalidRequest, match="set allowed_lateness, such as '0 seconds', with which"
     ):
         sliding_aggregate(job.source(), **{**settings, "emit_every": 3})
-
-
-def test_a_batch_query_counts_in_order_of_time(spark: SparkSession, tmp_path: Path) -> None:
-    job = LateJob(spark, tmp_path)
-    (events,) = out_of_order(300, 3, 45.0, 3, 1)
-    frame = spark.createDataFrame(shuffled(events, 1))
-    windows = {"short": TimeWindow(20), "long": TimeWindow(60)}
-    job.batches[0] = sliding_aggregate(
-        frame, **job.settings(window=windows, emit_every=5)
-    ).collect()
-    for name, size in (("short", 20), ("long", 60)):
-        new = Oracle(left_of(size), None).feed(events).new
-        assert job.found(*names_of(name)) == [[(False, row) for row in sorted(kth(new, 5, {}))]]

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mta import CountWindow, Max, SessionWindow, Sum, open_published
+from mta import CountWindow, Max, SessionWindow, Sum
 from mta.cli import main
 from mta.errors import StoreUnavailable
 from mta.monoids.text import LastText
@@ -39,9 +39,10 @@ from spark_integration.cli import checkpoints
 from spark_integration.step.states import State
 from stores import PageStore, open_store
 from tests.keyed.test_erase import SECRET, Killed, Stopping, files, left_of
-from tests.support.patience import LONG
 from tests.support.s3_server import S3Server
 from tests.support.sampling import some
+from tests.support.spark.cards import reader_of
+from tests.support.spark.jobs import run_to_end
 from tests.support.spark.session import quick_environment
 
 PEOPLE = [f"person-{number:03}" for number in range(12)]
@@ -91,21 +92,10 @@ class People:
                     "visit": SessionWindow("30 minutes")},
             allowed_lateness="1 minute", store=self.store, buckets=2, publish=name,
         )  # fmt: skip
-        writer = results.writeStream.option("checkpointLocation", str(self.checkpoint))
-        writer.format("noop").trigger(availableNow=True).start().awaitTermination()
+        run_to_end(results, self.checkpoint)
 
     def reader(self, name: str = "people", batch: int = 0) -> PublishedWindows:
-        deadline = time.monotonic() + LONG
-        while True:
-            try:
-                reader = open_published(self.store, name, refresh=None)
-                if reader.status().batch >= batch:
-                    return reader
-                reader.close()
-            except LookupError:
-                pass
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        return reader_of(self.store, name, batch)
 
     def assert_published(self, reader: PublishedWindows) -> None:
         assert reader.status().keys == len(self.lists)
@@ -208,9 +198,6 @@ def test_readers_and_stores_have_nothing_of_erased_keys(
     people.run(total=("watts", Sum()))
     with people.reader(batch=3) as reader:
         people.assert_published(reader)
-
-
-# --- kills ----------------------------------------------------------------------------------------
 
 
 @contextmanager

@@ -13,7 +13,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mta import (
-    ArgMax,
     Count,
     CountWindow,
     EveryCount,
@@ -25,7 +24,6 @@ from mta import (
 )
 from mta.frames.base import Frame
 from spark_integration import sliding_aggregate
-from spark_integration.errors import InvalidRequest
 from spark_integration.options import EmitEvery
 from spark_integration.plan import Plan
 from spark_integration.step.step import step
@@ -34,8 +32,8 @@ from tests.support.key_by_key import lists
 from tests.support.sampling import some
 from tests.support.spark.events import SECOND, START
 from tests.support.spark.idle_cases import SCHEMA, rows_of
-from tests.support.spark.plans import make_plan
-from tests.support.spark.saved import keys_of
+from tests.support.spark.jobs import run_to_end
+from tests.support.spark.states import keys_of, make_plan
 
 Event = tuple[str, float, float]
 Result = tuple[str, int, list[float], int]
@@ -171,13 +169,6 @@ def test_the_trigger_may_change_and_leaves_the_state_as_it_is() -> None:
     assert len(keys_of(state, store)) == 1
 
 
-def test_whole_numbers_of_an_empty_window_are_null() -> None:
-    monoid = Product({"who": (("watts", "watts"), ArgMax())})
-    plan = every_plan(EveryPeriod(1), TimeWindow(1), monoid=monoid, results={"who": pa.int64()})
-    done = step(None, rows_of(("a", 1, 5.0), ("a", 9, 7.0)), plan, MemoryStore())
-    assert done.rows["who"].to_pylist() == [5, None]
-
-
 AGGREGATIONS = {"all": ("watts", lists()), "n": (None, Count()), "peak": ("watts", Max())}
 
 
@@ -210,32 +201,5 @@ def test_through_spark(spark: SparkSession, store: str, tmp_path: Path, every: A
         part = spark.createDataFrame(rows_of(*events[150 * i : 150 * i + 150]))
         part.coalesce(1).write.mode("append").parquet(str(source))
         df = spark.readStream.schema(part.schema).parquet(str(source))
-        query = run(df, store, emit_every=every).writeStream.format("parquet")
-        query = query.option("checkpointLocation", str(tmp_path / "check"))
-        query.trigger(availableNow=True).start(out).awaitTermination()
+        run_to_end(run(df, store, emit_every=every), tmp_path / "check", path=out)
     assert results_of([spark.read.parquet(out).toArrow()]) == expected(ends=False)
-
-
-@pytest.mark.parametrize(
-    ("changes", "hint"),
-    [
-        ({"emit_every": 0}, "emit_every is 0"),
-        ({"emit_every": "soon"}, "emit_every is 'soon'"),
-        (
-            {"emit_every": "1 day", "allowed_lateness": "1 minute"},
-            "give a number of events, such as emit_every",
-        ),
-        ({"emit_every": "1 day", "idle": "emit"}, "when a window is empty: set idle='expire'$"),
-        ({"emit_every": 2, "idle": "emit"}, "as emit_every='1 minute' with idle='expire'"),
-        (
-            {"emit_every": 2, "allowed_lateness": "1 minute", "emit_updates": True},
-            "leave one of the two out",
-        ),
-        ({"emit_every": "1 minute", "on": "watts"}, "cast it to timestamp"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(
-    spark: SparkSession, store: str, changes: dict[str, Any], hint: str
-) -> None:
-    with pytest.raises(InvalidRequest, match=hint):
-        run(spark.createDataFrame(rows_of(("a", 1, 1.0))), store, **changes)

@@ -6,7 +6,6 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from mta import ArgMax, ArgMin, CountWindow, First, Last, Max, Mean, Min, Sum, TimeWindow
@@ -78,13 +77,6 @@ def test_sums_and_arguments(spark: SparkSession, store: str) -> None:
     assert done["least"].to_pylist() == [BEYOND, BEYOND, BEYOND + 1, BEYOND]
     assert done["mean"].to_pylist()[0] == float(BEYOND)
     assert done["double"].to_pylist()[0] == float(BEYOND)
-
-
-def test_a_sum_that_does_not_fit_is_named(spark: SparkSession, store: str) -> None:
-    times = pa.array(range(20), pa.int64())
-    table = pa.table({"device": ["a"] * 20, "ts": times, "v": pa.array([2**62] * 20)})
-    with pytest.raises(Exception, match="ResultOutOfRange: the aggregation 'total'"):
-        run(spark.createDataFrame(table), store, {"total": ("v", Sum())}, window=CountWindow(20))
 
 
 def test_a_window_without_events_has_neither_extreme_nor_sum(

@@ -24,7 +24,9 @@ from mta.errors import NotPublished
 from spark_integration import sliding_aggregate
 from spark_integration.checkpoint import saved_snapshots
 from stores import StoreUnavailable, open_store
-from tests.support.sampling import REST
+from tests.support.faulty import eventually
+from tests.support.oracle import say
+from tests.support.oracle import seed as seed_of
 from tests.support.servers import RedisServer, free_port
 from tests.support.spark.asking import Asking
 from tests.support.spark.cards import CardFiles
@@ -38,13 +40,12 @@ from tests.support.spark.drivers import (
     PATIENCE,
     Driver,
     standalone_cluster,
-    wait_until,
     workers_below,
 )
 from tests.support.spark.events import in_form, last_n, make_events, oracle, write_files
 from tests.support.spark.faulty_steps import freezing_once
-from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, spread
-from tests.support.spark.places import check_places
+from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, run_to_end, spread
+from tests.support.spark.states import check_places
 
 ARITY = 4
 #: What an attempt can leave: a page of each bucket's rows, and one of what is merged with them.
@@ -54,11 +55,6 @@ PAGE = 1 << 16
 #: After how many pages of a step its worker is killed, where keys are vectorized and where they
 #: are not.
 PUTS = {"vectorized": (1, 2), "plain": (2, 8, 13)}
-
-
-@pytest.fixture
-def job(spark: SparkSession, tmp_path: Path) -> Job:
-    return Job(spark, tmp_path)
 
 
 @pytest.fixture
@@ -93,9 +89,6 @@ def check_pages(spark: SparkSession, driver: Driver, events: pa.Table, abandoned
         assert check_places(snapshots, pages, events, WINDOW, abandoned * MOST_PAGES) > 0
 
 
-# --- the driver -----------------------------------------------------------------------------------
-
-
 def check_batches(driver: Driver, files: int) -> None:
     """Each file is in one batch, in their order, and each batch is committed.
 
@@ -128,9 +121,7 @@ def test_a_death_between_the_sinks_commit_and_sparks(job: Job, tmp_path: Path) -
     events, output = spread(make_events(1200, 6)), str(tmp_path / "output")
 
     def run() -> None:
-        results = sliding_aggregate(job.source(), **job.settings())
-        writer = results.writeStream.format("parquet").trigger(availableNow=True)
-        writer.option("checkpointLocation", str(job.checkpoint)).start(output).awaitTermination()
+        run_to_end(sliding_aggregate(job.source(), **job.settings()), job.checkpoint, path=output)
 
     for start in (0, 600):
         write_files(events.slice(start, 600), job.input, files=2, first=start // 300)
@@ -149,15 +140,11 @@ def test_soak_of_killed_drivers(
     store: str,
     start_driver: Callable[..., Driver],
     request: pytest.FixtureRequest,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Drivers and workers die, batches are replayed, and options change from start to start."""
-    seed = int(os.environ.get("MTA_SOAK_SEED") or random.randrange(1 << 32))
-    kills = soak_kills()
+    seed, kills = seed_of(f"killed drivers, {kind}"), soak_kills()
     url = request.getfixturevalue("own_redis").url if kind == "redis" else store
     draw, began = random.Random(seed), time.monotonic()
-    with capsys.disabled():
-        print(f"\nkilled drivers: MTA_SOAK_SEED={seed}, {kills} kills, {kind}")  # noqa: T201
     files = 6 * kills
     events = spread(make_events(150 * files, 6, seed))
     driver = start_driver(events, files, url)
@@ -165,27 +152,21 @@ def test_soak_of_killed_drivers(
     check_output(spark, driver, events)
     check_batches(driver, files)
     check_pages(spark, driver, events, abandoned=done)
-    with capsys.disabled():
-        print(f"{story}, {events.num_rows} rows, nothing lost, {_since(began)}")  # noqa: T201
+    say(f"{story}, {events.num_rows} rows, nothing lost, {_since(began)}")
 
 
 @pytest.mark.soak
 def test_soak_of_a_million_keys(
-    spark: SparkSession,
-    store: str,
-    start_driver: Callable[..., Driver],
-    capsys: pytest.CaptureFixture[str],
+    spark: SparkSession, store: str, start_driver: Callable[..., Driver]
 ) -> None:
     """The same with a million keys, each in the first batches once, then at random.
 
     A short soak has a tenth of them.
     """
-    seed = int(os.environ.get("MTA_SOAK_SEED") or random.randrange(1 << 32))
+    seed = seed_of("killed drivers of many keys")
     kills, window, began = soak_kills(), 3, time.monotonic()
     keys = 1_000_000 if kills >= 10 else 100_000
     each = keys // 10
-    with capsys.disabled():
-        print(f"\n{keys:,} keys: MTA_SOAK_SEED={seed}, {kills} kills")  # noqa: T201
     files = keys // each + 2 * kills
     events = all_and_random(keys, files * each, seed)
     driver = start_driver(events, files, store, window=window, arity=None, buckets=8, memory="3g")
@@ -200,8 +181,7 @@ def test_soak_of_a_million_keys(
         # An attempt writes at most all that is retained, some 64 bytes per event, and its own rows.
         again = keys * window * 64 // PAGE + 2 * MOST_PAGES
         check_places(snapshots, pages, events, window, orphans=2 * done * again)
-    with capsys.disabled():
-        print(f"{story}, {events.num_rows} rows, nothing lost, {_since(began)}")  # noqa: T201
+    say(f"{story}, {events.num_rows} rows, nothing lost, {_since(began)}")
 
 
 def all_and_random(keys: int, count: int, seed: int) -> pa.Table:
@@ -282,14 +262,10 @@ def start_and_disturb(driver: Driver, draw: random.Random) -> bool:
 
 
 @pytest.mark.soak
-def test_soak_of_killed_publishers(
-    tmp_path: Path, own_redis: RedisServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_soak_of_killed_publishers(tmp_path: Path, own_redis: RedisServer) -> None:
     """Another process asks all the while, and gets what lists say of the batch that it sees."""
-    seed = int(os.environ.get("MTA_SOAK_SEED") or random.randrange(1 << 32))
+    seed = seed_of("killed publishers")
     kills, draw, began = 1 + soak_kills(), random.Random(seed), time.monotonic()
-    with capsys.disabled():
-        print(f"\nkilled publishers: MTA_SOAK_SEED={seed}, {kills} kills")  # noqa: T201
     folder = tmp_path / "cards"
     cards = CardFiles(folder, own_redis.url, seed)
     for _ in range(5 * kills):
@@ -313,12 +289,11 @@ def test_soak_of_killed_publishers(
         assert published_batch(cards.store) == last
     check_batches(driver, cards.files)
     assert done and asking.seen == sorted(set(asking.seen)) and asking.seen[-1] == last
-    with capsys.disabled():
-        print(  # noqa: T201
-            f"{done} drivers killed, {unpublished} before they published what was committed; "
-            f"{asking.checks} times all answers of {len(asking.seen)} of {last + 1} batches were "
-            f"those of lists, {_since(began)}"
-        )
+    say(
+        f"{done} drivers killed, {unpublished} before they published what was committed; "
+        f"{asking.checks} times all answers of {len(asking.seen)} of {last + 1} batches were "
+        f"those of lists, {_since(began)}"
+    )
 
 
 def published_batch(store: str) -> int:
@@ -328,9 +303,6 @@ def published_batch(store: str) -> int:
             return reader.status().batch
     except NotPublished:
         return -1
-
-
-# --- workers --------------------------------------------------------------------------------------
 
 
 def kill_a_worker(driver: Driver, draw: random.Random) -> int:
@@ -373,7 +345,7 @@ def test_killed_workers_of_two_executors_and_a_driver_killed_twice(
     process = vectorized.process
     assert process is not None
     # The third hangs when its pages are out.
-    wait_until(lambda: marker.exists() or process.poll() is not None)
+    eventually(lambda: marker.exists() or process.poll() is not None, PATIENCE)
     assert marker.exists(), vectorized.why()
     vectorized.kill()
     for name, puts in PUTS.items():
@@ -384,12 +356,10 @@ def test_killed_workers_of_two_executors_and_a_driver_killed_twice(
         check_pages(spark, driver, events)
     assert third.batches("offsets") == third.batches("commits") + 1
     third.job["fault"] = None
-    seed = int(os.environ.get("MTA_SOAK_SEED") or random.randrange(1 << 32))
     third.start()
-    time.sleep(random.Random(seed).uniform(0.0, 3.0))
+    time.sleep(random.Random(seed_of("a killed driver")).uniform(0.0, 3.0))
     third.kill_if_alive()
     third.go_on_in(spark)
-    print(f"seed {seed}")  # noqa: T201  (shown if it fails)
     check_output(spark, third, more)
     check_batches(third, files)
     check_pages(spark, third, more, abandoned=2)
@@ -412,9 +382,6 @@ def test_a_standalone_cluster_goes_on_without_a_worker(
     check_output(spark, driver, events)
     check_batches(driver, 2)
     check_pages(spark, driver, events)
-
-
-# --- two attempts of one task ---------------------------------------------------------------------
 
 
 @pytest.mark.soak  # six Java processes take a while to start
@@ -441,28 +408,6 @@ def test_speculation_runs_a_slow_task_twice(
     assert not Path(f"{marker}.ended").exists()
     check_output(spark, driver, events)
     check_pages(spark, driver, events, abandoned=1)
-
-
-# --- replays --------------------------------------------------------------------------------------
-
-
-@REST
-def test_the_first_and_the_second_batch_are_replayed(job: Job) -> None:
-    """They lose their commits and run again: a first batch has no state to begin from."""
-    events = spread(make_events(1200, 6))
-    for i in range(2):
-        write_files(events.slice(i * 600, 600), job.input, files=1, first=i)
-        job.run()
-        results, pages = job.results(), job.pages()
-        job.remove_commit(i)
-        job.batches.pop(i)
-        job.run()
-        assert job.results() == results
-        assert job.pages() == pages
-    assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
-
-
-# --- the store ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -504,7 +449,7 @@ def test_a_short_outage_is_waited_for(job: Job, tmp_path: Path, frozen: RedisSer
     marker = tmp_path / "frozen"
 
     def thaw() -> None:
-        wait_until(marker.exists)
+        eventually(marker.exists, PATIENCE)
         time.sleep(0.7)  # more than twice the time that a call waits
         frozen.thaw()
 
@@ -514,9 +459,6 @@ def test_a_short_outage_is_waited_for(job: Job, tmp_path: Path, frozen: RedisSer
     healer.join()
     assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
     assert job.check_places(events) > 0
-
-
-# --- many micro-batches ---------------------------------------------------------------------------
 
 
 def test_many_micro_batches_leave_nothing_behind(job: Job) -> None:

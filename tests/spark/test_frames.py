@@ -13,6 +13,7 @@ from mta import Count, CountWindow, Max, Sum, TimeWindow
 from mta.frames import Frame
 from spark_integration import save_history, sliding_aggregate
 from spark_integration.errors import InvalidRequest
+from tests.support.spark.jobs import run_to_end
 
 FRAMES: dict[str, Frame | dict[str, Frame]] = {
     "range between interval 20 seconds preceding and current row": TimeWindow(
@@ -92,9 +93,8 @@ def test_a_stream_has_the_rows_of_a_batch(
         some = events.where(F.col("id").between(limits[0], limits[1] - 1)).coalesce(1)
         some.select("device", "ts", "watts").write.mode("append").parquet(str(given))
         stream = spark.readStream.schema(rows.schema).parquet(str(given))
-        writer = run(stream, window=frame, store=store).writeStream.format("parquet")
-        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+        results = run(stream, window=frame, store=store)
+        run_to_end(results, tmp_path / "checkpoint", path=tmp_path / "out")
         assert spark.read.parquet(str(tmp_path / "out")).count() == 200 * (part + 1)
     columns = ["device", "ts", "watts", "n", "most", "total"]
     found = spark.read.parquet(str(tmp_path / "out")).select(*columns).collect()

@@ -18,9 +18,7 @@ from tests.spark.test_step import FOLDS, distinct_times, in_form
 from tests.support.spark.events import last_n, make_events, oracle
 from tests.support.spark.idle_cases import rows_of
 from tests.support.spark.late_streams import late_plan
-from tests.support.spark.places import check_places
-from tests.support.spark.plans import changed, make_plan
-from tests.support.spark.saved import snapshot_in
+from tests.support.spark.states import changed, check_places, make_plan, snapshot_in
 
 GOLDEN = Path(__file__).parent / "golden"
 WINDOW = 30
@@ -77,8 +75,6 @@ def test_the_pinned_state_is_written_and_goes_on(size: int) -> None:
     done = go_on(state, store, size)
     assert check_places([snapshot_in(done[-1].state)], store, EVENTS, WINDOW) > 0
 
-
-# --- how late events may be -----------------------------------------------------------------------
 
 SUMS: dict[str, Any] = {
     "window": TimeWindow(60),

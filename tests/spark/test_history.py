@@ -26,8 +26,7 @@ from tests.support.spark.events import (
 )
 from tests.support.spark.idle_cases import rows_of
 from tests.support.spark.jobs import Job
-from tests.support.spark.plans import make_plan
-from tests.support.spark.saved import snapshot_in
+from tests.support.spark.states import make_plan, snapshot_in
 
 CUTOVER = START + 100 * SECOND
 

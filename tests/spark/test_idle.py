@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mta import CountWindow, Max, Product, Sum, TimeWindow, Window
+from mta import CountWindow, Sum, TimeWindow, Window
 from mta.audit import describe_snapshot
 from mta.audit.walk import audit
 from mta.errors import LateEvent
@@ -39,7 +39,7 @@ from tests.support.spark.idle_cases import (
     turns,
     windows_in,
 )
-from tests.support.spark.saved import keys_of, pending_of, snapshots_of
+from tests.support.spark.states import keys_of, pending_of, snapshots_of
 
 LONG = 100 * SIZE
 
@@ -51,9 +51,6 @@ def store() -> MemoryStore:
 
 def page_keys(store: MemoryStore) -> list[str]:
     return sorted(store.keys())
-
-
-# --- when --------------------------------------------------------------------------------------
 
 
 def test_lifetimes() -> None:
@@ -100,9 +97,6 @@ def test_keep_expires_nothing(store: MemoryStore) -> None:
     assert done.timer == START + (LONG + SIZE) * SECOND
     gone = step(done.state, rows_of(), idle_plan(), store, START + 2 * LONG * SECOND)
     assert (keys_of(gone.state, store), gone.rows.num_rows) == (set(), 1)
-
-
-# --- results -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -251,9 +245,6 @@ def test_all_tables_have_one_schema(store: MemoryStore) -> None:
     last = step(first.state, rows_of(), idle_plan(on_late="side"), store, START + LONG * SECOND)
     assert (first.rows.num_rows, last.rows.num_rows) == (1, 1)
     assert first.rows.schema == last.rows.schema
-
-
-# --- pages and state ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("retain", [2, 3, 5])
@@ -434,9 +425,6 @@ def test_deletions_are_flushed_with_the_step(store: MemoryStore) -> None:
     assert calls[-1] == "flush"
 
 
-# --- late rows ---------------------------------------------------------------------------------
-
-
 def forgetful(store: MemoryStore, **changes: Any) -> Stream:
     """A stream that has expired "a", which was last heard of at 10 s, and knows "b"."""
     stream = Stream(idle_plan(**changes), store)
@@ -525,12 +513,3 @@ def test_a_batch_query_gives_the_moments_between_its_events(store: MemoryStore) 
     assert in_form(done.rows.drop_columns(["late"])) == naive(events, until=0)
     assert done.rows.column("late").to_pylist() == [False] * done.rows.num_rows
     assert (page_keys(store), done.state) == ([], b"")
-
-
-def test_a_result_of_another_type_is_null_for_an_empty_window(store: MemoryStore) -> None:
-    """Where a whole number was asked for, an empty window's NaN cannot be."""
-    monoid = Product({"peak": ("watts", Max())})
-    plan = idle_plan(monoid=monoid, results={"peak": pa.int64()})
-    state = step(None, rows_of(("a", 0, 3.0)), plan, store).state
-    done = step(state, rows_of(), plan, store, START + LONG * SECOND)
-    assert done.rows.column("peak").to_pylist() == [None]

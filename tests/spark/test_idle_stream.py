@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -14,15 +13,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mta import Count, CountWindow, Max, TimeWindow
+from mta import TimeWindow
 from spark_integration import sliding_aggregate
 from spark_integration.cli.checkpoints import list_windows
-from spark_integration.errors import InvalidRequest
-from tests.support.key_by_key import lists
 from tests.support.sampling import REST, some
 from tests.support.spark.events import SECOND, START, write_files
 from tests.support.spark.faulty_steps import dying_at_the_end
-from tests.support.spark.idle_cases import SIZE, bursts, naive, plain, rows_of, turns, windows_in
+from tests.support.spark.idle_cases import (
+    SIZE,
+    WHOLE,
+    bursts,
+    naive,
+    plain,
+    rows_of,
+    turns,
+    windows_in,
+)
 from tests.support.spark.jobs import Job, of_rows
 
 NAMES = ("device", "ts", "watts", "all", "peak", "n")
@@ -33,17 +39,7 @@ class IdleJob(Job):
 
     delay = "0 seconds"
 
-    def settings(self, **changes: Any) -> dict[str, Any]:
-        settings: dict[str, Any] = {
-            "aggregations": {
-                "all": ("watts", lists()),  # key by key
-                "peak": ("watts", Max()),
-                "n": (None, Count()),
-            },
-            "window": TimeWindow(SIZE),
-            "idle": "emit",
-        }
-        return super().settings(**{**settings, **changes})
+    options: ClassVar = {"aggregations": WHOLE, "window": TimeWindow(SIZE), "idle": "emit"}
 
     def source(self, files: int = 1) -> DataFrame:
         return super().source(files).withWatermark("ts", self.delay)
@@ -73,9 +69,11 @@ class IdleJob(Job):
             (self.checkpoint / "offsets" / name).unlink(missing_ok=True)
 
 
-@pytest.fixture
-def job(spark: SparkSession, tmp_path: Path) -> IdleJob:
-    return IdleJob(spark, tmp_path)
+@pytest.fixture(params=some(["file", "state"], by_default=1))
+def job(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> IdleJob:
+    job = IdleJob(spark, tmp_path)
+    job.store = "spark://state" if request.param == "state" else job.store
+    return job
 
 
 def totals(query: StreamingQuery) -> dict[str, int]:
@@ -146,19 +144,6 @@ def test_a_killed_worker_is_made_good_by_the_restart(job: IdleJob, tmp_path: Pat
 
 
 @REST
-def test_drop_and_emit_take_turns(job: IdleJob) -> None:
-    events = turns(200, 4, seed=5)
-    job.write(events.slice(0, 100))
-    job.run(idle="expire")
-    assert job.keys() == {"d1", "d2", "d3"}
-    job.write(events.slice(100))
-    job.run()
-    expected = [row for row in naive(events, until=199) if row[:1] != ("d0",) or row[2] is not None]
-    found = [row for row in job.found() if row[:1] != ("d0",) or row[2] is not None]
-    assert found == expected
-
-
-@REST
 def test_another_zone_and_columns_that_cannot_be_null(job: IdleJob) -> None:
     events = turns(150, 4, seed=6)
     job.write(events, files=3)
@@ -191,9 +176,6 @@ def test_events_before_1970_are_never_idle(job: IdleJob) -> None:
     assert job.keys() == {"d0", "d1"}
 
 
-# --- late rows ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("idle", some(["expire", "keep"], by_default=1))
 @pytest.mark.proves("options", '`on_late="side"`', "key by key")
 def test_late_rows_come_out_beside_the_results(job: IdleJob, idle: str) -> None:
@@ -222,37 +204,3 @@ def test_late_rows_come_out_beside_the_results(job: IdleJob, idle: str) -> None:
     job.write(rows_of(("a", 80, 7.0)))
     job.run(on_late="side", idle=idle)
     assert len(job.found(marked=True)) == (2 if idle == "keep" else 3)
-
-
-# --- requests -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("change", "settings", "advice"),
-    [
-        (lambda df: df, {"idle": "forget"}, "'keep' or 'expire' or 'emit'"),
-        (lambda df: df, {"window": CountWindow(5)}, "never empties a .*use a TimeWindow"),
-        (lambda df: df, {"window": TimeWindow(5) & CountWindow(5)}, "never empties"),
-        (lambda df: df.withColumn("ts", F.col("ts").cast("long")), {}, "cast it to timestamp"),
-        (
-            lambda df: df.withColumn("ts", F.col("ts") + F.expr("interval 1 second")),
-            {"idle": "expire"},
-            "no watermark on 'ts'.*df.withWatermark",
-        ),
-        (
-            lambda df: df.withColumnRenamed("site", "Late"),
-            {"on_late": "side", "carry": ["Late"]},
-            "on_late='side' adds a column 'late'.*has 'Late': rename",
-        ),
-        (
-            lambda df: df,
-            {"on_late": "side", "aggregations": {"late": ("watts", Max())}},
-            "'late': choose another name",
-        ),
-    ],
-)
-def test_mistakes(
-    job: IdleJob, change: Callable[[DataFrame], DataFrame], settings: dict[str, Any], advice: str
-) -> None:
-    with pytest.raises(InvalidRequest, match=advice):
-        sliding_aggregate(change(job.source()), **job.settings(**settings))

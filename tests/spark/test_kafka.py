@@ -16,9 +16,9 @@ from pyspark.sql import Observation, SparkSession
 from spark_integration import check_topic, parse_messages
 from spark_integration.errors import InvalidRequest
 from tests.support.documents import ROOT
+from tests.support.faulty import eventually
 from tests.support.kafka import connector
 from tests.support.patience import LONG
-from tests.support.spark.drivers import wait_until
 from tests.support.spark.session import quick_environment
 
 #: Readings that are sent at once.
@@ -139,9 +139,6 @@ def test_a_session_without_the_connector_is_refused(spark: SparkSession) -> None
         check_topic(spark, "localhost:9092", "readings")
 
 
-# --- with a broker --------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What ``tests.support.spark.kafka_session`` finds, run once for all processes of the tests."""
@@ -151,7 +148,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
     try:
         shared.mkdir()
     except FileExistsError:
-        wait_until(result.exists, MOST)
+        eventually(result.exists, MOST)
     else:
         folder = tmp_path_factory.mktemp("kafka")
         done = subprocess.run(

@@ -24,11 +24,9 @@ from mta.frames import BoundWindow
 from mta.frames.base import Frame
 from mta.keyed.standalone import small_groups
 from mta.windows.shared import SharedWindows
-from spark_integration import sliding_aggregate
-from spark_integration.errors import InvalidRequest, StateMismatch
+from spark_integration.errors import StateMismatch
 from spark_integration.plan import Plan
 from spark_integration.runners.packing import METRICS
-from spark_integration.step.columns import from_micros, to_micros
 from spark_integration.step.step import Advanced, step
 from stores import PageStore
 from stores.errors import StoreUnavailable
@@ -51,7 +49,7 @@ from tests.support.spark.late_streams import (
     out_of_order,
     shuffled,
 )
-from tests.support.spark.saved import keys_of
+from tests.support.spark.states import keys_of
 
 FRAMES: list[tuple[Frame, Left]] = [
     (TimeWindow(SIZE), left_of(SIZE)),
@@ -87,9 +85,6 @@ def parted(done: Advanced) -> tuple[list[Any], list[Any]]:
     corrected = done.rows.column("corrected")
     new = done.rows.filter(pc.invert(corrected))
     return in_form(new), in_form(done.rows.filter(corrected))
-
-
-# --- results --------------------------------------------------------------------------------------
 
 
 @pytest.mark.sample(1)
@@ -188,9 +183,6 @@ def test_a_frame_that_looks_at_values_gives_the_window_as_it_is_then(store: Memo
     assert bucket.feed([("a", 9, 1.0)]).counts.rows_late == 1
 
 
-# --- what is too late -----------------------------------------------------------------------------
-
-
 LATE_BATCH = [("a", 69.0, 3.0), ("a", 70.0, 4.0), ("a", 105.0, 5.0), ("b", 0.0, 6.0)]
 
 
@@ -247,9 +239,6 @@ def test_bad_values_beside_late_events(store: MemoryStore) -> None:
     assert len(keys_of(bucket.state, store)) == 1
 
 
-# --- restarts -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("updates", [False, True])
 def test_a_replay_in_another_order_gives_the_same_state_rows_and_pages(
     updates: bool, store: MemoryStore
@@ -300,9 +289,6 @@ def test_the_lateness_may_change_but_not_begin_or_end(store: MemoryStore) -> Non
         late_plan(allowed_lateness=1).fingerprint() == late_plan(allowed_lateness=2).fingerprint()
     )
     assert late_plan(allowed_lateness=None).fingerprint() == idle_plan().fingerprint()
-
-
-# --- idle keys ------------------------------------------------------------------------------------
 
 
 def test_a_late_key_is_kept_for_as_much_longer(store: MemoryStore) -> None:
@@ -357,9 +343,6 @@ def test_idle_keys_with_late_events_equal_the_oracle_and_leave_nothing(seed: int
     assert (stream.keys, stream.pending, list(store.keys())) == (set(), 0, [])
 
 
-# --- sizes ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("windows", [1, 4])
 @pytest.mark.parametrize(
     "aggregations",
@@ -390,9 +373,6 @@ def test_default_pages_fit_a_disk_page_and_snapshots_stay_small(
     pages = [page for page in store.get_many(list(store.keys())) if page is not None]
     assert max(map(len, pages)) <= 4080
     assert max(sizes) <= 8192
-
-
-# --- rows given again -----------------------------------------------------------------------------
 
 
 def test_rows_given_again_have_the_input_s_types(store: MemoryStore) -> None:
@@ -445,19 +425,6 @@ def test_rows_given_again_have_the_input_s_types(store: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [pa.date32(), pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC")]
-)
-def test_times_given_again_are_of_any_kind(kind: pa.DataType) -> None:
-    micros = np.array([86400, -86400 * 3, 0, 86400 * 20000]) * SECOND
-    column = from_micros(micros, kind)
-    assert column.type == kind
-    assert to_micros(pa.chunked_array([column])).tolist() == micros.tolist()
-
-
-# --- under Spark ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
     ("kind", "idle"), some([("file", "keep"), ("state", "expire")], by_default=1)
 )
 def test_a_stream_of_late_events_with_restarts_and_replays(
@@ -484,31 +451,3 @@ def test_a_stream_of_late_events_with_restarts_and_replays(
         job.batches.pop(again)
         job.run(emit_updates=True)
         assert (job.found(), job.pages()) == (as_found(expected), pages)
-
-
-@pytest.mark.parametrize(
-    ("changes", "advice"),
-    [
-        ({"allowed_lateness": "soon"}, "allowed_lateness is 'soon': cannot read 'soon'"),
-        ({"allowed_lateness": -1}, "allowed_lateness must be 0 or longer"),
-        ({"emit_updates": "maybe"}, "emit_updates is 'maybe': it must be True or False"),
-        ({"allowed_lateness": None}, "no event may be late: set allowed_lateness"),
-        ({"carry": ["site"]}, "do not store site of earlier events: leave carry out"),
-        (
-            {"window": {"one": TimeWindow(5), "two": TimeWindow(9)}},
-            "there are multiple windows: call sliding_aggregate for each",
-        ),
-        ({"window": BoundWindow(("watts", Sum()), at_most=9)}, "BoundWindow.*depends on values"),
-        (
-            {"aggregations": {"Corrected": ("watts", Max())}},
-            "'Corrected' has the same name as the result's column 'corrected'",
-        ),
-    ],
-)
-def test_mistakes(
-    changes: dict[str, Any], advice: str, spark: SparkSession, tmp_path: Path
-) -> None:
-    job = LateJob(spark, tmp_path)
-    settings = job.settings(**{"emit_updates": True, **changes})
-    with pytest.raises(InvalidRequest, match=advice):
-        sliding_aggregate(job.source(), **settings)

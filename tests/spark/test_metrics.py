@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from mta import CountWindow, Max
 from spark_integration import report_counts
 from stores import open_store
+from tests.support.faulty import eventually
 from tests.support.key_by_key import KeyByKey
 from tests.support.spark.events import make_events, write_files
 from tests.support.spark.jobs import Job, spread
@@ -34,9 +32,7 @@ def test_counts_are_those_of_the_store(job: Job, monoid: Any) -> None:
             aggregations={"peak": ("watts", monoid)}, types={"peak": "double"},
             window=CountWindow(100_000), retain=50, metrics=name,
         )  # fmt: skip
-        until = time.monotonic() + 60
-        while len(seen) < 3 and time.monotonic() < until:  # Spark tells of a batch a little later
-            time.sleep(0.05)
+        eventually(lambda: len(seen) >= 3)  # Spark tells of a batch a little later
     finally:
         job.spark.streams.removeListener(listener)
     total = {name: sum(counts[name] for counts in seen) for name in seen[0]}
@@ -49,8 +45,3 @@ def test_counts_are_those_of_the_store(job: Job, monoid: Any) -> None:
         assert total["bytes_written"] == size
     assert total["pages_written"] > 0 and total["bytes_written"] >= size
     assert total["store_micros"] > 0
-
-
-@pytest.fixture
-def job(spark: SparkSession, tmp_path: Path) -> Job:
-    return Job(spark, tmp_path)

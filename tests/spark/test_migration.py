@@ -40,9 +40,7 @@ from tests.support.sampling import REST, some
 from tests.support.servers import RedisServer
 from tests.support.spark.checkpoints import entries
 from tests.support.spark.events import last_n, last_seconds, make_events, oracle, write_files
-from tests.support.spark.jobs import FOLDS, WINDOW, Job, spread
-
-# --- hashes ---------------------------------------------------------------------------------------
+from tests.support.spark.jobs import FOLDS, WINDOW, Job, run_to_end, spread
 
 EDGES: dict[str, list[Any]] = {
     "boolean": [True, False],
@@ -104,9 +102,6 @@ def test_the_hash_of_a_key_is_that_of_spark(spark: SparkSession, kind: str) -> N
 def test_a_type_whose_hash_is_not_known() -> None:
     with pytest.raises(UnsuitableKey, match="'k string collate UNICODE' is not known here"):
         hasher_of(["k string collate UNICODE"])
-
-
-# --- queries --------------------------------------------------------------------------------------
 
 
 def moved(job: Job, name: str, **changes: Any) -> Job:
@@ -210,10 +205,7 @@ def test_a_folder_of_results_goes_on(spark: SparkSession, tmp_path: Path) -> Non
 
     def run(buckets: int) -> None:
         frame = sliding_aggregate(job.source(), **job.settings(buckets=buckets))
-        writer = frame.writeStream.format("parquet").trigger(availableNow=True)
-        writer.option("checkpointLocation", str(job.checkpoint)).start(
-            str(tmp_path / "out")
-        ).awaitTermination()
+        run_to_end(frame, job.checkpoint, path=tmp_path / "out")
 
     spark.conf.set("spark.sql.streaming.fileSink.log.compactInterval", "3")
     try:
@@ -250,9 +242,6 @@ def test_pages_go_into_sparks_own_state_and_come_out(spark: SparkSession, tmp_pa
 
 def states_of(job: Job) -> dict[int, bytes]:
     return states_by_bucket(job.spark, job.checkpoint, job.store)
-
-
-# --- what goes wrong ------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from mta.frames import ADWIN, DeltaWindow, Frame, PunctuationWindow
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from tests.support.spark.events import START, write_files
+from tests.support.spark.jobs import run_to_end
 
 AGGREGATIONS: dict[str, Any] = {"all": ("n", Collect()), "count": (None, Count())}
 FRAMES: dict[str, Frame] = {
@@ -79,9 +80,6 @@ def test_a_stream_that_is_started_again(spark: SparkSession, store: str, tmp_pat
     expected = of_keyed(events, {"one": frame})["one"]
     found: dict[int, list[int]] = {}
 
-    def keep(frame: Any, _: int) -> None:
-        found.update((row["n"], row["all"]) for row in frame.collect())
-
     for part in range(2):
         write_files(events.slice(part * 120, 120), tmp_path / "in", 2, first=2 * part)
         stream = spark.readStream.schema("car string, ts timestamp, n bigint, km double, "
@@ -91,14 +89,7 @@ def test_a_stream_that_is_started_again(spark: SparkSession, store: str, tmp_pat
             by="car", on="ts", aggregations=AGGREGATIONS, window=frame, store=store, buckets=1,
             idle="keep",
         )  # fmt: skip
-        query = (
-            done.writeStream.option("checkpointLocation", str(tmp_path / "cp"))
-            .foreachBatch(
-                lambda frame, _: found.update((r["n"], r["all"]) for r in frame.collect())
-            )
-            .trigger(availableNow=True)
-            .outputMode("append")
-            .start()
-        )
-        query.awaitTermination()
+        run_to_end(done, tmp_path / "cp", lambda rows, _: found.update(
+            (row["n"], row["all"]) for row in rows.collect()
+        ))  # fmt: skip
     assert [found[n] for n in range(240)] == expected

@@ -25,12 +25,13 @@ from spark_integration import delete_history, publishing, save_history, sliding_
 from spark_integration.errors import InvalidRequest
 from stores import PageStore, open_store
 from tests.support.documents import ROOT
+from tests.support.faulty import eventually
 from tests.support.patience import LONG
 from tests.support.published import agrees
 from tests.support.sampling import REST
 from tests.support.spark.asking import KEYS, START
-from tests.support.spark.cards import LATE, SCHEMA, CardFiles, options, results
-from tests.support.spark.drivers import wait_until
+from tests.support.spark.cards import LATE, SCHEMA, CardFiles, options, reader_of, results
+from tests.support.spark.jobs import run_to_end
 from tests.support.spark.session import quick_environment
 
 
@@ -55,20 +56,10 @@ class Cards(CardFiles):
             if batch == fails_at:
                 raise OSError("the sink is down")
 
-        writer = self.results(**changes).writeStream.foreachBatch(sink).trigger(availableNow=True)
-        query = writer.option("checkpointLocation", f"{self.folder}/checkpoint").start()
-        query.awaitTermination()
+        run_to_end(self.results(**changes), self.folder / "checkpoint", sink)
 
     def reader(self) -> PublishedWindows:
-        """A reader, once something is published: Spark tells of a batch a little later."""
-        until = time.monotonic() + LONG
-        while True:
-            try:
-                return open_published(self.store, "cards", refresh=None)
-            except NotPublished:
-                if time.monotonic() > until:
-                    raise
-            time.sleep(0.02)
+        return reader_of(self.store, "cards")
 
     def check(self, reader: PublishedWindows) -> int:
         """Compare all keys with lists as of the batch that is read; return the batch."""
@@ -83,10 +74,7 @@ class Cards(CardFiles):
 
 
 def wait_for(reader: PublishedWindows, batch: int) -> None:
-    until = time.monotonic() + LONG
-    while reader.status().batch < batch and time.monotonic() < until:
-        time.sleep(0.02)
-        reader.refresh()
+    eventually(lambda: reader.status().batch >= batch or (reader.refresh() and False))
     assert reader.status().batch == batch
 
 
@@ -119,7 +107,7 @@ def test_readers_see_each_committed_batch_whole_while_the_query_runs_fails_and_r
     thread = threading.Thread(target=read)
     thread.start()
     try:
-        wait_until(lambda: seen or errors)
+        eventually(lambda: seen or errors)
         for _ in range(3):
             cards.write()
         with pytest.raises(StreamingQueryException, match="the sink is down"):
@@ -209,7 +197,7 @@ def test_a_batch_that_spark_has_not_reported_is_published_at_the_end_of_the_prog
         with open_published(cards.store, "cards", refresh=None) as reader:
             assert cards.check(reader) == 1
             # Reports that come late, and a second exit, change nothing.
-            wait_until(lambda: len([each for each in reports if _has_batch(each)]) == 2)
+            eventually(lambda: len([each for each in reports if _has_batch(each)]) == 2)
             patch.undo()
             listener = publishing._listeners[cards.spark]
             for report in reports:
@@ -318,10 +306,7 @@ def test_a_history_is_published_and_the_stream_that_starts_from_it_takes_over(
             path.unlink()
         cards.write(keys=KEYS[:1])
         cards.run(start_from=made)
-        limit = time.monotonic() + LONG
-        while reader.status().source == "start.past" and time.monotonic() < limit:
-            time.sleep(0.02)
-            reader.refresh()
+        eventually(lambda: reader.refresh() and reader.status().source != "start.past")
         assert reader.status().batch == 0
         assert reader.status().keys == len(KEYS) and reader.status().unpublished_buckets == 0
         assert reader.query(KEYS[0])["events_five"] == 5

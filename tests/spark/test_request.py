@@ -27,6 +27,7 @@ from mta import (
     TimeWindow,
     Window,
 )
+from mta.frames import BoundWindow
 from mta.keyed.standalone import INNER_BYTES, small_groups
 from spark_integration import recommended_conf, sliding_aggregate
 from spark_integration.errors import InvalidRequest
@@ -44,6 +45,13 @@ def df(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame([], schema)
 
 
+@pytest.fixture(scope="module")
+def stream(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+    reader = spark.readStream.schema("device string, ts timestamp, watts double, PEAK_X string")
+    rows = reader.parquet(str(tmp_path_factory.mktemp("input")))
+    return rows.withWatermark("ts", "0 seconds")
+
+
 def ask(df: DataFrame, **changes: Any) -> DataFrame:
     settings: dict[str, Any] = {
         "by": "device",
@@ -53,6 +61,13 @@ def ask(df: DataFrame, **changes: Any) -> DataFrame:
         "store": "file:///tmp/never-opened",
     }
     return sliding_aggregate(df, **{**settings, **changes})
+
+
+EVERY: dict[str, Any] = {"window": TimeWindow(9), "emit_every": "1 day"}
+IDLE: dict[str, Any] = {"window": TimeWindow(60), "idle": "emit"}
+LATE: dict[str, Any] = {"window": TimeWindow(60), "allowed_lateness": 30, "emit_updates": True}
+TWO: dict[str, Any] = {"one": TimeWindow(5), "two": TimeWindow(9)}
+NAMES: dict[str, Any] = {"a": ("watts", Max()), "a_b": ("watts", Max())}
 
 
 @pytest.mark.parametrize(
@@ -70,6 +85,8 @@ def ask(df: DataFrame, **changes: Any) -> DataFrame:
         ({"aggregations": {"peak": ("watts", max)}}, "give a pair of column and aggregation"),
         ({"aggregations": {"peak": ("volts", Max())}}, "aggregations names column 'volts'"),
         ({"aggregations": {"peak": ("note", Sum())}}, "Sum cannot read column 'note'"),
+        ({"aggregations": {"p": ("watts", "maxx")}}, "'p': there is no aggregation 'maxx'.*'max'"),
+        ({"aggregations": {"m": ("note", "median")}}, "cannot read column 'note'"),
         ({"aggregations": {"peak": ("note", Max("f8"))}}, "Max cannot read column 'note'"),
         ({"aggregations": {"peak": ("ts", Mean())}}, "Mean cannot read column 'ts'"),
         ({"aggregations": {"all": ("tags", Collect())}}, "Collect cannot read column 'tags'"),
@@ -91,11 +108,96 @@ def ask(df: DataFrame, **changes: Any) -> DataFrame:
         ({"name": "n" * 41}, "use 1 to 40 letters"),
         ({"store": "memory://"}, "workers are processes without shared memory"),
         ({"store": object()}, "give its URL"),
+        ({"on_ahead": "drop"}, "max_ahead is not given"),
+        ({"max_ahead": "soon"}, "max_ahead is 'soon': cannot read 'soon'"),
+        ({"retractions": "undo"}, "set allowed_lateness"),
+        ({"retractions": "ts", "allowed_lateness": 0}, "a separate column of booleans"),
+        ({"retractions": "note", "allowed_lateness": 0}, "it must be boolean"),
+        ({"on_duplicate": "add", "allowed_lateness": 0}, "on_duplicate is 'add'"),
+        (
+            {"on_duplicate": "combine", "aggregations": {"mean": ("watts", Mean())}},
+            "cannot combine two values into one",
+        ),
+        (EVERY | {"retractions": "undo", "allowed_lateness": 0}, "leave emit_every out"),
+        (EVERY | {"emit_every": 0}, "emit_every is 0"),
+        (EVERY | {"emit_every": "soon"}, "emit_every is 'soon'"),
+        (EVERY | {"allowed_lateness": "1 minute"}, "a number of events, such as emit_every"),
+        (EVERY | {"idle": "emit"}, "when a window is empty: set idle='expire'$"),
+        (EVERY | {"emit_every": 2, "idle": "emit"}, "emit_every='1 minute' with idle='expire'"),
+        (EVERY | LATE | {"emit_every": 2}, "leave one of the two out"),
+        (EVERY | {"on": "watts"}, "cast it to timestamp"),
     ],
 )
 def test_mistakes(df: DataFrame, changes: dict[str, Any], advice: str) -> None:
     with pytest.raises(InvalidRequest, match=advice):
         ask(df, **changes)
+
+
+def shifted(df: DataFrame) -> DataFrame:
+    return df.withColumn("ts", F.col("ts") + F.expr("interval 1 second"))
+
+
+@pytest.mark.parametrize(
+    ("change", "changes", "advice"),
+    [
+        (None, IDLE | {"idle": "forget"}, "'keep' or 'expire' or 'emit'"),
+        (None, IDLE | {"window": CountWindow(5)}, "never empties a .*use a TimeWindow"),
+        (None, IDLE | {"window": TimeWindow(5) & CountWindow(5)}, "never empties"),
+        (lambda df: df.withColumn("ts", F.col("ts").cast("long")), IDLE, "cast it to timestamp"),
+        (shifted, IDLE | {"idle": "expire"}, "no watermark on 'ts'.*df.withWatermark"),
+        (
+            lambda df: df.withColumnRenamed("PEAK_X", "Late"),
+            IDLE | {"on_late": "side", "carry": ["Late"]},
+            "on_late='side' adds a column 'late'.*has 'Late': rename",
+        ),
+        (
+            None,
+            IDLE | {"on_late": "side", "aggregations": {"late": ("watts", Max())}},
+            "'late': choose another name",
+        ),
+        (None, LATE | {"allowed_lateness": "soon"}, "'soon': cannot read 'soon'"),
+        (None, LATE | {"allowed_lateness": -1}, "allowed_lateness must be 0 or longer"),
+        (None, LATE | {"emit_updates": "maybe"}, "'maybe': it must be True or False"),
+        (None, LATE | {"allowed_lateness": None}, "no event may be late: set allowed_lateness"),
+        (None, LATE | {"carry": ["PEAK_X"]}, "do not store PEAK_X of earlier .*: leave carry out"),
+        (None, LATE | {"window": TWO}, "multiple windows: call sliding_aggregate for each"),
+        (
+            None,
+            LATE | {"window": BoundWindow(("watts", Sum()), at_most=9)},
+            "BoundWindow.*depends on values",
+        ),
+        (
+            None,
+            LATE | {"aggregations": {"Corrected": ("watts", Max())}},
+            "'Corrected' has the same name as the result's column 'corrected'",
+        ),
+        (None, {"window": {}}, "window is empty: name at least one"),
+        (None, {"window": {"": TimeWindow(5)}}, "a window is called ''"),
+        (None, {"window": {"5 minutes": TimeWindow(5)}}, "'5 minutes': use 1 to 40 letters"),
+        (None, {"window": {3: TimeWindow(5)}}, "a window is called 3"),
+        (None, {"window": {"a": None}}, "a frame is one of mta's"),
+        (
+            None,
+            {"window": {"c": TimeWindow(5), "b_c": TimeWindow(6)}, "aggregations": NAMES},
+            "'a_b_c' has the same name as the result's column 'a_b_c'",
+        ),
+        (
+            None,
+            {"window": {"x": CountWindow(5)}, "carry": ["PEAK_X"]},
+            "'peak_x' has the same name as the result's column 'PEAK_X'",
+        ),
+        (
+            None,
+            {"window": {"a": TimeWindow(5), "b": CountWindow(5)}, "idle": "expire"},
+            "time alone never empties a CountWindow",
+        ),
+    ],
+)
+def test_mistakes_with_streams(
+    stream: DataFrame, change: Any, changes: dict[str, Any], advice: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=advice):
+        ask(change(stream) if change else stream, **changes)
 
 
 def test_an_unknown_store_is_named(df: DataFrame) -> None:
@@ -270,3 +372,9 @@ def test_without_pyspark_the_error_names_the_extra() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert pip_install("spark") in done.stdout
+
+
+def test_corrections_need_no_lateness(df: DataFrame) -> None:
+    given: dict[str, Any] = {"by": "device", "on": "ts", "aggregations": "count"}
+    options = Options.of(**given, window=CountWindow(3), on_duplicate="replace")
+    assert options.settings.lateness == 0

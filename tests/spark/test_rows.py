@@ -27,7 +27,7 @@ from spark_integration.step.columns import (
 )
 from spark_integration.step.rows import Sorted, complete
 from spark_integration.step.rows import sort_rows as sort_complete
-from tests.support.spark.plans import changed, make_plan
+from tests.support.spark.states import changed, make_plan
 
 UTC = dt.UTC
 
@@ -145,6 +145,7 @@ def test_keys_of_several_columns_do_not_run_together() -> None:
 )
 def test_times(column: pa.Array, micros: list[int]) -> None:
     assert to_micros(pa.chunked_array([column])).tolist() == micros
+    assert from_micros(np.array(micros, "i8"), column.type).equals(column)
 
 
 #: The first time that is one, in microseconds.
@@ -214,9 +215,6 @@ def test_numbers_that_count_no_seconds_are_refused_with_their_likely_unit(
     assert complete(rows, make_plan(on_invalid="drop")).rows.column("watts").to_pylist() == [0.0]
 
 
-# --- decimals -------------------------------------------------------------------------------------
-
-
 def decimals(kind: pa.DataType, values: Iterable[Decimal]) -> pa.ChunkedArray:
     """In two chunks, of which one does not begin where its buffer does."""
     whole = pa.array(values, kind)
@@ -260,9 +258,6 @@ def test_values_given_again_fit_their_type() -> None:
         assert 0 <= most - 1 - back[0] < 1024
 
 
-# --- names ----------------------------------------------------------------------------------------
-
-
 def test_a_column_may_be_called_anything() -> None:
     """Also what rows with equal times were once sorted by."""
     for name in ("__run", "0", "1", "a.b", "`", " ", "__bucket"):
@@ -280,9 +275,6 @@ def test_nulls_are_named_or_dropped(column: str, error: type[Exception]) -> None
     with pytest.raises(error, match=f"1 of 3 rows.*{column!r}"):
         complete(rows, make_plan(nulls="raise"))
     assert len(complete(rows, make_plan(on_invalid="drop", nulls="drop_row")).times) == 2
-
-
-# --- results --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

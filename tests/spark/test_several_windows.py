@@ -11,12 +11,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from mta import Collect, Count, CountWindow, Max, Product, Sum, TimeWindow
+from mta import Collect, Count, CountWindow, Product, Sum, TimeWindow
 from mta.audit import describe_snapshot
 from mta.frames import BoundWindow
 from mta.frames.base import Frame
 from spark_integration import sliding_aggregate
-from spark_integration.errors import InvalidRequest
 from spark_integration.plan import Plan
 from spark_integration.step.step import step
 from stores import PageStore
@@ -38,7 +37,7 @@ from tests.support.spark.late_streams import (
     out_of_order,
     shuffled,
 )
-from tests.support.spark.saved import snapshots_of
+from tests.support.spark.states import snapshots_of
 
 WINDOWS: dict[str, tuple[Frame, Left]] = {
     "short": (TimeWindow(20), left_of(20)),
@@ -166,9 +165,6 @@ def test_an_idle_key_goes_when_its_longest_window_is_empty(lateness: int | None)
     assert (stream.keys, stream.pending, list(store.keys())) == (set(), 0, [])
 
 
-# --- under Spark ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("kind", "lateness"), some([("file", "30 seconds"), ("state", None)], by_default=1)
 )
@@ -204,38 +200,3 @@ def test_a_batch_query(spark: SparkSession, tmp_path: Path) -> None:
         expected = Oracle(left, None).feed(events)
         assert job.found(*names_of(name)) == as_found([expected])
     assert job.pages() == set()
-
-
-@pytest.mark.parametrize(
-    ("changes", "advice"),
-    [
-        ({"window": {}}, "window is empty: name at least one"),
-        ({"window": {"": TimeWindow(5)}}, "a window is called ''"),
-        ({"window": {"5 minutes": TimeWindow(5)}}, "called '5 minutes': use 1 to 40 letters"),
-        ({"window": {3: TimeWindow(5)}}, "a window is called 3"),
-        ({"window": {"a": None}}, "a frame is one of mta's"),
-        (
-            {
-                "window": {"c": TimeWindow(5), "b_c": TimeWindow(6)},
-                "aggregations": {"a": ("watts", Max()), "a_b": ("watts", Max())},
-            },
-            "'a_b_c' has the same name as the result's column 'a_b_c'",
-        ),
-        (
-            {"window": {"x": CountWindow(5)}, "carry": ["peak_x"]},
-            "'peak_x' has the same name as the result's column 'PEAK_X'",
-        ),
-        (
-            {"window": {"a": TimeWindow(5), "b": CountWindow(5)}, "idle": "expire"},
-            "time alone never empties a CountWindow",
-        ),
-    ],
-)
-def test_mistakes(
-    changes: dict[str, Any], advice: str, spark: SparkSession, tmp_path: Path
-) -> None:
-    job = LateJob(spark, tmp_path)
-    frame = job.source().withColumnRenamed("site", "PEAK_X")
-    changes["carry"] = ["PEAK_X"] if "carry" in changes else []
-    with pytest.raises(InvalidRequest, match=advice):
-        sliding_aggregate(frame, **job.settings(**changes))

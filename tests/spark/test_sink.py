@@ -17,9 +17,9 @@ from mta.client import Client
 from mta.errors import PublishConflict
 from tests.service.test_service import declared_in
 from tests.spark.test_publishing import Cards, wait_for
-from tests.support.patience import LONG
+from tests.support.faulty import eventually
 from tests.support.services import Ledger, Serving
-from tests.support.spark.drivers import wait_until
+from tests.support.spark.jobs import run_to_end
 
 pytest.importorskip("httpx", reason="NOT TESTED: Client.sink: pip install '.[client]'")
 USERS = ["a", "b", "c", "ü, x"]
@@ -69,9 +69,7 @@ class Payments:
 
         reader = self.spark.readStream.schema("user string, amount long, ts double")
         stream = reader.option("maxFilesPerTrigger", 1).json(str(self.folder / "input"))
-        writer = stream.writeStream.foreachBatch(sink).trigger(availableNow=True)
-        query = writer.option("checkpointLocation", str(self.folder / "checkpoint")).start()
-        query.awaitTermination()
+        run_to_end(stream, self.folder / "checkpoint", sink)
 
     def check(self, client: Client) -> None:
         for user, events in self.ledger.events.items():
@@ -117,7 +115,7 @@ def test_published_queries_are_read_beside_and_no_name_has_two_writers(
             reader.refresh()
             return reader.query(["a"])["spent_day"].tolist() == [5]
 
-        wait_until(is_read, LONG)
+        eventually(is_read)
     other = declared_in(tmp_path, "cards")
     with pytest.raises(RuntimeError, match=r"'cards' is what .* publishes: a key has one writer"):
         Serving(other, create=True)

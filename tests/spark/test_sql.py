@@ -20,6 +20,7 @@ from mta.errors import InvalidQuery
 from spark_integration import sql
 from spark_integration.errors import InvalidRequest
 from tests.support.sampling import REST, some
+from tests.support.spark.jobs import run_to_end
 from tests.support.sql_queries import Case, by_duckdb, case_of, require_equal, table_of
 
 ZONE = "spark.sql.session.timeZone"
@@ -73,9 +74,8 @@ class Stream:
         options = {"store": self.store, "dialect": "duckdb", "ties": "rows", **options}
         found: list[Any] = []
         results = sql(self.spark, query, t=self.source(), **options)
-        writer = results.writeStream.foreachBatch(lambda df, _: found.extend(df.collect()))
-        writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
-        writer.trigger(availableNow=True).start().awaitTermination()
+        checkpoint = self.folder / "checkpoint"
+        run_to_end(results, checkpoint, lambda df, _: found.extend(df.collect()))
         self.rows += found
         return rows_of(found)
 

@@ -1,7 +1,6 @@
 """sliding_aggregate over streams with the pages in Spark's own state.
 
-What is expected of a stream over any store is imported from ``test_streaming.py``, and runs here
-with the job of this file.
+What is expected of a stream over any store is in ``test_streaming.py`` and ``test_idle_stream.py``.
 """
 
 from __future__ import annotations
@@ -20,28 +19,15 @@ from mta import Count, Sum, TimeWindow
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from spark_integration.runners.bucket import PROVIDER
-from stores import InvalidStoreURL, MissingDependency
+from stores import MissingDependency
 from stores.errors import pip_install
-from tests.spark import test_streaming as over_any_store
 from tests.spark.test_streaming import events
-from tests.support.sampling import rest_of
 from tests.support.spark.driver import PEAK
 from tests.support.spark.events import in_form, last_n, make_events, oracle, write_files
 from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, spread
 from tests.support.spark.state_steps import conforming, failing_once
 
 __all__ = ["events"]
-
-test_a_killed_worker_and_a_failing_sink_are_made_good_by_restarts = rest_of(
-    over_any_store.test_a_killed_worker_and_a_failing_sink_are_made_good_by_restarts
-)
-test_equals_the_oracle = rest_of(over_any_store.test_equals_the_oracle)
-test_last_gives_one_row_per_key_and_batch = rest_of(
-    over_any_store.test_last_gives_one_row_per_key_and_batch
-)
-test_what_stops_a_query_and_what_lets_it_go_on = rest_of(
-    over_any_store.test_what_stops_a_query_and_what_lets_it_go_on
-)
 
 
 @pytest.fixture
@@ -133,12 +119,6 @@ def test_without_protobuf_the_error_names_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.proto.StateMessage_pb2", None)
     with pytest.raises(MissingDependency, match=re.escape(pip_install("spark"))):
-        job.run()
-
-
-def test_another_address_is_no_store(job: Job) -> None:
-    job.store = "spark://head:7077"
-    with pytest.raises(InvalidStoreURL, match="spark:// store is spark://state"):
         job.run()
 
 

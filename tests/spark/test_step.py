@@ -18,9 +18,7 @@ from spark_integration.step.step import Advanced, step
 from stores import PageStore
 from stores.memory import MemoryStore
 from tests.support.spark.events import Fold, last_n, last_of_each, last_seconds, make_events, oracle
-from tests.support.spark.places import check_places
-from tests.support.spark.plans import make_plan
-from tests.support.spark.saved import snapshot_in
+from tests.support.spark.states import check_places, make_plan, snapshot_in
 
 
 @pytest.fixture
@@ -80,6 +78,7 @@ def test_equal_times_come_in_the_order_of_their_values(store: MemoryStore) -> No
     assert gather(advance(events, make_plan(), store, 1)) == oracle(events, last_n(100), FOLDS)
 
 
+@pytest.mark.proves("options", '`emit="last"`', "vectorized")
 def test_last_gives_one_row_per_key(store: MemoryStore) -> None:
     events = distinct_times(make_events(1000, 20))
     (done,) = advance(events, make_plan(emit="last"), store, 1)

@@ -14,21 +14,21 @@ from pyspark.sql import SparkSession
 from mta import CountWindow, TimeWindow
 from tests.support.sampling import REST, some
 from tests.support.spark.events import (
-    in_form,
     last_n,
-    last_of_each,
     last_seconds,
     make_events,
     oracle,
     write_files,
 )
 from tests.support.spark.faulty_steps import dying_at_the_end
-from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, counts_of, spread
+from tests.support.spark.jobs import FOLDS, WINDOW, Job, counts_of, spread
 
 
-@pytest.fixture
-def job(spark: SparkSession, tmp_path: Path) -> Job:
-    return Job(spark, tmp_path)
+@pytest.fixture(params=some(["file", "state"], by_default=1))
+def job(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Job:
+    job = Job(spark, tmp_path)
+    job.store = "spark://state" if request.param == "state" else job.store
+    return job
 
 
 @pytest.fixture
@@ -55,19 +55,6 @@ def test_equals_the_oracle(job: Job, keys: int, frame: Any, expired: Any) -> Non
     zero = ("rows_dropped", "rows_late", "rows_invalid", "rows_missing", "rows_incomplete")
     counts = dict.fromkeys((*zero, "rows_ahead"), 0)
     assert counts_of(query) == {"rows_read": events.num_rows - 2 * 834, **counts}
-
-
-@pytest.mark.proves("options", '`emit="last"`', "vectorized")
-def test_last_gives_one_row_per_key_and_batch(job: Job, events: pa.Table) -> None:
-    write_files(events, job.input, files=2)
-    job.run(emit="last", carry=["site"])
-    expected = oracle(events, last_n(WINDOW), FOLDS)
-    middle = events.column("ts").cast(pa.int64())[600].as_py()
-    for batch, part in enumerate(
-        ([r for r in expected if r[1] < middle], [r for r in expected if r[1] >= middle])
-    ):
-        assert in_form(job.batches[batch], *ALIASES) == last_of_each(part)
-        assert all(row.site for row in job.batches[batch])
 
 
 def test_a_killed_worker_and_a_failing_sink_are_made_good_by_restarts(

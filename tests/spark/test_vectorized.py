@@ -18,7 +18,7 @@ from spark_integration.step import windows
 from spark_integration.step.step import Advanced, step
 from stores import MemoryStore
 from tests.support.sampling import some
-from tests.support.spark.plans import make_plan
+from tests.support.spark.states import make_plan
 
 SECOND = 1_000_000
 SCHEMA = pa.schema(
@@ -70,22 +70,13 @@ def some_plan(rng: random.Random) -> Plan:
         every = rng.choice([None, 1, 3])
     on_invalid = rng.choice(["drop", "drop", "raise"])
     return make_plan(
-        monoid=Product(aggregations),
-        window=frame,
-        results=results,
-        allowed_lateness=lateness,
-        idle=idle,
-        emit_every=every,
-        emit_updates=emit_updates,
-        on_late=rng.choice(["drop", "side", "raise"]),
-        on_invalid=on_invalid,
-        nulls="drop_row" if on_invalid == "drop" else "raise",
-        emit=rng.choice(["all", "last"]),
-        schema=SCHEMA,
-        arity=rng.choice([2, 4, None]),
-        leaf_arity=rng.choice([2, 4, None]),
+        monoid=Product(aggregations), window=frame, results=results, allowed_lateness=lateness,
+        idle=idle, emit_every=every, emit_updates=emit_updates, on_invalid=on_invalid,
+        nulls="drop_row" if on_invalid == "drop" else "raise", schema=SCHEMA,
+        on_late=rng.choice(["drop", "side", "raise"]), emit=rng.choice(["all", "last"]),
+        arity=rng.choice([2, 4, None]), leaf_arity=rng.choice([2, 4, None]),
         temporary=rng.random() < 0.15,
-    )
+    )  # fmt: skip
 
 
 class Clock:

@@ -38,11 +38,6 @@ IN_STATE = pytest.mark.skipif(OLD, reason="spark://state needs PySpark 4.0")
 
 
 @pytest.fixture
-def job(spark: SparkSession, tmp_path: Path) -> Job:
-    return Job(spark, tmp_path)
-
-
-@pytest.fixture
 def events() -> pa.Table:
     return spread(make_events(1200, 6))
 

@@ -7,18 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from mta import CountWindow
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from spark_integration.runners.bucket import ENCODING
 from tests.support.spark.jobs import Job
-
-
-@pytest.fixture
-def job(spark: SparkSession, tmp_path: Path) -> Job:
-    return Job(spark, tmp_path)
 
 
 @pytest.fixture(params=["file", "spark://state"])

@@ -8,10 +8,8 @@ it does not say, and none if n is 0. What is left out gets the mark ``soak``, an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from functools import update_wrapper
+from collections.abc import Iterable, Sequence
 from itertools import combinations
-from types import FunctionType
 from typing import Any
 
 import pytest
@@ -33,16 +31,6 @@ def some(values: Iterable[Any], by_default: int) -> list[Any]:
 def parts(count: int) -> list[Any]:
     """The parts of a long loop, of which the first runs by default: ``every[part::count]``."""
     return some(range(count), 1)
-
-
-def rest_of(test: Callable[..., None]) -> Callable[..., None]:
-    """A test of another module, to be run here by ``make soak`` alone.
-
-    It is a copy, whose mark the original does not get.
-    """
-    assert isinstance(test, FunctionType)
-    copied = FunctionType(test.__code__, test.__globals__, test.__name__, test.__defaults__)
-    return REST(update_wrapper(copied, test))
 
 
 def leave_out(items: Sequence[pytest.Item]) -> None:

@@ -8,6 +8,7 @@ import random
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from mta import Count, CountWindow, Max, Sum, TimeWindow
+from mta import Count, CountWindow, Max, Sum, TimeWindow, open_published
+from mta.published import PublishedWindows
 from mta.publishing import batches
 from spark_integration import sliding_aggregate
 from spark_integration.session import local_session
+from tests.support.faulty import eventually
 from tests.support.published import Lists, by_count, by_time
 from tests.support.spark.asking import KEYS, START
 from tests.support.spark.session import QUICK
@@ -84,6 +87,20 @@ class CardFiles:
             "at newest": [self.lists.query(*each) for each in zip(KEYS, newest, strict=True)],
             "at later": [self.lists.query(key, at=later) for key in KEYS],
         }
+
+
+def reader_of(store: str, name: str, batch: int = 0) -> PublishedWindows:
+    """A reader, once the batch is published: Spark tells of it a little later."""
+    found: list[PublishedWindows] = []
+
+    def is_there() -> bool:
+        with suppress(LookupError):
+            found[:] = [open_published(store, name, refresh=None)]
+            return found[0].status().batch >= batch
+        return False
+
+    eventually(is_there)
+    return found[0]
 
 
 def options(store: str) -> dict[str, Any]:

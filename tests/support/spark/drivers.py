@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from spark_integration.java import ensure_java
+from tests.support.faulty import eventually
 from tests.support.spark.checkpoints import entries
 from tests.support.spark.driver import begin
 from tests.support.spark.home import DAEMON, QUICK_JAVA
@@ -114,7 +114,7 @@ class Driver:
         """Until so many batches are committed, or the driver has ended."""
         assert self.process is not None
         process = self.process
-        wait_until(lambda: self.batches("commits") >= count or process.poll() is not None)
+        eventually(lambda: self.batches("commits") >= count or process.poll() is not None, PATIENCE)
 
     def why(self) -> str:
         """What the driver said last."""
@@ -184,11 +184,3 @@ def _spark_class(arguments: list[str], log: Any, home: str, path: str) -> subpro
     return subprocess.Popen(
         [*command, *arguments[1:]], env=environment, stdout=log, stderr=log, start_new_session=True
     )
-
-
-def wait_until(condition: Any, seconds: float = PATIENCE) -> None:
-    """Ask every few milliseconds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)

@@ -15,12 +15,15 @@ from spark_integration.step.step import Advanced, step
 from stores import PageStore
 from tests.support.key_by_key import lists
 from tests.support.spark.events import SECOND, START
-from tests.support.spark.plans import make_plan
-from tests.support.spark.saved import keys_of, pending_of
+from tests.support.spark.states import keys_of, make_plan, pending_of
 
 SIZE = 60
 SCHEMA = pa.schema({"device": pa.string(), "ts": pa.timestamp("us", "UTC"), "watts": pa.float64()})
 Row = tuple[Any, ...]
+
+
+#: All events in order, peak and number, key by key.
+WHOLE = {"all": ("watts", lists()), "peak": ("watts", Max()), "n": (None, Count())}
 
 
 def idle_plan(**changes: Any) -> Plan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -21,7 +21,7 @@ from spark_integration.step.step import Step
 from stores import open_store
 from tests.support.spark.checkpoints import remove_commit
 from tests.support.spark.events import SCHEMA, Fold, in_form
-from tests.support.spark.places import check_places
+from tests.support.spark.states import check_places
 
 FOLDS: list[Fold] = [max, sum, len]
 ALIASES = ("peak", "sum", "n")
@@ -39,22 +39,15 @@ class Job:
         self.batches: dict[int, list[Row]] = {}
         self.input.mkdir()
 
+    #: What is asked of the query.
+    options: ClassVar[dict[str, Any]] = {
+        "aggregations": {"peak": ("watts", Max()), "sum": ("watts", Sum()), "n": (None, Count())},
+        "window": CountWindow(WINDOW),
+    }
+
     def settings(self, **changes: Any) -> dict[str, Any]:
-        settings: dict[str, Any] = {
-            "by": "device",
-            "on": "ts",
-            "aggregations": {
-                "peak": ("watts", Max()),
-                "sum": ("watts", Sum()),
-                "n": (None, Count()),
-            },
-            "window": CountWindow(WINDOW),
-            "store": self.store,
-            "buckets": 2,
-            "arity": 4,
-            "leaf_arity": 4,
-        }
-        return {**settings, **changes}
+        where = {"by": "device", "on": "ts", "store": self.store}
+        return {**where, "buckets": 2, "arity": 4, "leaf_arity": 4, **self.options, **changes}
 
     def source(self, files: int = 1) -> DataFrame:
         reader = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files)
@@ -73,10 +66,7 @@ class Job:
             self.batches[batch] = results.collect()
             sink(batch)
 
-        writer = frame.writeStream.foreachBatch(collect).trigger(availableNow=True)
-        query = writer.option("checkpointLocation", str(self.checkpoint)).start()
-        query.awaitTermination()
-        return query
+        return run_to_end(frame, self.checkpoint, collect)
 
     def run_step(self, step: Step, **changes: Any) -> StreamingQuery:
         """Run to the end of the input with another step than the usual one."""
@@ -105,6 +95,21 @@ class Job:
         snapshots = saved_snapshots(self.spark, self.checkpoint, self.store)
         with open_pages(self.spark, self.checkpoint, self.store) as store:
             return check_places(snapshots, store, events, WINDOW, orphans)
+
+
+def run_to_end(
+    results: DataFrame, checkpoint: Path | str, sink: Any = None, path: Path | str | None = None
+) -> StreamingQuery:
+    """Run a stream to the end of its input: into a function, a folder of Parquet, or nowhere."""
+    writer = results.writeStream.trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(checkpoint))
+    if sink is None:
+        writer = writer.format("noop" if path is None else "parquet")
+    else:
+        writer = writer.foreachBatch(sink)
+    query = writer.start(path and str(path))
+    query.awaitTermination()
+    return query
 
 
 def counts_of(query: StreamingQuery) -> dict[str, int]:

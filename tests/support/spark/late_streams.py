@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from mta import Count, Max, TimeWindow
+from mta import TimeWindow
 from spark_integration.plan import Plan
-from tests.support.key_by_key import lists
 from tests.support.spark.events import SECOND, START, write_files
-from tests.support.spark.idle_cases import SIZE, idle_plan, rows_of
+from tests.support.spark.idle_cases import SIZE, WHOLE, idle_plan, rows_of
 from tests.support.spark.jobs import Job
 
 Event = tuple[str, float, float]
@@ -128,18 +127,12 @@ class LateJob(Job):
     Each file is a batch.
     """
 
-    def settings(self, **changes: Any) -> dict[str, Any]:
-        settings: dict[str, Any] = {
-            "aggregations": {
-                "all": ("watts", lists()),
-                "peak": ("watts", Max()),
-                "n": (None, Count()),
-            },
-            "window": TimeWindow(SIZE),
-            "allowed_lateness": "30 seconds",
-            "on_late": "drop",
-        }
-        return super().settings(**{**settings, **changes})
+    options: ClassVar = {
+        "aggregations": WHOLE,
+        "window": TimeWindow(SIZE),
+        "allowed_lateness": "30 seconds",
+        "on_late": "drop",
+    }
 
     def source(self, files: int = 1) -> DataFrame:
         return super().source(files).withWatermark("ts", "0 seconds")
@@ -152,21 +145,17 @@ class LateJob(Job):
 
     def found(self, *names: str) -> list[list[tuple[bool, Row]]]:
         """The results of each batch that has any, in the oracle's form, and which are corrected."""
-        return [
-            sorted(
-                (
-                    bool(row.asDict().get("corrected")),
-                    (
-                        row.device,
-                        round(row.ts.timestamp() * SECOND),
-                        *(row[name] for name in ("watts", *(names or ("all", "peak", "n")))),
-                    ),
-                )
-                for row in rows
+        shown = ("watts", *(names or ("all", "peak", "n")))
+
+        def found(row: Any) -> tuple[bool, Row]:
+            time = round(row.ts.timestamp() * SECOND)
+            return bool(row.asDict().get("corrected")), (
+                row.device,
+                time,
+                *map(row.__getitem__, shown),
             )
-            for _, rows in sorted(self.batches.items())
-            if rows
-        ]
+
+        return [sorted(map(found, rows)) for _, rows in sorted(self.batches.items()) if rows]
 
 
 def as_found(expected: Iterable[Expected]) -> list[list[tuple[bool, Row]]]:
