@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from mta import KeyedWindows, TimeWindow
-from mta.cli import main
 from mta.cli.console import Exit
 from mta.monoids.product import skipping
 from spark_integration.cli.checkpoints import Sighting, last_batch, note, saved_snapshots
@@ -18,13 +17,10 @@ from spark_integration.cli.expressions import parse_aggregation
 from spark_integration.request import make_product
 from spark_integration.session import local_session
 from stores import open_store
+from tests.support.console import mta
 
 ROWS = 11_000
 AGGREGATIONS = ("--agg", "peak=watts:max", "--agg", "mean=watts:mean")
-
-
-def mta(*arguments):
-    return main([str(argument) for argument in arguments])
 
 
 def ran(folder, rows_of, first=ROWS, more=()):

@@ -6,19 +6,15 @@ import pandas as pd
 import pytest
 
 from mta import EveryPeriod
-from mta.cli import main
 from spark_integration.cli.expressions import parse_aggregation, parse_every
 from spark_integration.cli.job import Job
 from spark_integration.cli.run import _arguments
 from spark_integration.errors import InvalidRequest
 from spark_integration.options import Options
+from tests.support.console import mta
 
 FIRST = pd.Timestamp("2025-01-01")
 KEYS, MINUTES = ("a", "b"), 300
-
-
-def mta(*arguments):
-    return main([str(argument) for argument in arguments])
 
 
 def write(path, start, stop):

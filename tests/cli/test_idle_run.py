@@ -5,14 +5,10 @@ import re
 import pandas as pd
 import xxhash
 
-from mta.cli import main
 from stores import open_store
+from tests.support.console import mta
 
 FIRST, HOURS = pd.Timestamp("2025-01-01"), 600
-
-
-def mta(*arguments):
-    return main([str(argument) for argument in arguments])
 
 
 def write(path, *events):

@@ -28,6 +28,7 @@ from spark_integration.cli.stream import read_input
 from stores import MemoryStore
 from stores.errors import WindowStoreError
 from stores.write_buffer import WriteBuffer
+from tests.support.console import mta
 
 AT = "2024-01-01 00:00:00"
 HEAD = "k,ts,v\n"
@@ -274,10 +275,6 @@ def test_reads_what_python_writes(
     got = [pair for chunk in chunks for pair in zip(*chunk.columns.values(), strict=True)]
     assert got == [(z or None, x or None) for x, _, z in rows]
     assert not any(chunk.malformed for chunk in chunks)
-
-
-def mta(*arguments):
-    return main([str(argument) for argument in arguments])
 
 
 MIB = 1 << 20

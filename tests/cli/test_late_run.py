@@ -4,16 +4,12 @@ import re
 
 import pandas as pd
 
-from mta.cli import main
 from mta.cli.console import Exit
 from spark_integration.cli.job import Job, read_job
 from stores import open_store
+from tests.support.console import mta
 
 FIRST = pd.Timestamp("2025-01-01")
-
-
-def mta(*arguments):
-    return main([str(argument) for argument in arguments])
 
 
 def write(path, *events):

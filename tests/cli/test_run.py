@@ -10,8 +10,8 @@ import time
 import pandas as pd
 import pytest
 
-from mta.cli import main
 from spark_integration.cli.progress import explain
+from tests.support.console import mta
 from tests.support.faulty import eventually
 from tests.support.patience import LONG
 
@@ -25,10 +25,6 @@ def events(start, rows, device="a"):
 def write(path, *frames, mtime):
     pd.concat(frames).to_csv(path, index=False)
     os.utime(path, (mtime, mtime))
-
-
-def mta(*arguments):
-    return main([str(argument) for argument in arguments])
 
 
 def results(folder):

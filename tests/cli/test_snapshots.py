@@ -11,15 +11,11 @@ import numpy as np
 import pytest
 
 from mta import CountWindow, Max, SharedWindows, TimeWindow, Window
-from mta.cli import main
 from mta.cli.console import Exit
 from stores import open_store
+from tests.support.console import mta
 
 EVENTS = 20_000
-
-
-def mta(*arguments):
-    return main([str(argument) for argument in arguments])
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mta.cli import main
+from tests.support.console import mta
 from tests.support.sampling import some
 
 QUERY = """
@@ -35,10 +35,6 @@ def payments(rows: int = 6000) -> pd.DataFrame:
         "ts": pd.date_range("2025-01-01", periods=rows, freq="7min").as_unit("us"),
         "card": rng.choice(["a", "b"], rows), "amount": amount, "status": status,
     })  # fmt: skip
-
-
-def mta(*command: object) -> int:
-    return main([str(each) for each in command])
 
 
 def results(out: Path) -> pd.DataFrame:

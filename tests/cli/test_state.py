@@ -6,15 +6,11 @@ from contextlib import contextmanager
 import pandas as pd
 import pytest
 
-from mta.cli import main
 from mta.cli.console import Exit
 from spark_integration.cli import checkpoints
+from tests.support.console import mta
 
 ROWS = 6_000
-
-
-def mta(*arguments):
-    return main([str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")

@@ -55,6 +55,13 @@ class Console:
         self.process.communicate(timeout=600)
 
 
+def mta(*arguments: object) -> int:
+    """Run one command in this process."""
+    from mta.cli import main
+
+    return main([str(argument) for argument in arguments])
+
+
 def _run(arguments: list[str]) -> Done:
     from mta.cli import main
 

@@ -19,7 +19,6 @@ import base64
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import time
@@ -37,6 +36,7 @@ from tests.support.containers import container
 from tests.support.go_programs import built
 from tests.support.maven import jars
 from tests.support.patience import LONG
+from tests.support.servers import OwnServer
 
 VERSION = "1.5.27"
 USER, PASSWORD = "tester", "c0uch/pass:word@#"
@@ -52,8 +52,8 @@ class Couchbase:
     real: bool
 
 
-class MockServer:
-    """A ``CouchbaseMock`` of the tests' own. It ends when this process does."""
+class MockServer(OwnServer):
+    """A ``CouchbaseMock``. It ends when this process does."""
 
     def __init__(self, jar: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as monitor:
@@ -84,15 +84,8 @@ class MockServer:
         self._control.sendall(json.dumps(command).encode() + b"\n")
         assert json.loads(self._answers.readline())["status"] == "ok"
 
-    def freeze(self) -> None:
-        self.process.send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        self.process.send_signal(signal.SIGCONT)
-
     def stop(self) -> None:
-        self.process.kill()
-        self.process.wait()
+        super().stop()
         self._answers.close()
         self._control.close()
 

@@ -19,7 +19,7 @@ import pytest
 from spark_integration.java import find_java
 from tests.support.maven import fetched, jars
 from tests.support.patience import LONG
-from tests.support.servers import free_port
+from tests.support.servers import OwnServer, free_port
 from tests.support.spark.home import QUICK_START
 
 VERSION = "4.3.1"
@@ -57,8 +57,8 @@ def connector() -> str:
     pytest.skip(f"NOT TESTED: Maven Central gave no connector of Spark {pyspark.__version__}")
 
 
-class Broker:
-    """A broker of the tests' own, and a client of it."""
+class Broker(OwnServer):
+    """A broker, and a client of it."""
 
     def __init__(self, folder: Path) -> None:
         self._client: Any = pytest.importorskip(
@@ -72,8 +72,7 @@ class Broker:
             _PROPERTIES.format(port=self.port, controller=controller, folder=folder)
         )
         self._java = [str(find_java()), *QUICK, "-cp", path]
-        self._command = [*self._java, "kafka.Kafka", str(properties)]
-        self.process: subprocess.Popen[bytes] | None = None
+        self.command = [*self._java, "kafka.Kafka", str(properties)]
         formatting = ["kafka.tools.StorageTool", "format", "-c", str(properties)]
         self._run(*formatting, "-t", "MkU3OEVBNTcwNTJENDM2Qg")
         self.start()
@@ -87,26 +86,17 @@ class Broker:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Return when it answers."""
         from confluent_kafka.admin import AdminClient
 
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(self._command, stdout=log, stderr=log)
         self.admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
-        deadline = time.monotonic() + LONG
-        while time.monotonic() < deadline and self.process.poll() is None:
-            try:
-                self.admin.list_topics(timeout=1)
-            except self._client.KafkaException:
-                continue
-            return
-        raise RuntimeError(f"the broker did not start:\n{self.log.read_text()[-2000:]}")
+        super().start()
 
-    def kill(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            self.process = None
+    def answers(self) -> bool:
+        try:
+            self.admin.list_topics(timeout=1)
+        except self._client.KafkaException:
+            return False
+        return True
 
     def create(self, topic: str, partitions: int = 4) -> None:
         """Make a topic."""
@@ -142,4 +132,4 @@ def broker(folder: Path) -> Iterator[Broker]:
     try:
         yield running
     finally:
-        running.kill()
+        running.stop()

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import shutil
-import socket
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.patience import LONG
-from tests.support.servers import free_port
+from tests.support.servers import OwnServer, free_port
 
 
-class Mosquitto:
+class Mosquitto(OwnServer):
     """A ``mosquitto``; stop it at the end."""
 
     def __init__(self, folder: Path) -> None:
@@ -28,25 +25,15 @@ class Mosquitto:
             f"listener {self.port} 127.0.0.1\nallow_anonymous true\npersistence true\n"
             f"persistence_location {folder}/\nmax_queued_messages 0\nuser root\n"
         )
-        self._command = [found, "-c", str(settings)]
+        self.command = [found, "-c", str(settings)]
         self.start()
 
     @property
     def url(self) -> str:
         return f"mqtt://127.0.0.1:{self.port}"
 
-    def start(self) -> None:
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(self._command, stdout=log, stderr=log)
-        deadline = time.monotonic() + LONG
-        while time.monotonic() < deadline and self.process.poll() is None:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
-            time.sleep(0.02)
-        raise RuntimeError(f"mosquitto did not start:\n{self.log.read_text()[-2000:]}")
-
     def stop(self) -> None:
         """Stop it as a system does, so that it saves its sessions."""
+        assert self.process is not None
         self.process.terminate()
         self.process.wait(LONG)

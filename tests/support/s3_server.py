@@ -7,11 +7,8 @@ where there is a ``go`` on the PATH; else its tests are skipped, and say so.
 from __future__ import annotations
 
 import re
-import signal
 import ssl
-import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections import Counter
@@ -22,7 +19,7 @@ import pytest
 
 from tests.support.go_programs import built
 from tests.support.patience import LONG
-from tests.support.servers import free_port
+from tests.support.servers import OwnServer, free_port
 
 ACCESS_KEY, SECRET = "AKIATESTS", "s3cr3t/of+tests"
 SECRET_IN_URL = "s3cr3t%2Fof+tests"
@@ -30,7 +27,7 @@ BUCKET = "pages"
 _REQUEST = re.compile(r'"(?:\x1b\[\d+m)*(GET|PUT|POST|DELETE|HEAD) (\S+) HTTP')
 
 
-class S3Server:
+class S3Server(OwnServer):
     """A server for tests, which can be stopped and frozen; moto's also says what it was asked."""
 
     def __init__(
@@ -38,24 +35,17 @@ class S3Server:
     ) -> None:
         """``tls`` are the files of a certificate and its key; ``program`` is another server."""
         pytest.importorskip("obstore", reason="NOT TESTED: no obstore: pip install '.[objects]'")
-        self.port, self._log = free_port(), folder / "s3.log"
+        self.port, self.log = free_port(), folder / "s3.log"
         if program is None:
             pytest.importorskip("moto.server", reason="NOT TESTED: no moto: pip install '.[test]'")
-            command = [sys.executable, "-c", "from moto.server import main; main()"]
-            command += ["-H", "127.0.0.1", "-p", str(self.port)]
+            self.command = [sys.executable, "-c", "from moto.server import main; main()"]
+            self.command += ["-H", "127.0.0.1", "-p", str(self.port)]
         else:
-            command = [str(program), str(self.port)]
+            self.command = [str(program), str(self.port)]
         if tls is not None:
-            command += ["-c", str(tls[0]), "-k", str(tls[1])]
+            self.command += ["-c", str(tls[0]), "-k", str(tls[1])]
         self._scheme = "http" if tls is None else "https"
-        with self._log.open("wb") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
-        deadline = time.monotonic() + LONG
-        while not self._made(BUCKET):
-            assert time.monotonic() < deadline and self.process.poll() is None, (
-                self._log.read_text()
-            )
-            time.sleep(0.05)
+        self.start()
 
     @property
     def endpoint(self) -> str:
@@ -71,23 +61,14 @@ class S3Server:
     def requests(self) -> Counter[str]:
         """How often the server was asked what, so far: LIST, GET, PUT, DELETE."""
         found: Counter[str] = Counter()
-        for method, path in _REQUEST.findall(self._log.read_text()):
+        for method, path in _REQUEST.findall(self.log.read_text()):
             if path.startswith(f"/{BUCKET}"):
                 found[_kind(method, path)] += 1
         return found
 
-    def freeze(self) -> None:
-        self.process.send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        self.process.send_signal(signal.SIGCONT)
-
-    def stop(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-    def _made(self, bucket: str) -> bool:
-        request = urllib.request.Request(f"{self.endpoint}/{bucket}", method="PUT")
+    def answers(self) -> bool:
+        """Whether the bucket is made."""
+        request = urllib.request.Request(f"{self.endpoint}/{BUCKET}", method="PUT")
         try:
             unverified = ssl._create_unverified_context()  # it is the tests' own
             with urllib.request.urlopen(request, timeout=LONG, context=unverified):

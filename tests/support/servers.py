@@ -39,37 +39,27 @@ def free_port() -> int:
             return port
 
 
-class RedisServer:
-    """A ``redis-server`` of the tests' own, which can be frozen, killed and started again."""
+class OwnServer:
+    """A server of the tests' own, which can be frozen, killed and started again."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        program = shutil.which("redis-server")
-        if program is None:
-            pytest.skip(
-                "NOT TESTED: no redis-server on the PATH. "
-                "Install it (apt-get install redis-server) or set MTA_TEST_REDIS_URL"
-            )
-        self.port = free_port()
-        self.log = folder / "redis.log"
-        self.command = [program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
-        self.command += ["--dir", str(folder), *arguments]
-        self.process: subprocess.Popen[bytes] | None = None
-        self.start()
-
-    @property
-    def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}"
+    command: list[str]
+    log: Path
+    port: int
+    process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        """Return when it answers."""
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(self.command, stdout=log)
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
         deadline = time.monotonic() + LONG
-        while time.monotonic() < deadline and self.process.poll() is None:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
-            time.sleep(0.01)
-        raise RuntimeError(f"redis-server did not start:\n{self.log.read_text()[-2000:]}")
+        while not self.answers():
+            alive = time.monotonic() < deadline and self.process.poll() is None
+            assert alive, f"{self.command[0]} did not start:\n{self.log.read_text()[-2000:]}"
+            time.sleep(0.02)
+
+    def answers(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def freeze(self) -> None:
         assert self.process is not None
@@ -84,6 +74,27 @@ class RedisServer:
             self.process.kill()
             self.process.wait()
             self.process = None
+
+
+class RedisServer(OwnServer):
+    """A ``redis-server``."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        program = shutil.which("redis-server")
+        if program is None:
+            pytest.skip(
+                "NOT TESTED: no redis-server on the PATH. "
+                "Install it (apt-get install redis-server) or set MTA_TEST_REDIS_URL"
+            )
+        self.port = free_port()
+        self.log = folder / "redis.log"
+        self.command = [program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
+        self.command += ["--dir", str(folder), *arguments]
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}"
 
 
 class RedisContainer:

@@ -99,7 +99,7 @@ def find(session: Session, count: int) -> Iterator[tuple[str, Any]]:
     yield "replayed", session.written()
     query = session.start(session.rows(timeout="2 seconds"), processingTime="0 seconds")
     query.processAllAvailable()
-    kafka.kill()
+    kafka.stop()
     yield "lost", caught(query.awaitTermination)
     kafka.start()
     session.send(count)
