@@ -174,14 +174,14 @@ def test_every_status_has_a_name(
 
 @pytest.mark.parametrize(
     ("option", "kind"),
-    [("?durability=majority", WindowStoreError), ("/scope/collection?", UnsupportedOperation)],
+    [("?durability=majority&", WindowStoreError), ("/scope/collection?", UnsupportedOperation)],
 )
 def test_what_the_server_does_not_have_is_an_error(
     couchbase_server: Couchbase, option: str, kind: type[Exception]
 ) -> None:
     if couchbase_server.real:
         pytest.skip("a real server has durability and collections")
-    store = bare(f"{couchbase_server.url}{option}&timeout={LONG}")
+    store = bare(f"{couchbase_server.url}{option}timeout={LONG}")
     with pytest.raises(kind) as caught:
         store.put_many({"g/1": PAGE})
     assert kind is WindowStoreError or "7.0" in str(caught.value)
