@@ -114,7 +114,7 @@ def test_what_cannot_be_guessed_is_asked_for(tmp_path, content, options, message
     with pytest.raises(InvalidRequest, match=message):
         resolve_columns(job, open_source(job))
     if more == {"time": "a"}:
-        return  # it lacks a value as well
+        return  # it has no value either
     more = job.replace(**more)
     assert resolve_columns(more, open_source(more)).time_unit == (more.time_unit or None)
 
