@@ -322,10 +322,6 @@ class Cursor(ObservedEvents):
             self.place(*previous)
             raise
 
-    def follow(self, front: int, time: int | None) -> int:
-        """Return where the window ends: here, after the newest event (see ``ends.EarlyCursor``)."""
-        return self.events.back
-
     def query(self) -> Partial:
         """Return the aggregate of the window; 1 combine, and more if the front is in a new leaf.
 

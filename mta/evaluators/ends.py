@@ -69,26 +69,20 @@ class EarlyCursor(Cursor):
         self.waiting = 0
 
     def settle(self, time: int | None) -> None:
+        """Move to the frame at a time; at most one page read per level.
+
+        If the bounds have moved by a few events, the folds stay, at one combine per event.
+        """
         events = self.events
         if events.kept_from == events.back:
             self.place(events.back, events.back)
             return
         view = Positions(lambda: events.back, events.first_after)
-        self.follow(max(self.frame.cut(view, time), self._start), time)
-        self.floor = self.front
-
-    def follow(self, front: int, time: int | None) -> int:
-        """Move to the frame from ``front`` on at a time; return where it ends.
-
-        If the bounds have moved by a few events, the folds stay, at one combine per event. At most
-        one page read per level.
-        """
-        events = self.events
+        front = max(self.frame.cut(view, time), self._start)
         back = max(stop_of(self.frame, events, events.back, time), front)
         self._fresh()
         self._move_to(front, back)
-        self.waiting = events.back - back
-        return back
+        self.waiting, self.floor = events.back - back, self.front
 
     def _move_to(self, front: int, back: int) -> None:
         self.waiting = _BEHIND  # until the caller knows the number
