@@ -293,10 +293,10 @@ class PagedReactiveAggregator(Aggregator):
                 yield there
                 position = there.stop
 
-    def remaining(self, leaf: Leaf, first: int) -> Leaf:
-        """Return the events of a leaf of slots, the first of them at a position."""
+    def remaining(self, leaf: Leaf, first: int, start: int = 0) -> Leaf:
+        """Return the events of a leaf of slots from one on, the first of them at a position."""
         values, marks = leaf.rows
-        there = np.flatnonzero(marks)
+        there = start + np.flatnonzero(marks[start:])
         times = None if leaf.times is None else leaf.times[there]
         return Leaf(first, self.monoid.inputs.take(values, there), times, len(there))
 
@@ -456,8 +456,9 @@ class PlacedEvents:
     def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
         slot = self.slot(position)
         leaf = self._slots.leaf(slot, upto, until)
-        before = int(leaf.rows[1][: slot - leaf.first].sum())  # events may have left with holes
-        return self._tree.remaining(leaf, position - before)
+        gone = max(0, self._tree.fat.front - leaf.first)  # also what was moved to later slots
+        before = int(leaf.rows[1][gone : slot - leaf.first].sum())  # events may leave with holes
+        return self._tree.remaining(leaf, position - before, gone)
 
     def settled(self, front: int) -> int:
         return self.back

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import CountWindow, Monoid, Sum, Window
+from mta import CountWindow, Monoid, Sum, TimeWindow, Window
 from mta.audit.walk import audit, live_keys
 from mta.errors import CorruptSnapshot, EmptyWindow, InvariantViolation
 from mta.evaluators.reactive import PagedReactiveAggregator
@@ -234,6 +234,21 @@ def test_holes_are_compacted_and_their_pages_deleted() -> None:
     # A compaction writes what is left; every hole pays for it at most once.
     assert store.counts.put.pages <= 12 * inserted / 4
     window.check()
+
+
+@pytest.mark.parametrize("leaf_arity", [2, 3, 5])
+@pytest.mark.parametrize("count", range(4, 16))
+def test_events_that_were_moved_are_searched_by_time(leaf_arity: int, count: int) -> None:
+    arities: dict[str, Any] = {"arity": 2, "leaf_arity": leaf_arity}
+    window = Window(
+        joined(), TimeWindow(3), MemoryStore(), "w", aggregator=PagedReactiveAggregator, **arities
+    )
+    window.extend([f"{time}." for time in range(count)], range(count))
+    tree_of(window).compact()
+    found = window.extend([f"{count}.", f"{count + 1}."], [count, count + 1])
+    assert list(found) == [
+        "".join(f"{time}." for time in range(last - 2, last + 1)) for last in (count, count + 1)
+    ]
 
 
 # --- snapshots ------------------------------------------------------------------------------------
