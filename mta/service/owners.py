@@ -155,8 +155,12 @@ class Owners:
             if shard not in self._committers and head.owner not in others
         ]  # fmt: skip
         shuffle(free)
+        # No other process claims a shard of this one, not even if it has failed here.
+        failed_here = [shard for shard in free if heads[shard].owner == self._own]
+        left = [shard for shard in free if shard not in failed_here]
+        room = max(0, share - len(mine) - len(failed_here))
         self.problem, failed = None, dict[int, Problem]()
-        for shard in free[: max(0, share - len(mine))]:
+        for shard in failed_here + left[:room]:
             try:
                 if not self._stops.is_set():
                     self._claim(shard, heads[shard])

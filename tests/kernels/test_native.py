@@ -516,7 +516,7 @@ DIGESTS = {
     13: "60e28391aae303dd",
     14: "1ffec3d05f66ea18",
     15: "9f8962e338abcec6",
-    16: "c78c8a8bf5d566fc",
+    16: "a95d9d303bd775c1",
 }
 
 

@@ -26,6 +26,7 @@ from mta.serve.answers import Problem
 from mta.service.declaration import Declaration
 from mta.service.log import ShardLog
 from mta.service.owners import Owners
+from mta.service.shard import Shard
 from stores import MemoryStore, PageStore
 from stores.base import WrapperStore
 from stores.testing.faults import FaultyStore
@@ -56,14 +57,14 @@ def owners_of(declared: Declaration, *stores: PageStore) -> list[Owners]:
 
 async def answered(owners: Sequence[Owners], random: Random, row: dict[str, Any]) -> Any:
     """The outcome of an event, which is sent again until it has one."""
-    while True:
-        each = random.choice(owners)
-        try:
-            async with asyncio.timeout(LONG):
+    async with asyncio.timeout(LONG):
+        while True:
+            each = random.choice(owners)
+            try:
                 return (await each.send(each.rows.of_mappings([row]), "add"))[0]
-        except Problem as problem:
-            assert problem.status == 503, problem.name
-            await asyncio.sleep(0.01)
+            except Problem as problem:
+                assert problem.status == 503, problem.name
+                await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("applied", [False, True])
@@ -99,6 +100,28 @@ def test_an_unexpected_error_is_a_503_and_loses_nothing(
 
     asyncio.run(run())
     assert fired > 4 * len(ERRORS)
+
+
+def test_a_shard_that_failed_while_it_was_claimed_is_claimed_again(declare: Declare) -> None:
+    """Although its process has its share of the shards by then."""
+    declared, memory = declare(settings=FAST, shards=2), MemoryStore()
+    create(declared, memory)
+
+    async def run() -> None:
+        owners = owners_of(declared, memory, memory)
+        for each in owners:
+            await each.start()
+        while [len(each.status()["own_shards"]) for each in owners] != [1, 1]:
+            await asyncio.sleep(0.01)
+        (mine,), (other,) = (each.status()["own_shards"] for each in owners)
+        head, lost = (ShardLog(memory, declared.name, at).read_head() for at in (mine, other))
+        Shard(declared, owners[0].rows, memory, other, lost, head.owner, head.address, head.secret)
+        for key in "abcdefgh":
+            row = {"user": key, "amount": 1, "id": uuid4().hex}
+            assert (await answered(owners, Random(1), row)).status == 200
+        await asyncio.gather(*(each.stop() for each in owners))
+
+    asyncio.run(run())
 
 
 class Gate(WrapperStore):

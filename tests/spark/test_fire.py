@@ -330,7 +330,7 @@ def test_killed_workers_of_two_executors_and_a_driver_killed_twice(
     vectorized, plain = (
         start_driver(
             events,
-            2,
+            3,
             f"{store}-{name}",
             plain=name == "plain",
             master="local-cluster[2,1,1024]",

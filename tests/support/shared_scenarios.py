@@ -74,7 +74,7 @@ class SharedLife(Noted):
         """The times of the events in a window once so many have come."""
         first = max(0, back - max(self.sizes) - 2 * LATENESS)
         times = sorted(map(self.time_of, range(first - first % 4, back)))
-        return times[window_of(frame, times, times[-1])]
+        return times[window_of(frame, times, times[-1])] if times else []
 
     def assert_whole(self, window: AnyWindow) -> int:
         assert isinstance(window, SharedWindows)

@@ -76,7 +76,7 @@ class WindowsLife(Life):
         else:
             assert self.store is not None
             self.window = type(self.window).restore(
-                snapshot, self.store, aggregations=self.monoid, window=frames or self.frame,
+                snapshot, self.store, aggregations=self.monoid, window=self.frame if frames is None else frames,
                 **self.options,
             )  # fmt: skip
 
