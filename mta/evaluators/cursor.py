@@ -156,6 +156,8 @@ class Cursor(ObservedEvents):
 
     #: Whether the window ends before the newest event (``ends``).
     ends_early = False
+    #: Whether events that have left may return, while they are retained for late events.
+    returns_left = False
 
     def __init__(
         self, monoid: AbstractMonoid, frame: Frame, events: OrderedEvents,
@@ -254,7 +256,7 @@ class Cursor(ObservedEvents):
         """Record which events have left, after a batch that the log has stored."""
         if self.is_behind:
             return
-        if self._rejoins:
+        if self._rejoins or self.returns_left:
             self.floor = self.front
             return
         self.move(min(self.floor, self.back))
@@ -269,7 +271,7 @@ class Cursor(ObservedEvents):
     def _start(self) -> int:
         """The position from which on events may be in the window."""
         kept = self.events.kept_from
-        return kept if self._rejoins else max(kept, self.floor)
+        return kept if self._rejoins or self.returns_left else max(kept, self.floor)
 
     @property
     def _oldest(self) -> int:

@@ -148,7 +148,8 @@ class ObservedEvents(ABC):
         """Return the position of the oldest event later than ``time``, from the front on."""
         if self.front == self.back:
             return self.front
-        if (log := self.own_log) is not None:  # knows the oldest time of a snapshot
+        log = self.own_log
+        if log is not None and log.front == self.front:  # knows the oldest time of a snapshot
             oldest = log.oldest_time()
             is_later = oldest is None or oldest > time
             return self.front if is_later else self.events.first_after(time)

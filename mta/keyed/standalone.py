@@ -130,6 +130,7 @@ def open_window(
     else:
         window = Window(kind.monoid, kind.single, **given, **settings.keywords(Window))
     window.engine.has_recipe = False
+    window.engine.return_left()
     return window
 
 

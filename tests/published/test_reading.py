@@ -252,12 +252,8 @@ def test_a_window_without_keys_is_read_alike(kind: str) -> None:
     assert features is not None
     with pytest.raises(EventsGone, match="partial=True"):
         features.query(at=500)
-    if kind == "Reactive Aggregator":
-        with pytest.raises(UnsupportedOperation):
-            features.events()
-    else:
-        assert features.events()["value"][-3:].tolist() == [1197, 1198, 1199]
-        assert features.events(newest=3)["value"].tolist() == [1197, 1198, 1199]
+    assert features.events()["value"][-3:].tolist() == [1197, 1198, 1199]
+    assert features.events(newest=3)["value"].tolist() == [1197, 1198, 1199]
     with pytest.raises(ValueError, match="no keys"):
         features.query("a")
 

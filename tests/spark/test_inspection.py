@@ -129,7 +129,7 @@ def test_a_query_that_goes_on_meanwhile(
     def after_more_batches(*arguments: Any) -> Any:
         if more:
             more.clear()
-            write_files(waiting.pop(0), job.input, files=4, first=len(list(job.input.iterdir())))
+            write_files(waiting.pop(0), job.input, files=6, first=len(list(job.input.iterdir())))
             job.run()
         return opened(*arguments)
 

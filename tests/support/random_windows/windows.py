@@ -75,10 +75,10 @@ class WindowsLife(Life):
             self.window = self.window.restore_like(snapshot)
         else:
             assert self.store is not None
+            window = self.frame if frames is None else frames
             self.window = type(self.window).restore(
-                snapshot, self.store, aggregations=self.monoid, window=self.frame if frames is None else frames,
-                **self.options,
-            )  # fmt: skip
+                snapshot, self.store, aggregations=self.monoid, window=window, **self.options
+            )
 
 
 class SingleLife(WindowsLife):
