@@ -127,7 +127,8 @@ def _filled(store: str, keys: int) -> Row:
                     times = np.full(len(part), shard.newest).astype("M8[us]")
                     shard.windows.extend(part, {"amount": np.ones(len(part))}, times, emit="last")
                 shard.compact()
-            for _ in range(RETAIN):  # as idle moments do: old pages are retained for so long
+            # One merges, and as many snapshots later its old pages are deleted.
+            for _ in range(1 + RETAIN):
                 shard.compact()
             shard.log.release()
         pages.flush()
