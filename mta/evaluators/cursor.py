@@ -256,7 +256,7 @@ class Cursor(ObservedEvents):
         """Record which events have left, after a batch that the log has stored."""
         if self.is_behind:
             return
-        if self._rejoins or self.returns_left:
+        if self._returns:
             self.floor = self.front
             return
         self.move(min(self.floor, self.back))
@@ -264,14 +264,19 @@ class Cursor(ObservedEvents):
 
     @property
     def _rejoins(self) -> bool:
-        """Whether events that have left may return, as in a session that a late event extends."""
+        """Whether a late event may bring earlier ones back, as it extends a session."""
         return self.frame.merges and self.events.looks_back
+
+    @property
+    def _returns(self) -> bool:
+        """Whether events that have left may return."""
+        return self.returns_left or self._rejoins
 
     @property
     def _start(self) -> int:
         """The position from which on events may be in the window."""
         kept = self.events.kept_from
-        return kept if self._rejoins or self.returns_left else max(kept, self.floor)
+        return kept if self._returns else max(kept, self.floor)
 
     @property
     def _oldest(self) -> int:

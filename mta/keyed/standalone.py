@@ -130,7 +130,7 @@ def open_window(
     else:
         window = Window(kind.monoid, kind.single, **given, **settings.keywords(Window))
     window.engine.has_recipe = False
-    window.engine.return_left()
+    window.engine.let_events_return()
     return window
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mta.errors import CorruptSnapshot, SnapshotMismatch, UnsupportedOperation
+from mta.errors import CorruptSnapshot, SnapshotMismatch
 from mta.evaluators.coverage import Incomplete
 from mta.frames.base import Frame
 from mta.keyed.changes import with_marks
@@ -191,12 +191,9 @@ def _require_same(operation: Operation, found: Mapping[str, bytes]) -> None:
 
 
 def events_of(window: AnyWindow, newest: int | None) -> tuple[Any, np.ndarray | None]:
-    """Return the newest retained events, and their times. Raises UnsupportedOperation."""
-    structure: Any = window.engine.structure()
-    events: Any = structure.remembered()
+    """Return the newest retained events, and their times."""
+    events: Any = window.engine.structure().remembered()
     monoid = window.engine.monoid
-    if not hasattr(events, "leaf"):
-        raise UnsupportedOperation(f"the events of {structure.name} cannot be read in order")
     first = events.kept_from if newest is None else max(events.kept_from, events.back - newest)
     schema = monoid.inputs
     found = events_in(leaves_from(events, first, schema), schema, window.engine.timed)

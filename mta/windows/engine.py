@@ -267,7 +267,7 @@ class Engine(Generic[Out]):
         cursor.returns_left = self.returns_left
         return cursor
 
-    def return_left(self) -> None:
+    def let_events_return(self) -> None:
         """Let events return that are retained for late events, as for keys with few events."""
         self.returns_left = True
         for window in self._windows.values():

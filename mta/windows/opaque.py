@@ -22,14 +22,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from mta.columns.schemas import Objects, Payload, Record, Rows, Schema, next_payload
-from mta.errors import CorruptPage, SnapshotMismatch, UnsupportedOperation
+from mta.errors import CorruptPage, SnapshotMismatch
 from mta.evaluators.amortized_mta import AmortizedMTA, LogMTA
 from mta.evaluators.fiba import FiBA
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.reactive import PagedReactiveAggregator
-from mta.logs.base import EventLog, Leaf, OrderedEvents
+from mta.logs.base import EventLog, Leaf
 from mta.logs.finger_tree.log import FingerTreeLog
-from mta.logs.levels.log import KeepAll, LeafReader, LevelLog
+from mta.logs.levels.log import KeepAll, LevelLog
 from mta.logs.ranges import leaves_from
 from mta.monoids.base import Monoid, Partial
 from mta.pages import MAX_ARITY, corrupt
@@ -54,16 +54,10 @@ class Opaque:
     def events(self) -> Iterator[Leaf]:
         """Yield the retained events, one leaf at a time, oldest first. Reads every page once.
 
-        Raises UnsupportedOperation for FlatFAT and the Reactive Aggregator; MissingPage and
-        CorruptPage.
+        Raises MissingPage and CorruptPage.
         """
-        structure, monoid = self.engine.structure(), self.engine.monoid
-        events: OrderedEvents
-        if isinstance(structure, LeafReader | FingerTreeLog):
-            events = structure
-        else:
-            raise UnsupportedOperation(f"the events of {structure.name} cannot be read in order")
-        yield from leaves_from(events, events.kept_from, monoid.inputs)
+        events: Any = self.engine.structure().remembered()
+        yield from leaves_from(events, events.kept_from, self.engine.monoid.inputs)
 
 
 def restore_opaque(
