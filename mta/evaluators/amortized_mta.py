@@ -68,8 +68,7 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvariantViolation
-from mta.evaluators.cursor import Cursor
-from mta.evaluators.ends import cursor_of
+from mta.evaluators.cursor import Cursor, cursor_of
 from mta.folds.sliding import Events, has_kernel
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Setting
@@ -107,17 +106,13 @@ class AmortizedMTA(LevelLog, SegmentedWindow):
 
     @front.setter
     def front(self, position: int) -> None:
-        if self.cursor is not None and position < self.cursor.back:
+        if self.cursor is not None and position < self.cursor.end:
             self.cursor.move(position)
         elif self.cursor is not None:
-            self._place(position)
-
-    def _place(self, front: int) -> None:
-        """Set the front of the window; the next access moves the end of one that ends early."""
-        self.cursor.place(front, front if self.cursor.ends_early else self.back)
+            self.cursor.start_at(position, self.back)
 
     def recede(self) -> None:
-        self._place(self.front)  # a snapshot has the aggregate of another frame
+        self.cursor.start_at(self.front, self.back)  # a snapshot has another frame's aggregate
 
     # --- events in ------------------------------------------------------------------------------
 
@@ -138,7 +133,7 @@ class AmortizedMTA(LevelLog, SegmentedWindow):
         if front < least or not (self.discards and self.monoid.is_columnar):
             return super().extend(rows, times, start, stop)
         self.store(Events(rows, times, stop).cut(self.monoid.inputs, start, stop), front)
-        self._place(front)
+        self.cursor.start_at(front, self.back)
         return stop - start
 
     def _front_after(self, times: np.ndarray | None, count: int) -> int:
@@ -176,7 +171,7 @@ class AmortizedMTA(LevelLog, SegmentedWindow):
         self._fetched.shrink(_FETCHED)
 
     def _evict_before(self, position: int) -> None:
-        if position < self.cursor.back and not self.cursor.ends_early:
+        if position < self.cursor.end:
             self.cursor.evict_to(position)
         else:
             self.front = position
@@ -235,8 +230,8 @@ class AmortizedMTA(LevelLog, SegmentedWindow):
     def write_state(self) -> list[Any]:
         partials, leaf = self.monoid.partials, self.levels.tails[0]
         folds = partials.new(2)
-        is_early = self.cursor.ends_early  # a restored cursor folds its frame again
-        partials.put(folds, 0, self.monoid.identity if is_early else self.query())
+        lags = self.setting.frame.lags  # a restored cursor folds its frame again
+        partials.put(folds, 0, self.monoid.identity if lags else self.query())
         is_behind = self.front < leaf.first
         partials.put(folds, 1, self.levels.fold_tail(leaf) if is_behind else self.monoid.identity)
         return self.state_with(folds)
@@ -246,9 +241,8 @@ class AmortizedMTA(LevelLog, SegmentedWindow):
         partials, leaf = self.monoid.partials, self.levels.tails[0]
         if self.front < leaf.first and leaf.count:
             leaf.folded = leaf.count, partials.at(folds, 1)
-        self._place(self.front)
-        if not self.cursor.ends_early:
-            self.cursor.have(partials.cut(folds, 0, 1))
+        self.cursor.start_at(self.front, self.back)
+        self.cursor.have(partials.cut(folds, 0, 1))
 
 
 # --- Log MTA --------------------------------------------------------------------------------------
@@ -258,7 +252,7 @@ class RangeEvaluator(Cursor):
     """A window that folds a range of the log at each leaf, in O(log n), without a stack."""
 
     def _behind(self, position: int, back: int) -> Partial:
-        self._stack.clear()
+        self.stack.clear()
         return self.events.fold(position, back)
 
 

@@ -1,14 +1,18 @@
 """Cursors: multiple windows over one log, each with a front that reads shared events.
 
 A cursor is the stack of Amortized MTA over stored events. It has the *suffix folds* S of the leaf
-with its front. Each extends to the event that was the newest when the fold was computed. All
-cursors share the prefix folds P of a chunk of a batch, so their results are one vector expression:
+with its front. Each extends to the event that was the newest when the fold was computed, and one
+aggregate G has the events since then:
 
-    positions   ... [ . . f . . ) . . . . . . . . ) . . . . [ e0 e1 e2 ...
-                      S[f]: from f to where it was folded     P: the chunk
-                                                    G: events stored since then
+    positions   ... [ . . f . . . . . ) . . . . . . . ) . . . . )
+                    front |             G             | end     | back
+                          S[f]: from f to where it was folded
 
-    result after e_i  =  S[f_i] (x) G (x) P_i           where f_i is the front after e_i
+    result  =  S[f] (x) G
+
+The window ends with the newest event that was processed, ``end = back``, unless the frame *lags*.
+Then the next access moves the window: an event enters it when the frame has reached the event.
+``runs`` computes the results of a window after each event of a chunk.
 
 S is the top of a *stack* (MTA paper, 4.2; Algorithms 4 to 7). Below S are the suffix folds of the
 groups on the path from the root of the log to that leaf. Each entry extends to the back at the time
@@ -18,12 +22,11 @@ of its computation. It also has the aggregate of the events between that back an
     level 1   [ p q r s ]        below b: q is open    folds from r, s, and the end of the group
     level 0   [ . . f . ]        below q: the leaf     S
 
-When the front leaves the leaf, the cursor reads the next leaf, or as many as the run passes
-through. The aggregate after that leaf is the next fold of the entry below. A group of the path is
-folded once, and a used-up entry passes its later events on to the entry below. This takes O(1)
-combines per event amortized, for any arity. So a window of any length costs about two whole-group
-combines per event, and the scan of each leaf. If the front reaches the chunk (short windows), the
-chunk's events become the stack (``folds.sliding``).
+When the front leaves the leaf, the cursor reads the next leaf, or as many as a run passes through.
+The aggregate after that leaf is the next fold of the entry below. A group of the path is folded
+once, and a used-up entry passes its later events on to the entry below. This takes O(1) combines
+per event amortized, for any arity. So a window of any length costs about two whole-group combines
+per event, and the scan of each leaf.
 
 When late events arrive, a cursor goes back to a *mark*, a position before them for which G is known
 (``Cursor.recede``). S stays, and one fold of the log extends G from the mark.
@@ -38,50 +41,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from sys import maxsize
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.evaluators.observed import ObservedEvents, total_before
-from mta.folds.blocks import rows_at
-from mta.folds.sliding import (
-    EachFront,
-    Events,
-    SlidingFolds,
-    as_array,
-    count_below,
-    has_kernel,
-    kernel_lowers,
-    moved,
-    not_before,
-    sweep_into,
-)
+from mta.evaluators.observed import ObservedEvents, lenses_of_frame
+from mta.folds.sliding import EachFront, Events, count_below
 from mta.frames.base import Frame
-from mta.kernels.native import Sweep
 from mta.logs.base import (
-    Batch,
     Chunk,
+    Lag,
     Leaf,
     Lens,
     OrderedEvents,
     PathGroup,
     Prefetched,
     Recent,
-    SearchedTimes,
+    Setting,
     suffixes_of,
 )
-from mta.logs.ranges import Positions
+from mta.logs.ranges import Positions, events_in, leaves_from
 from mta.monoids.base import AbstractMonoid, Partial
-
-#: How many results are computed together, so that their fronts and folds fit the processor's cache.
-_PIECE = 1 << 16
-#: Late events are expected among this many newest events; a mark further back is replaced.
-_RECENT, _FAR = 256, 1024
-#: If the window has at most this many events per new event, range folds over all of them cost less
-#: than suffix folds.
-ANSWERED = 24
 
 
 @dataclass(eq=False)
@@ -123,30 +104,6 @@ class Folds:
         return self.starts is not None and position in self.starts
 
 
-@dataclass(slots=True)
-class Entering:
-    """The events that enter a window during a run, and the bounds after each event of the run.
-
-    Positions are counted from ``first``, the position of the oldest of these events.
-    """
-
-    first: int
-    sliding: SlidingFolds
-    fronts: Iterator[EachFront]
-    """Consecutive pieces."""
-    stops: EachFront
-    turning: Sweep | None = None
-    """The sweep of a kernel in progress, if its fronts are among these events."""
-    total: Partial | None = None
-    """The aggregate of the events before the last stop, if a kernel has computed it."""
-
-    def upto(self, stop: int) -> Partial | None:
-        """Return the aggregate of the first events; None without any."""
-        if not stop:
-            return None
-        return self.sliding.monoid.partials.at(self.sliding.prefixes, stop - 1)
-
-
 class Cursor(ObservedEvents):
     """One window over shared events: its frame and its front.
 
@@ -154,8 +111,6 @@ class Cursor(ObservedEvents):
     The frame observes the window through the cursor (``frame.View``).
     """
 
-    #: Whether the window ends before the newest event (``ends``).
-    ends_early = False
     #: Whether events that have left may return, while they are retained for late events.
     returns_left = False
 
@@ -164,18 +119,18 @@ class Cursor(ObservedEvents):
         lenses: Mapping[int, Lens] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(monoid, frame, events, lenses)
-        self.front = self.back = events.kept_from
+        self.front = self.end = self.back = events.kept_from
         #: Events before this position have left, and do not return; the log moves it with them.
         self.floor = events.kept_from
         self._stamp = events.stamp
         #: Whether ``recede`` has moved the front back to the start of the folds S.
-        self._has_receded = False
+        self.has_receded = False
         #: Whether the next single events need other folds S, as the window has left these.
         self.is_used_up = False
         #: The last leaf that was read.
         self._leaf: Leaf | None = None
         #: The folds along the path to the front, the outermost first; S is the last one.
-        self._stack: list[Folds] = []
+        self.stack: list[Folds] = []
         #: Whether the next query is one for the end of a batch, which does not need the folds S.
         self.is_batch_end = False
         #: The window for which the aggregate was last requested, and that aggregate.
@@ -183,21 +138,23 @@ class Cursor(ObservedEvents):
         self._result: Partial = None
 
     def __len__(self) -> int:
-        return self.back - self.front
-
-    @property
-    def taken(self) -> int:
-        """Return the position after the newest event that the cursor has processed."""
-        return self.back
+        return self.end - self.front
 
     @property
     def is_behind(self) -> bool:
-        return self.taken != self.events.back
+        return self.back != self.events.back
 
-    def place(self, front: int, back: int) -> None:
-        """Set the window to ``front`` and ``back``; no store call until a query."""
+    def place(self, front: int, end: int) -> None:
+        """Set the window to ``front`` and ``end``; no store call until a query."""
         self._reset()
-        self.front, self.back = front, back
+        self.front, self.end, self.back = front, end, end
+
+    def start_at(self, front: int, back: int) -> None:
+        """Set the front of the window that includes the newest event, at ``back``, if it may.
+
+        If the frame lags, the next access finds where the window ends.
+        """
+        self.place(front, front if self.frame.lags else back)
 
     def fall_behind(self) -> None:
         """Have the next access place the window."""
@@ -208,16 +165,17 @@ class Cursor(ObservedEvents):
 
         The folds S stay if they end before it; ``reach`` or a run continues from there.
         """
-        events, stack, is_next = self.events, self._stack, self.events.stamp - self._stamp <= 1
+        events, stack, is_next = self.events, self.stack, self.events.stamp - self._stamp <= 1
         oldest = events.kept_from
         is_known = stack and stack[-1].starts is None and stack[-1].mark <= position
-        is_searched = self.ends_early or self.monoid.folds_ranges  # may have no folds S
+        is_searched = self.frame.lags or self.monoid.folds_ranges  # may have no folds S
         if not (is_known and is_next and stack[-1].mark < events.back) or is_searched:
             self.place(oldest, oldest)
             return
         top = stack[-1]
-        self.front, self.back, top.since = max(oldest, top.start), top.mark, top.before
-        self._has_receded = True
+        self.front, top.since = max(oldest, top.start), top.before
+        self.end = self.back = top.mark
+        self.has_receded = True
         self.stay(position)
 
     def stay(self, position: int) -> None:
@@ -226,25 +184,26 @@ class Cursor(ObservedEvents):
         if self._leaf is not None and self._leaf.stop > position:
             self._leaf = None
 
-    def reach(self, front: int, back: int) -> None:
+    def reach(self, front: int, end: int) -> None:
         """Set the window like ``place``; continue with the folds S if possible."""
-        self._fresh()
-        if self._is_known and self.front <= front < self.back <= back:
-            self._advance(back)
+        self.refresh()
+        if self._is_known and self.front <= front < self.end <= end:
+            self.advance(end)
             self.move(front)
-        elif self._has_receded or (front, back) != (self.front, self.back):
-            self.place(front, back)
+        elif self.has_receded or (front, end) != (self.front, self.end):
+            self.place(front, end)
 
     @property
     def _is_known(self) -> bool:
         """Whether the folds S stay valid if the events since then are added to G."""
-        return self._has_receded or (bool(self._stack) and not self.events.by_time)
+        is_lasting = self.frame.lags or not self.events.by_time
+        return self.has_receded or (is_lasting and bool(self.stack))
 
-    def _advance(self, back: int) -> None:
+    def advance(self, end: int) -> None:
         """Process stored events; O(log n) combines, and at most two pages per level."""
-        if self.back < back:
-            self._grow(self.events.fold(self.back, back))
-        self.back, self._has_receded = back, False
+        if self.end < end:
+            self.grow(self.events.fold(self.end, end))
+        self.end, self.back, self.has_receded = end, end, False
 
     def settle(self, time: int | None) -> None:
         """Move to the frame's front after the newest event; what has left does not return."""
@@ -259,7 +218,7 @@ class Cursor(ObservedEvents):
         if self._returns:
             self.floor = self.front
             return
-        self.move(min(self.floor, self.back))
+        self.move(min(self.floor, self.end))
         self.floor = max(self.floor, self.front)
 
     @property
@@ -279,14 +238,14 @@ class Cursor(ObservedEvents):
         return kept if self._returns else max(kept, self.floor)
 
     @property
-    def _oldest(self) -> int:
+    def oldest(self) -> int:
         """The position from which on events may be in the window of a late event."""
         kept = self.events.kept_from
         return kept if self.events.looks_back else max(kept, self.floor)
 
     def evict_to(self, front: int) -> None:
         """Move the front of an only window; if the store fails, nothing changes."""
-        if not self._holds or self._is_held(front) or front >= self.back:
+        if not self._holds or self._is_held(front) or front >= self.end:
             self.move(front)
             return
         moved = copy(self)
@@ -297,7 +256,7 @@ class Cursor(ObservedEvents):
     @property
     def _holds(self) -> bool:
         """Whether the window is the only one, and always has its folds."""
-        return self.own_log is not None and not self.events.by_time
+        return self.own_log is not None and not (self.events.by_time or self.frame.lags)
 
     def _become(self, other: Cursor) -> None:
         """Take the state of a copy."""
@@ -305,56 +264,65 @@ class Cursor(ObservedEvents):
 
     def _hold(self) -> None:
         """Compute missing folds of an only window, so that they do not depend on its queries."""
-        if self._holds and self.front < self.back and not self.is_held:
+        if self._holds and self.front < self.end and not self.is_held:
             self.query()
 
     def _move_to_frame(self, time: int | None) -> None:
-        events = self.events
-        self._fresh()
-        if not (self.is_behind or self._rejoins):
-            if self.front < self.back:
-                self.move(self.frame.cut(self, time))
+        events, frame = self.events, self.frame
+        self.refresh()
+        if not (self.is_behind or self._rejoins or frame.lags):
+            if self.front < self.end:
+                self.move(frame.cut(self, time))
             return
-        by_position = self.frame.predictable and not self.frame.merges
-        if self._is_known and by_position and events.kept_from < events.back:
-            view = Positions(lambda: events.back, events.first_after)
-            self.reach(max(self.frame.cut(view, time), self._start), events.back)
+        by_position = frame.predictable and not frame.merges
+        is_found = by_position and (self._is_known or frame.lags)
+        if is_found and events.kept_from < events.back:
+            self._reach_frame(time)
             return
-        previous = self.front, self.back
+        previous = self.front, self.end
         self.place(self._start, events.back)
         try:
-            if self.front < self.back:
-                self.move(self.frame.cut(self, time))
+            if self.front < self.end:
+                self.move(frame.cut(self, time))
         except Exception:
             self.place(*previous)
             raise
+
+    def _reach_frame(self, time: int | None) -> None:
+        """Move to a frame on positions and times; at most one page read per level."""
+        events, frame = self.events, self.frame
+        view = Positions(lambda: events.back, events.first_after)
+        self.back = -1  # unknown until the window has been found
+        front = max(frame.cut(view, time), self._start)
+        self.reach(front, max(frame.stop(view, time), front))
+        self.back = events.back
 
     def query(self) -> Partial:
         """Return the aggregate of the window; 1 combine, and more if the front is in a new leaf.
 
         No combine if nothing has changed since the last call.
         """
-        if self.front == self.back:
+        if self.front == self.end:
             return self.monoid.identity
-        self._fresh()
-        now = self.front, self.back, self._stamp
+        self.refresh()
+        now = self.front, self.end, self._stamp
         if self._asked != now:
             self._asked, self._result = now, self._find()
         return self._result
 
     def _find(self) -> Partial:
-        front, stack = self.front, self._stack
+        front, stack = self.front, self.stack
         if not self._is_held(front):
             while stack and stack[-1].stop < front + (stack[-1].starts is None):
                 self._pop()
             if stack[-1].knows(front) if stack else self.events.path(front):
                 self.is_used_up = True
-                return self._behind(front, self.back)  # a leaf starts here: it need not be read
+                return self._behind(front, self.end)  # a leaf starts here: it need not be read
             if self.is_batch_end:
                 self.is_batch_end = False
-                return self.events.fold(front, self.back)
+                return self.events.fold(front, self.end)
             self.compute_folds()
-        return self._at(self._stack[-1], front)
+        return self._at(self.stack[-1], front)
 
     def _at(self, folds: Folds, position: int) -> Partial:
         """Return the aggregate from a position of the top entry of the stack to the back."""
@@ -364,19 +332,24 @@ class Cursor(ObservedEvents):
         return fold
 
     def step(self, row: Row, time: int | None) -> None:
-        """Process the next event, which is already stored; amortized O(1) combines."""
-        self._fresh()
+        """Process the next event, which is already stored; amortized O(1) combines.
+
+        The next access moves a window whose frame lags.
+        """
+        if self.frame.lags:
+            return
+        self.refresh()
         before = copy(self) if self._holds else None
-        front, back = self.front, self.back
+        front, end = self.front, self.end
         self._take(row)
-        self.back += 1
+        self.end = self.back = end + 1
         try:
-            if front == back and self._rejoins:
-                self.place(self._start, back + 1)
+            if front == end and self._rejoins:
+                self.place(self._start, end + 1)
             self.evict_to(self.frame.cut(self, time))
         except Exception:
             if before is None:
-                self.place(front, back)
+                self.place(front, end)
             else:
                 self._become(before)
             raise
@@ -388,232 +361,48 @@ class Cursor(ObservedEvents):
         If events are in order of time, an error is raised later, if the result is still needed.
         """
         try:
-            if self._stack:
-                self._grow(self.monoid.lift(row))
+            if self.stack:
+                self.grow(self.monoid.lift(row))
         except Exception:
             if not self.events.by_time:
                 raise
             self._reset()
 
-    def results(self, chunk: Chunk) -> Rows | None:
-        """Return the result after each event of a chunk; None if the cuts are not predictable."""
-        out = self.monoid.outputs.new(chunk.count)
-        batch = Batch(self.monoid, chunk.rows, chunk.times, chunk.count, out)
-        return out if self.run_into(chunk, batch, 0) else None
-
-    def run_into(self, chunk: Chunk, batch: Batch, start: int) -> bool:
-        """Write the results into a batch from ``start`` on; False if cuts are not predictable.
-
-        Events before the chunk must be in the log. If the chunk does not follow the newest event
-        that the cursor has processed, the frame determines the first window.
-        """
-        if not self.frame.predictable:
-            return False
-        self._fresh()
-        self._run(chunk, batch, start)
-        return True
-
-    def _run(self, chunk: Chunk, batch: Batch, start: int) -> None:
-        is_behind, oldest = self._has_receded or chunk.first != self.back, self._oldest
-        answers_ranges = self.monoid.folds_ranges and len(self) <= chunk.count * ANSWERED
-        most = _PIECE if has_kernel(self.monoid) and not answers_ranges else chunk.count
-        try:
-            entering = self._entering(chunk, most)
-            if answers_ranges:
-                self._run_ranges(chunk, next(entering.fronts), entering.stops, batch, start)
-            else:
-                self._run_over(entering, batch, start)
-        except Exception:
-            if is_behind:
-                self.place(oldest, oldest)
-            raise
-
-    def _run_ranges(
-        self, chunk: Chunk, fronts: EachFront, stops: EachFront, batch: Batch, start: int
-    ) -> None:
-        """Write the results as range folds over all events of the windows."""
-        first, last = chunk.first + int(fronts[0]), chunk.first + int(stops[-1])
-        lifted = chunk.lifted(first, last, self.events.leaf)
-        sliding = SlidingFolds(self.monoid, lifted, last - first)
-        fronts, stops = (moved(bounds, chunk.first - first) for bounds in (fronts, stops))
-        batch.put(start, sliding.between(fronts, stops))
-        self.place(first + int(fronts[-1]), last)
-
-    def _run_over(self, entering: Entering, batch: Batch, start: int) -> None:
-        monoid, right = self.monoid, None
-        is_swept = has_kernel(monoid)
-        if is_swept:
-            right = monoid.partials.one(monoid.identity)
-        for done, fronts, is_stored in self._stretches(entering):
-            at, end, found = start + done, done + len(fronts), None
-            if is_swept and (right is not None or not is_stored):
-                found = self._sweep(entering, done, fronts, right if is_stored else None, batch, at)
-            if is_stored:
-                right = None if found is None else found.right
-            else:
-                entering.turning = found
-            if found is None:
-                batch.put(at, self._folds(entering, done, fronts, is_stored))
-            elif end == len(entering.stops) and is_stored:
-                entering.total = monoid.partials.at(found.right, 0)
-
-    def _entering(self, chunk: Chunk, most: int) -> Entering:
-        """Return the events of a chunk as they enter a window that ends with the newest event."""
-        oldest = self._oldest
-        has_receded = self._has_receded and oldest < self.back and not self.frame.merges
-        if has_receded:
-            self._advance(chunk.first)
-        elif self._has_receded or chunk.first != self.back:
-            self._place_before(chunk)
-        self.front = max(self.front, oldest)  # events may have expired by time alone
-        fronts = self._fronts(chunk, most)
-        if has_receded and oldest < self.front:
-            first = next(fronts)
-            fronts = chain([first], fronts)
-            if self.front >= chunk.first + int(first[0]):
-                self._place_before(chunk)  # the first window may start before the folds S
-                fronts = self._fronts(chunk, most)
-        return Entering(chunk.first, chunk.sliding, fronts, range(1, chunk.count + 1))
-
-    def _place_before(self, chunk: Chunk) -> None:
-        """Place the window before a chunk, with the first event's front or an earlier one."""
-        events = self.events
-        total = total_before(events, chunk.first, self.lens)
-        view = Positions(lambda: chunk.first, events.first_after, total)
-        front = self.frame.cut(view, None if chunk.times is None else int(chunk.times[0]))
-        self.place(max(self._oldest, min(front, chunk.first)), chunk.first)
-
-    def _stretches(self, entering: Entering) -> Iterator[tuple[int, EachFront, bool]]:
-        """Yield each piece's start, its fronts, and whether these are in the log and have S."""
-        back, at, last = entering.first, 0, 0
-        for fronts in entering.fronts:
-            stored, done = count_below(fronts, 0), 0
-            while done < stored:
-                end = self._compute_folds(fronts, done, stored, back)
-                yield at + done, fronts[done:end], True
-                done = end
-            if stored < len(fronts):
-                yield at + stored, fronts[stored:], False
-            at, last = at + len(fronts), int(fronts[-1])
-        self.move(back + last)
-        self._have(entering)
-
-    def _have(self, entering: Entering) -> None:
-        """Add the events that have entered to the stack, once the front has moved."""
-        previous, count = entering.first, int(entering.stops[-1])
-        self.back = previous + count
-        if self.front >= previous:
-            self._stack.clear()
-        elif self._stack:
-            top = self._stack[-1]
-            at = max(0, count - _RECENT) if entering.total is None else 0
-            if count - at >= _RECENT or previous + at - top.mark > _FAR:
-                top.mark, top.before = previous + at, self._joined(top.since, entering.upto(at))
-            self._grow(entering.upto(count) if entering.total is None else entering.total)
-
-    def _folds(self, entering: Entering, done: int, fronts: EachFront, is_stored: bool) -> Rows:
-        """Return the aggregates after the events of a piece of a run."""
-        sliding, stops = entering.sliding, entering.stops[done : done + len(fronts)]
-        if not is_stored:
-            return sliding.between(fronts, stops)
-        monoid, top, count = self.monoid, self._stack[-1], len(fronts)
-        folds = rows_at(monoid, top.rows, fronts, top.start - entering.first)
-        if (behind := self._joined(top.right, top.since)) is not None:
-            folds = monoid.combine_rows(folds, monoid.partials.one(behind), count)
-        return monoid.combine_rows(folds, sliding.upto(stops), count)
-
-    def _sweep(
-        self, entering: Entering, done: int, fronts: EachFront, right: Rows | None, batch: Batch,
-        at: int,
-    ) -> Sweep | None:  # fmt: skip
-        """Write the results of a piece with a kernel; return its progress, None without a kernel.
-
-        If the fronts are in the log, ``right`` is the fold of the earlier entering events.
-        Otherwise the fronts are among these events, which become the stack.
-        """
-        monoid, schema, count = self.monoid, self.monoid.partials, len(fronts)
-        first, last, lifted = int(fronts[0]), int(fronts[-1]), entering.sliding.lifted
-        stops = entering.stops[done : done + count]
-        entered = int(entering.stops[done - 1]) if done else 0
-        if entering.turning is not None:
-            sweep = entering.turning._replace(first=entered, fronts=fronts, stops=stops)
-        elif right is None:
-            one = schema.one(monoid.identity)
-            sweep = Sweep(lifted, one, 0, 0, int(stops[0]) - 1, fronts, stops, one, turns=True)
-        else:
-            top = self._stack[-1]
-            origin = top.start - entering.first
-            stack = schema.cut(top.rows, first - origin, last + 1 - origin)
-            if (behind := self._joined(top.right, top.since)) is not None:
-                stack = monoid.combine_rows(stack, schema.one(behind), last + 1 - first)
-            if stops[0] == entered:  # the first frame has no new event
-                stops = as_array(stops, count)
-            sweep = Sweep(lifted, stack, first, last, entered, fronts, stops, right)
-        if kernel_lowers(monoid):
-            out = monoid.outputs.cut(batch.results, at, at + count)
-            return sweep_into(sweep, monoid, out, lowered=True)
-        out = schema.new(count)
-        found = sweep_into(sweep, monoid, out, lowered=False)
-        if found is not None:
-            batch.put(at, out)
-        return found
-
-    def _fronts(self, chunk: Chunk, most: int) -> Iterator[EachFront]:
-        """Yield the front after each event, counted from the chunk's first; ``most`` together."""
-        search = self._search(self.front, chunk)
-        for at in range(0, chunk.count, most):
-            times = None if chunk.times is None else chunk.times[at : at + most]
-            count = min(most, chunk.count - at)
-            cuts = self.frame.cuts(search, at, times, count)
-            fronts = not_before(search.front - chunk.first, cuts, count)
-            yield fronts
-            search.front = chunk.first + int(fronts[-1])
-
-    def _search(self, front: int, chunk: Chunk) -> SearchedTimes:
-        back, leaf, own = chunk.first, self.leaf, self.frame
-
-        def session(frame: Frame) -> int:
-            """Return the start of the session; the window's front, unless the window is longer."""
-            if frame is own:
-                return front
-            total = total_before(self.events, back, self.lens)
-            return frame.cut(Positions(lambda: back, self.events.first_after, total), None)
-
-        return SearchedTimes(
-            front, chunk, lambda at, until: leaf(at, back, until=until), self.events, session
-        )
-
     # --- leaves at the front --------------------------------------------------------------------
 
     def _reset(self) -> None:
-        self._leaf, self._has_receded = None, False
-        self._stack.clear()
+        self._leaf, self.has_receded = None, False
+        self.stack.clear()
         self._asked = (-1, -1, -1)
 
     def __copy__(self) -> Cursor:
         other = object.__new__(type(self))
         vars(other).update(vars(self))
-        other._stack = list(map(copy, self._stack))
+        other.stack = list(map(copy, self.stack))
         return other
 
-    def _fresh(self) -> None:
+    def begin_run(self) -> None:
+        """Prepare for the results of a chunk (``runs``)."""
+        self.refresh()
+
+    def refresh(self) -> None:
         """Discard everything if the positions of events have changed."""
         if self._stamp != self.events.stamp:
             self._stamp = self.events.stamp
             self._reset()
 
-    def _grow(self, newer: Partial) -> None:
-        top = self._stack[-1]
-        top.since = self._joined(top.since, newer)
+    def grow(self, newer: Partial) -> None:
+        top = self.stack[-1]
+        top.since = self.joined(top.since, newer)
 
     def _pop(self) -> None:
         """Drop the used-up top entry of the stack; at most 1 combine."""
-        if len(self._stack) > 1:
-            below = self._stack[-2]
-            below.since = self._joined(below.since, self._stack[-1].since)
-        self._stack.pop()
+        if len(self.stack) > 1:
+            below = self.stack[-2]
+            below.since = self.joined(below.since, self.stack[-1].since)
+        self.stack.pop()
 
-    def _joined(self, older: Partial | None, newer: Partial | None) -> Partial | None:
+    def joined(self, older: Partial | None, newer: Partial | None) -> Partial | None:
         """Combine two aggregates; None stands for no events."""
         if older is None or newer is None:
             return newer if older is None else older
@@ -638,12 +427,12 @@ class Cursor(ObservedEvents):
         self._leaf = None if isinstance(leaf, Chunk) else leaf
         return leaf
 
-    def _compute_folds(self, fronts: EachFront, start: int, stop: int, back: int) -> int:
+    def compute_folds_at(self, fronts: EachFront, start: int, stop: int, back: int) -> int:
         """Compute S to ``back`` for as many fronts from ``start`` on as are in consecutive leaves.
 
         The fronts count from the back. Returns the index of the first front without S.
         """
-        front, stack = back + int(fronts[start]), self._stack
+        front, stack = back + int(fronts[start]), self.stack
         if stack and stack[-1].starts is None and front >= stack[-1].stop:
             self._pop()
         if not self._is_held(front):
@@ -676,12 +465,12 @@ class Cursor(ObservedEvents):
 
     def _is_held(self, position: int) -> bool:
         """Return whether the folds S of the leaf with a position exist."""
-        top = self._stack[-1] if self._stack else None
+        top = self.stack[-1] if self.stack else None
         return top is not None and top.starts is None and top.start <= position < top.stop
 
     def _behind(self, position: int, back: int) -> Partial:
         """Return the aggregate from a leaf's end to the back; folds its path, O(1) amortized."""
-        events, stack, partials = self.events, self._stack, self.monoid.partials
+        events, stack, partials = self.events, self.stack, self.monoid.partials
         while stack and stack[-1].stop < position:
             self._pop()
         if stack and stack[-1].knows(position):
@@ -713,14 +502,14 @@ class Cursor(ObservedEvents):
 
         S extends only over settled events. The events that late ones may precede are part of G.
         """
-        front, back, self.is_used_up = self.front, self.back, False
+        front, back, self.is_used_up = self.front, self.end, False
         if self._is_held(front):
             return
         reach = self.events.settled(front) if back == self.events.back else back
         if reach < back:
             self.place(front, reach)
         try:
-            self._compute_folds(range(front - reach, front - reach + 1), 0, 1, reach)
+            self.compute_folds_at(range(front - reach, front - reach + 1), 0, 1, reach)
             since = self.events.fold(reach, back) if reach < back else None
         except Exception:
             self.place(front, back)
@@ -730,14 +519,14 @@ class Cursor(ObservedEvents):
 
     def prepare_ahead(self) -> None:
         """Compute S, as far as late events allow, and read its leaf; one page read per level."""
-        self._fresh()
-        if not self.is_held or self._stack[-1].reach > self.events.settled(self.front):
-            self.place(self.front, self.back)
+        self.refresh()
+        if not self.is_held or self.stack[-1].reach > self.events.settled(self.front):
+            self.place(self.front, self.end)
             self.compute_folds()
         self.look_at_leaf()
 
     def look_at_leaf(self) -> Leaf:
-        return self._look_at(self.leaf(self.front, self.back))
+        return self._look_at(self.leaf(self.front, self.end))
 
     @property
     def is_held(self) -> bool:
@@ -745,12 +534,12 @@ class Cursor(ObservedEvents):
 
     def have(self, fold: Rows) -> None:
         """Set the aggregate of the current window, given as one row."""
-        if self.front < self.back:
-            self._stack = [Folds(self.front, self.front + 1, fold)]
+        if self.front < self.end:
+            self.stack = [Folds(self.front, self.front + 1, fold)]
 
     def shrink(self, most: int) -> None:
         """Discard folds beyond ``most`` events at the end of a batch."""
-        if self._stack and (top := self._stack[-1]).starts is None:
+        if self.stack and (top := self.stack[-1]).starts is None:
             start, size = max(self.front, top.start), top.stop - top.start
             if start >= top.stop or self.monoid.partials.row_bytes is None:
                 return
@@ -765,31 +554,31 @@ class Cursor(ObservedEvents):
         """Yield each position whose aggregate to the back is known, and that aggregate."""
         since: Partial | None = None
         at = self.monoid.partials.at
-        for folds in reversed(self._stack):
-            since = self._joined(folds.since, since)
+        for folds in reversed(self.stack):
+            since = self.joined(folds.since, since)
             stop = folds.stop
             starts = range(folds.start, stop) if folds.starts is None else folds.starts
             for position in map(int, starts):
-                if self.front <= position < self.back:
-                    behind = self._joined(folds.right, since)
-                    fold = self._joined(at(folds.rows, folds.index(position)), behind)
+                if self.front <= position < self.end:
+                    behind = self.joined(folds.right, since)
+                    fold = self.joined(at(folds.rows, folds.index(position)), behind)
                     yield position, fold
 
     @property
     def resident_rows(self) -> int:
-        return sum(f.stop - f.start if f.starts is None else len(f.starts) for f in self._stack)
+        return sum(f.stop - f.start if f.starts is None else len(f.starts) for f in self.stack)
 
     def prefetched(self, most: int) -> Prefetched:
         """Return S, G and the times from the front on, for up to ``most`` evictions; see ``sync``.
 
         No store call. S is empty before the first query.
         """
-        self._fresh()
+        self.refresh()
         self._fold_whole(most)
         times, front, schema = np.empty(0, "<i8"), self.front, self.monoid.partials
         folds, size, grown = schema.new(0), 0, None
         if self._is_held(front):
-            top = self._stack[-1]
+            top = self.stack[-1]
             grown = top.since
             stop = min(front + most + 1, top.stop)
             folds, size = schema.cut(top.rows, front - top.start, stop - top.start), stop - front
@@ -810,9 +599,9 @@ class Cursor(ObservedEvents):
         size, events = len(self), self.events
         if events.by_time or not self.is_held or size > most or self.front < events.open_from:
             return
-        start, stop = self._stack[-1].start, self._stack[-1].stop
-        if stop < self.back and stop - self.front <= self.front - start:
-            self.place(self.front, self.back)
+        start, stop = self.stack[-1].start, self.stack[-1].stop
+        if stop < self.end and stop - self.front <= self.front - start:
+            self.place(self.front, self.end)
             self.compute_folds()
 
     def for_singles(
@@ -821,9 +610,11 @@ class Cursor(ObservedEvents):
         """Return what at most ``room`` single events need, for a window that is up to date.
 
         ``newest`` as for ``ahead``. At most one page read per level if S is used up, or if this is
-        the only window. None if that has no events.
+        the only window. None if that has no events, or the window of a frame that lags.
         """
         own, frame, gone = self.own_log, self.frame, room
+        if frame.lags:
+            return self._behind_newest(most, room, timed) if len(self) else None
         if own is not None:  # only the frame may evict, unless that depends on positions alone
             gone = most if frame.positional else 0
             if not len(self):
@@ -842,6 +633,28 @@ class Cursor(ObservedEvents):
         found = found._replace(turns=found.turns and frame.positional)
         return found.beside(self.monoid.identity, room)
 
+    def _behind_newest(self, most: int, room: int, timed: bool) -> Prefetched:
+        """Return the data for single events of a non-empty frame that lags.
+
+        Includes the events that it reaches next. For at most ``most`` events, including these, and
+        at most ``room`` new ones. At most one page read per level, and one for each leaf of events
+        that it reaches next.
+        """
+        events, monoid, end = self.events, self.monoid, self.frame.end
+        stop = min(events.back, self.end + max(most // 2, 1))
+        leaves = leaves_from(events, self.end, monoid.inputs, stop)
+        waiting = events_in(leaves, monoid.inputs, timed)
+        self.compute_folds()
+        found = self.prefetched(most)
+        if timed:
+            if not len(found.leaving):
+                self.look_at_leaf()
+                found = self.prefetched(most)
+            found = found.cut(len(found.leaving), monoid)
+        lag = Lag(end.delay, end.rows, waiting, self.end + waiting.size == events.back)
+        found = found.beside(monoid.identity, min(room, most - waiting.size))
+        return found._replace(lag=lag, turns=False)
+
     def ahead(self, most: int, newest: Events | None = None) -> Prefetched:
         """Return what ``prefetched`` returns, with additional data for late events.
 
@@ -856,35 +669,45 @@ class Cursor(ObservedEvents):
         if found.size:  # late events must be later than all events that may leave
             found = found.cut(len(leaving), self.monoid)
         late_from = float(max([newest.times[0], *leaving[-1:]]))
-        reach = self._stack[-1].reach if found.size else self.back
-        recent = Recent(newest, partial(self.events.fold, reach, self.back - newest.size))
+        reach = self.stack[-1].reach if found.size else self.end
+        recent = Recent(newest, partial(self.events.fold, reach, self.end - newest.size))
         return found._replace(late_from=late_from, recent=recent)
 
     def sync(self, count: int, gone: int, grown: Partial | None, late: int | None = None) -> None:
-        """Process events that were stored, drop the oldest ``gone``, and set G.
+        """Process ``count`` events that the frame has reached, drop the oldest ``gone``, and set G.
 
         At most as many evictions as were prefetched, or more if all of those were. ``late`` is the
-        position of the first event that was inserted before stored ones.
+        position of the first event that was inserted before stored ones. If the frame lags, the
+        next access places the window again after a late event, and without G.
         """
+        if self.frame.lags and (grown is None or late is not None):
+            self.place(self.front, self.front)
+            return
         self.is_used_up = self.is_held and gone >= len(self) and late is None
         if gone > len(self) or (late is not None and not self._come_late(late)):
-            self.place(self.front + gone, self.back + count)
-            self.floor = self.front
-            return
-        self.back += count
-        if self._is_held(self.front):
-            self._stack[-1].since = grown
-        elif count:
-            self._stack.clear()
-        self.move(self.front + gone)
-        self.floor = self.front
+            self.place(self.front + gone, self.end + count)
+        else:
+            self.end += count
+            if self._is_held(self.front):
+                self.stack[-1].since = grown
+            elif count:
+                self.stack.clear()
+            self.move(self.front + gone)
+        self.back, self.floor = self.events.back, self.front
 
     def _come_late(self, position: int) -> bool:
         """Keep S although events from a position on have moved; return whether that is possible."""
-        if not self._is_held(self.front) or self._stack[-1].stop > position:
+        if not self._is_held(self.front) or self.stack[-1].stop > position:
             return False
-        if self._stack[-1].mark > position:
-            self._stack[-1].mark = maxsize
-        del self._stack[:-1]  # folds of later leaves, which may have changed
+        if self.stack[-1].mark > position:
+            self.stack[-1].mark = maxsize
+        del self.stack[:-1]  # folds of later leaves, which may have changed
         self.stay(position)
         return True
+
+
+def cursor_of(setting: Setting, events: OrderedEvents, kind: type[Cursor] = Cursor) -> Cursor:
+    """Return the cursor of a single window, of this kind if it includes the newest event."""
+    frame = setting.frame
+    kind = Cursor if frame.lags else kind
+    return kind(setting.monoid, frame, events, lenses_of_frame(setting.monoid, frame))

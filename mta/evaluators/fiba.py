@@ -29,8 +29,7 @@ from contextlib import contextmanager
 from copy import copy
 from typing import Any, Self
 
-from mta.evaluators.cursor import Cursor
-from mta.evaluators.ends import cursor_of
+from mta.evaluators.cursor import Cursor, cursor_of
 from mta.folds.sliding import Events
 from mta.frames.windows import TimeWindow
 from mta.logs.base import Aggregator, Lens, Setting
@@ -62,7 +61,7 @@ class FiBA(FingerTreeLog, Aggregator):
         """Set the front; the next access moves the window to its frame unless it ``is_whole``."""
         cursor, self._front_time = self.cursor, (-1, 0)
         start = self.kept_from if not is_whole else front
-        cursor.place(start, self.back if is_whole and not cursor.ends_early else start)
+        cursor.start_at(start, self.back if is_whole else start)
         cursor.floor = front
 
     def recede(self) -> None:
@@ -183,4 +182,4 @@ class FiBA(FingerTreeLog, Aggregator):
         self.restore_front_time(snapshot.front_time)
 
     def _checked_result(self) -> Partial:
-        return super()._checked_result() if self.cursor.ends_early else self.query()
+        return super()._checked_result() if self.setting.frame.lags else self.query()

@@ -45,7 +45,7 @@ from typing import Any
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvariantViolation
-from mta.evaluators.ends import cursor_of
+from mta.evaluators.cursor import cursor_of
 from mta.evaluators.range_fold import RangeFold
 from mta.folds.sliding import Events
 from mta.in_order.flat_fat import join

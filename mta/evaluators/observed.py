@@ -44,8 +44,10 @@ class ObservedEvents(ABC):
     the latter, by the frame's ``id``.
     """
 
-    #: The position of the window's oldest event, and the position after its newest.
+    #: The positions of the window's oldest event, after its newest event, and after the newest
+    #: event that was processed. The last two are equal unless the frame ``lags``.
     front: int
+    end: int
     back: int
 
     def __init__(
@@ -117,7 +119,7 @@ class ObservedEvents(ABC):
         """
         if self.is_behind:
             self.settle(None)
-        if self._kept.get(id(frame), (-1, None))[0] != self.front and self.front < self.back:
+        if self._kept.get(id(frame), (-1, None))[0] != self.front and self.front < self.end:
             frame.cut(self, None)
         kept, total = self._kept.get(id(frame), (-1, None))
         return total if kept == self.front else None
@@ -146,7 +148,7 @@ class ObservedEvents(ABC):
 
     def first_after(self, time: int) -> int:
         """Return the position of the oldest event later than ``time``, from the front on."""
-        if self.front == self.back:
+        if self.front == self.end:
             return self.front
         log = self.own_log
         if log is not None and log.front == self.front:  # knows the oldest time of a snapshot
@@ -169,7 +171,7 @@ class ObservedEvents(ABC):
         prefix, position, step, growing = monoid.identity, self.front, 1, True
         while step:
             end = position + step
-            if end <= self.back:
+            if end <= self.end:
                 longer = monoid.combine(prefix, pick(self.events.fold(position, end)))
                 if accepts(monoid.lower(longer)):
                     prefix, position = longer, end
@@ -186,15 +188,15 @@ class ObservedEvents(ABC):
         monoid, pick = lens
 
         def refused(position: int) -> bool:
-            fold = self.query() if position == self.front else self.events.fold(position, self.back)
+            fold = self.query() if position == self.front else self.events.fold(position, self.end)
             return not accepts(monoid.lower(pick(fold)))
 
-        if self.front == self.back or not refused(self.front):
+        if self.front == self.end or not refused(self.front):
             return self.front
         low, step = self.front, 1
-        while low + step < self.back and refused(low + step):
+        while low + step < self.end and refused(low + step):
             low, step = low + step, 2 * step
-        high = min(low + step, self.back)
+        high = min(low + step, self.end)
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if refused(middle) else (low, middle)
@@ -202,7 +204,7 @@ class ObservedEvents(ABC):
 
     def partials(self) -> Iterator[Partial]:
         """Yield every event of the window, lifted, oldest first; reads every leaf once."""
-        leaves = leaves_from(self.events, self.front, self.monoid.inputs, self.back)
+        leaves = leaves_from(self.events, self.front, self.monoid.inputs, self.end)
         return lifted_events(leaves, self.monoid)
 
 

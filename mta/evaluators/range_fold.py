@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from mta.columns.schemas import Row
 from mta.evaluators.cursor import Cursor
 from mta.folds.sliding import Events
-from mta.logs.base import Aggregator, Batch, Chunk, Prefetched
+from mta.logs.base import Aggregator, Prefetched
 from mta.monoids.base import Partial
 
 
@@ -25,26 +25,26 @@ class RangeFold(Cursor):
     def settle(self, time: int | None) -> None:
         frame, previous = self.frame, self.back
         depends = self.is_behind or frame.positional or frame.needs_times
-        self.back = self.own_log.back
+        self.end = self.back = self.own_log.back
         try:
             if depends and len(self):
                 self.evict_to(frame.cut(self, time))
         except Exception:
-            self.back = previous
+            self.end = self.back = previous
             raise
 
     def evict_to(self, front: int) -> None:
         self.own_log.evict_to(front)
 
     def fall_behind(self) -> None:
-        self.back = self.front
+        self.end = self.back = self.front
 
     def _take(self, row: Row) -> None:
-        self._stack.clear()
+        self.stack.clear()
 
-    def run_into(self, chunk: Chunk, batch: Batch, start: int) -> bool:
+    def begin_run(self) -> None:
         self.events = self.own_log.reader()
-        return super().run_into(chunk, batch, start)
+        super().begin_run()
 
     def for_singles(
         self, most: int, room: int, timed: bool, newest: Events | None

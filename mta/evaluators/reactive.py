@@ -45,7 +45,7 @@ import numpy as np
 
 from mta.columns.schemas import Array, Record, Row, Rows
 from mta.errors import EmptyWindow, InvariantViolation
-from mta.evaluators.ends import cursor_of
+from mta.evaluators.cursor import cursor_of
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.range_fold import RangeFold
 from mta.folds.sliding import Events

@@ -101,7 +101,7 @@ class SteadyEvaluator(Cursor):
         if gone <= 0 or not self.is_held:
             return
         try:
-            border = self._stack[-1].stop
+            border = self.stack[-1].stop
             if border != self._border or not self._made:
                 self._border, self._made = border, {}
                 arities = self.events.levels.arities
@@ -117,7 +117,7 @@ class SteadyEvaluator(Cursor):
 
     def _above(self, border: int) -> int:
         """Return the level whose element at the border is opened next; 0 for an unsealed leaf."""
-        for folds in reversed(self._stack[:-1]):
+        for folds in reversed(self.stack[:-1]):
             if border < folds.stop and folds.level is not None:
                 return folds.level
         return self.events.levels.top(border)

@@ -133,6 +133,11 @@ class Frame(Recorded, ABC):
         """The aggregates that frames decide on, besides the window's own aggregate."""
         return ()
 
+    @cached_property
+    def lags(self) -> bool:
+        """Whether frames end before the newest event."""
+        return self.end != NEWEST
+
     @property
     def lifetime(self) -> int | None:
         """The microseconds from the newest event until the window is empty; None if never."""
@@ -141,6 +146,16 @@ class Frame(Recorded, ABC):
     @abstractmethod
     def cut(self, view: View, time: int | None) -> int:
         """Return the position of the oldest event that stays, after an insertion at ``time``."""
+
+    def stop(self, view: View, time: int | None) -> int:
+        """Return the position after the last event of the frame that is computed for a time.
+
+        ``view`` has the events up to then. The result may be before the oldest of them.
+        """
+        stop = view.back
+        if self.end.delay and time is not None:
+            stop = min(stop, view.first_after(time - self.end.delay))
+        return stop - self.end.rows
 
     def joined(self, of_one: Callable[[Frame], Any], later: Any = max, earlier: Any = min) -> Any:
         """Return what a function returns for this frame; of two frames, the later or earlier."""

@@ -23,7 +23,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from mta.folds.sliding import Fronts
-from mta.frames.base import NEWEST, End, Frame, Ties, TimeSearch, View
+from mta.frames.base import End, Frame, Ties, TimeSearch, View
 from mta.times import MICROSECONDS, Duration, as_text, is_duration, to_count, to_duration
 
 #: In seconds.
@@ -239,7 +239,7 @@ class TimeWindow(TimeFrame):
 def is_unbounded(frame: Frame) -> bool:
     """Return whether a frame contains all events from the first to the newest one."""
     if isinstance(frame, CountWindow | TimeWindow):
-        return frame.end == NEWEST and frame.size >= UNBOUNDED
+        return not frame.lags and frame.size >= UNBOUNDED
     return False
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from mta.columns.schemas import Payload, Row, Rows
 from mta.descriptions import Recipe
-from mta.frames.base import NEWEST, Frame
+from mta.frames.base import Frame
 from mta.frames.shorthand import Size
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Aggregator
@@ -341,7 +341,7 @@ def slices_of(window: Size, slide: float | Duration | None) -> tuple[Trigger, Fr
     frame = read_frame(window)
     trigger: Trigger
     over: Frame
-    if frame.end != NEWEST or (isinstance(frame, TimeWindow) and frame.closed != "right"):
+    if frame.lags or (isinstance(frame, TimeWindow) and frame.closed != "right"):
         raise ValueError(
             f"slices end where windows do, and those of {frame!r} may begin or end within one: "
             "use TriggeredWindow"

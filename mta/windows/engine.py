@@ -30,11 +30,11 @@ from mta.errors import EventsGone, NotPageable
 from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.coverage import Coverage, coverage_of
 from mta.evaluators.cursor import Cursor
-from mta.evaluators.ends import EarlyCursor
 from mta.evaluators.fiba import FiBA
 from mta.evaluators.observed import Searched, key_of_observer, observed_by, part_of
+from mta.evaluators.runs import results_of, run_into
 from mta.folds.sliding import Events
-from mta.frames.base import NEWEST, Frame
+from mta.frames.base import Frame
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Aggregator, Batch, Chunk, EventLog, Setting
 from mta.logs.finger_tree.log import FingerTreeLog
@@ -179,7 +179,7 @@ class Engine(Generic[Out]):
         #: The moment of the last query after the newest event, if any since that event.
         self._moment: int | None = None
         if isinstance(self._log, Aggregator):
-            if frame.end != NEWEST and not self._log.ends_anywhere:
+            if frame.lags and not self._log.ends_anywhere:
                 raise ValueError(
                     f"{self._log.name} folds up to the newest event, but {frame!r} ends before "
                     "it: leave aggregator= out"
@@ -246,8 +246,7 @@ class Engine(Generic[Out]):
         self._trimmed = log.back
         for name, front in fronts.items():
             cursor = cursors[name]
-            if not cursor.ends_early:
-                cursor.place(front, log.back)
+            cursor.start_at(front, log.back)
             cursor.floor = front
         if isinstance(log, FingerTreeLog) and log.newest_time() != newest:
             self._follow_newest()  # the newest event was retracted
@@ -262,8 +261,7 @@ class Engine(Generic[Out]):
             if (key := key_of_observer(observer)) not in known:
                 raise ValueError(f"{frame!r} looks at {observer[2].name}, which is not kept here")
             lenses[id(observer[0])] = part_of(self.monoid, known.index(key) + 1)
-        kind = Cursor if frame.end == NEWEST else EarlyCursor
-        cursor = kind(self.monoid, frame, self._shared_log(), lenses)
+        cursor = Cursor(self.monoid, frame, self._shared_log(), lenses)
         cursor.returns_left = self.returns_left
         return cursor
 
@@ -292,7 +290,7 @@ class Engine(Generic[Out]):
         """Return the coverage of a window that is up to date, also for late events."""
         time, frame = self.intake.last_time if self.timed else None, window.frame
         found = coverage_of(
-            name, self.structure().remembered(), frame, window.front, window.taken, time,
+            name, self.structure().remembered(), frame, window.front, window.back, time,
             window.lens, self.settings.lateness or 0,
         )  # fmt: skip
         if self.is_single and not (frame.positional or frame.merges):
@@ -328,7 +326,7 @@ class Engine(Generic[Out]):
         if not partial:
             newest = self.intake.last_time if self.timed else None
             found = coverage_of(
-                "", self._shared_log(), frame, cursor.front, cursor.taken, newest, cursor.lens
+                "", self._shared_log(), frame, cursor.front, cursor.back, newest, cursor.lens
             )
             if not found.complete:
                 raise EventsGone(
@@ -426,7 +424,7 @@ class Engine(Generic[Out]):
         log, last = self.structure(), self.intake.last_time
         windows = {n: w for n, w in self._windows.items() if self._is_prefetched(w)}
         is_past = self._moment is not None and (last is None or last < self._moment)
-        if is_past and any(window.ends_early for window in windows.values()):
+        if is_past and any(window.frame.lags for window in windows.values()):
             return None  # a window ends at a later moment than the newest event
         sizes = [self._size_of(window.frame) for window in windows.values()]
         if None in sizes:
@@ -455,8 +453,8 @@ class Engine(Generic[Out]):
         if self.is_single:
             return True
         is_held, is_usual = window.is_held or window.is_used_up, type(window.frame) in _USUAL
-        if not window.ends_early:
-            return (is_held or not is_usual) and window.back == self._log.back
+        if not window.frame.lags:
+            return (is_held or not is_usual) and not window.is_behind
         return is_held and is_usual and len(self.ready(window)) > 0
 
     def _newest(self, windows: Iterable[Cursor]) -> Events | None:
@@ -464,7 +462,7 @@ class Engine(Generic[Out]):
         log = self._log
         if not isinstance(log, FingerTreeLog):
             return None
-        usual = [window for window in windows if not window.ends_early]
+        usual = [window for window in windows if not window.frame.lags]
         held = [w for w in usual if w.is_held or (self.is_single and len(w))]
         for cursor in held if self.settings.lateness else ():
             cursor.prepare_ahead()
@@ -498,12 +496,12 @@ class Engine(Generic[Out]):
         stamp, last, self._moment = log.stamp, self.intake.last_time, None
         if micros is not None and last is not None:
             newest = max(micros, last)  # the newest event may have been retracted
-        known, before = [(w, w.front, w.back, w.floor) for w in windows], log.back
+        known, before = [(w, w.front, w.end, w.floor) for w in windows], log.back
         log.insert(row, micros)
         try:
             if not self._recede(stamp):
-                for window, _, back, _ in known:
-                    if back == before and not window.ends_early:
+                for window, _, end, _ in known:
+                    if end == before:
                         window.step(row, newest)
             elif self.is_single:
                 self._windows[""].settle(newest)
@@ -514,9 +512,9 @@ class Engine(Generic[Out]):
 
     def _place_again(self, known: Sequence[tuple[Cursor, int, int, int]]) -> None:
         """Set windows to earlier bounds, as the log has undone a change."""
-        for window, front, back, floor in known:
+        for window, front, end, floor in known:
             if not self._is_coupled:
-                window.place(front, back)
+                window.place(front, end)
                 window.floor = floor
 
     def extend(self, values: Any, times: Any, emit: Literal["all", "last"]) -> dict[str, Any]:
@@ -599,7 +597,7 @@ class Engine(Generic[Out]):
         """Have the next access update the windows that may be ahead of the stored events."""
         log = self._log
         for window in self._windows.values():
-            if window.frame.predictable and (log.by_time or window.taken > log.back):
+            if window.frame.predictable and (log.by_time or window.back > log.back):
                 window.fall_behind()
 
     def _follow_newest(self) -> None:
@@ -615,7 +613,7 @@ class Engine(Generic[Out]):
             return False
         stays = chunk is not None and log.moved_from >= 0 and chunk.stop == log.back
         for cursor in self.windows.values():
-            if chunk is not None and stays and cursor.back == log.back:
+            if chunk is not None and stays and cursor.end == log.back:
                 cursor.stay(chunk.first)
             else:
                 cursor.recede(log.moved_from)
@@ -661,9 +659,9 @@ class Engine(Generic[Out]):
         for name, cursor in run.items():
             into = batch.into(outs[name])
             if is_new is None:
-                cursor.run_into(chunk, into, start)
+                run_into(cursor, chunk, into, start)
             else:  # the chunk includes stored events
-                into.put_new(start, cursor.results(chunk), chunk.count, is_new)
+                into.put_new(start, results_of(cursor, chunk), chunk.count, is_new)
         return chunk, run
 
     def add_run(self, new: Events, following: int | None) -> tuple[Chunk, Rows, np.ndarray | None]:
@@ -681,7 +679,7 @@ class Engine(Generic[Out]):
         self._moment, stamp = None, log.stamp
         self._begin_batch(int(new.times[0]), each=True)
         chunk, is_new = log.chunk_with(*new, end)
-        outputs = cursor.results(chunk)
+        outputs = results_of(cursor, chunk)
         try:
             log.store_chunk(new, chunk, log.front)
         except Exception:
@@ -819,7 +817,7 @@ class Engine(Generic[Out]):
         log, micros = by_time(self.structure(), FingerTreeLog), to_time(time)
         windows = [self.ready(cursor) for cursor in self.windows.values()]
         stamp = log.stamp
-        known = [(window, window.front, window.back, window.floor) for window in windows]
+        known = [(window, window.front, window.end, window.floor) for window in windows]
         row = log.retract(micros)
         self._recede(stamp)
         try:

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any, Protocol
 
 from mta.errors import EventsGone, InvalidTime, UnsupportedOperation
-from mta.evaluators.ends import stop_of
 from mta.evaluators.observed import lens_in, total_before
 from mta.frames.base import Both, Frame
 from mta.frames.named import SessionWindow
@@ -104,7 +103,7 @@ def result_at(
     misses = (left or front > 0) and newest is not None and moment < min(newest, horizon)
     if misses:
         misses = first_position(frame, events, view, moment) == UNKNOWN
-    stop = stop_of(frame, events, stop, moment)
+    stop = max(front, frame.stop(view, moment))
     start = min(start, stop)
     return engine.lowered(events.fold(start, stop), stop - start), misses
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.errors import NotRevisable
+from mta.evaluators.runs import results_of
 from mta.folds.sliding import Events
 from mta.logs.base import Chunk
 from mta.logs.finger_tree.log import FingerTreeLog
@@ -61,7 +62,7 @@ def again(engine: Engine[Any], time: int, until: int | None = None) -> Revised |
     chunk: Chunk = log.stored(first, stop)
     cursor = engine.cursor(engine.frame)
     cursor.floor = engine.windows[""].floor
-    outputs = cursor.results(chunk)
+    outputs = results_of(cursor, chunk)
     assert chunk.times is not None
     return Revised(chunk.times, chunk.rows, outputs, np.zeros(chunk.count, bool))
 

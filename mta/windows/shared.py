@@ -383,7 +383,7 @@ class SharedWindows(EventsWindow[Out]):
         """The position of each window's oldest event, as far as known without a read."""
         oldest, back = self.structure().front, self.structure().back
         cursors = self.engine.windows.items()
-        return {n: c.front if c.taken == back else oldest for n, c in cursors}
+        return {n: c.front if c.back == back else oldest for n, c in cursors}
 
     @alone
     def stats(self) -> SharedStats:
@@ -414,7 +414,7 @@ class SharedWindows(EventsWindow[Out]):
             for name, each in self.engine.windows.items():
                 cursor = self._looked_at(each)
                 found = cursor.query()
-                if not self.structure().front <= cursor.front <= cursor.back:
+                if not self.structure().front <= cursor.front <= cursor.end:
                     raise InvariantViolation(f"window {name!r} begins before its retained events")
                 fold = Refold(self.engine.monoid, cursor.partials())
                 if not fold.agrees(found):

@@ -24,7 +24,6 @@ from pyspark.sql import functions as F
 
 from mta import CountWindow, TimeWindow
 from mta.cli.console import own_command, say
-from mta.frames.base import NEWEST
 from spark_integration.cli.checkpoints import inspect
 from spark_integration.cli.expressions import Aggregation, parse_aggregation, parse_window
 from spark_integration.cli.job import Job
@@ -136,7 +135,7 @@ def _rolling(events: pd.DataFrame, aggregation: Aggregation, job: Job) -> Floats
         raise InvalidRequest("the demo cannot check a count of rows with pandas: count a column")
     series = events.set_index(str(job.time))[aggregation.columns[0]].astype(float)
     frame = parse_window(job.window)
-    known = isinstance(frame, CountWindow | TimeWindow) and frame.end == NEWEST
+    known = isinstance(frame, CountWindow | TimeWindow) and not frame.lags
     if not known or getattr(frame, "closed", "right") != "right":
         raise InvalidRequest(
             f"the demo can check only windows that end with the row, such as '24 hours', not "

@@ -38,7 +38,7 @@ from mta import (
 )
 from mta.algorithms import FiBA, LogMTA, PagedFlatFAT, SteadyMTA
 from mta.descriptions import CLASSES
-from mta.evaluators import ends
+from mta.evaluators import runs
 from mta.frames import Frame
 from mta.frames.known import frame_from_text
 from mta.recipes import rebuilt, recipe_of
@@ -222,7 +222,7 @@ def test_frames_far_from_each_other_are_folded_in_halves(
     times = [at // 30 for at in range(300)] + [10, 11, 13, 16, 40, 41]
     rng = random.Random(repr(frame))
     values = [float(rng.randint(-9, 9)) for _ in times]
-    monkeypatch.setattr(ends, "_MOST", 7)
+    monkeypatch.setattr(runs, "_MOST", 7)
     for monoid in (Sum(), Max(), TEXTS):
         given: Any = [str(int(value)) for value in values] if monoid is TEXTS else values
         window: Window[Any] = Window(monoid, frame, name="halves", arity=3)

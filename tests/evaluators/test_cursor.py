@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from mta import Count, CountWindow, Max, Mean, Min, Product, Sum, TimeWindow, Window
 from mta.errors import InvalidTime
-from mta.evaluators import ends
-from mta.evaluators.cursor import Chunk, Cursor, Leaf
+from mta.evaluators.cursor import Cursor
+from mta.evaluators.runs import results_of
 from mta.folds.blocks import Blocks
 from mta.folds.sliding import Events
 from mta.frames import BoundWindow, CustomFrame
 from mta.frames.base import Frame
 from mta.kernels.native import ranks
 from mta.logs import base
-from mta.logs.base import JoinedLeaf
+from mta.logs.base import Chunk, JoinedLeaf, Leaf
 from mta.logs.levels.log import LeafReader, LevelLog
 from mta.monoids.base import AbstractMonoid
 from mta.windows.shared import SharedWindows
@@ -34,9 +34,8 @@ SECOND = 1_000_000
 
 @pytest.fixture(autouse=True, scope="module", params=[1, 1024])
 def few(request: pytest.FixtureRequest) -> Iterator[None]:
-    """How far a cursor follows, and how many events are searched with one read, or alone."""
+    """How many events are searched with one read, or alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ends, "_NEAR", request.param)
         patch.setattr(base, "_FEW", request.param)
         patch.setattr(base, "_MANY", 4 * request.param)
         yield
@@ -119,7 +118,7 @@ def timed(drawn: list[tuple[str, int]], now: int = 0) -> list[Event]:
     return [(value, int(time)) for (value, _), time in zip(drawn, times, strict=True)]
 
 
-def results_of(frame: Frame, events: list[Event], window: list[Event]) -> list[str]:
+def naive_results(frame: Frame, events: list[Event], window: list[Event]) -> list[str]:
     """The result after each event; ``window`` slides along."""
     results = []
     for event in events:
@@ -148,9 +147,9 @@ def test_a_cursor_is_a_slice(
     cursor = Cursor(joined(), frame, stored)
     for drawn, how in batches:
         events = timed(drawn, stored.events[-1][1] if stored.events else 0)
-        expected = results_of(frame, events, window)
+        expected = naive_results(frame, events, window)
         if how == "run":
-            assert cursor.results(stored.chunk(stored.back, events)) == expected
+            assert results_of(cursor, stored.chunk(stored.back, events)) == expected
             stored.events += events
         elif how == "step":
             for (value, time), result in zip(events, expected, strict=True):
@@ -177,7 +176,7 @@ def test_a_frame_on_the_aggregate_steps(
         )
     )
     cursor = Cursor(letters(), make(n, checked), stored)
-    assert cursor.results(stored.chunk(0, timed(drawn))) is None
+    assert results_of(cursor, stored.chunk(0, timed(drawn))) is None
     for value, time in timed(drawn):
         window.append((value, time))
         del window[: next(at for at in range(len(window) + 1) if fits(window[at:], n))]
@@ -201,8 +200,8 @@ def test_events_are_read_again_and_come_late(
     cursor = Cursor(joined(), frame, stored)
     for _ in range(3):
         start = data.draw(st.integers(0, stored.back - 1))
-        expected = results_of(frame, stored.events, [])[start:]
-        assert cursor.results(stored.chunk(start, stored.events[start:])) == expected
+        expected = naive_results(frame, stored.events, [])[start:]
+        assert results_of(cursor, stored.chunk(start, stored.events[start:])) == expected
         assert cursor.query() == expected[-1]
         at = data.draw(st.integers(0, stored.back - 1))
         stored.events.insert(at, ("late", stored.events[at][1]))
@@ -216,7 +215,7 @@ def test_a_window_reaches_no_further_than_what_is_kept() -> None:
     cursor.settle(7)
     assert cursor.query() == "4567"
     chunk = stored.chunk(8, [("8", 8), ("9", 9), ("x", 10), ("y", 11)])
-    assert cursor.results(chunk) == ["45678", "456789", "56789x", "6789xy"]
+    assert results_of(cursor, chunk) == ["45678", "456789", "56789x", "6789xy"]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
@@ -224,11 +223,11 @@ def test_fronts_pass_over_leaves(size: int) -> None:
     """Each event in chunk moves the front on by several leaves, or by none."""
     stored = ListedEvents(size, [(str(i % 10), i * SECOND // 8) for i in range(100)])
     frame, window = TimeWindow(10), list[Event]()
-    results_of(frame, stored.events, window)
+    naive_results(frame, stored.events, window)
     cursor = Cursor(joined(), frame, stored)
     cursor.settle(stored.events[-1][1])
     chunk = [(letter, (100 + 15 * i) * SECOND // 8) for i, letter in enumerate("abcdefgh")]
-    assert cursor.results(stored.chunk(100, chunk)) == results_of(frame, chunk, window)
+    assert results_of(cursor, stored.chunk(100, chunk)) == naive_results(frame, chunk, window)
 
 
 # --- level queues by position -------------------------------------------------------------------

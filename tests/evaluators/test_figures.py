@@ -73,7 +73,7 @@ def stack_of(window: Window) -> list[list[Any]]:
     at = window.monoid.partials.at
     return [
         [at(f.rows, i) for i in range(f.stop - f.start if f.starts is None else len(f.starts))]
-        for f in cursor._stack
+        for f in cursor.stack
     ]
 
 

@@ -11,7 +11,7 @@ import pytest
 from mta import CountWindow, Max, Mean, Product, SampleStdDev, Sum, TimeWindow, Window
 from mta.aggregations import ColumnarMonoid
 from mta.evaluators import amortized_mta as chunks
-from mta.evaluators import cursor
+from mta.evaluators import runs
 from mta.frames.base import Frame
 from mta.kernels import native
 from mta.monoids.base import AbstractMonoid
@@ -32,7 +32,7 @@ def bulks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     if request.param is not None:
         monkeypatch.setattr(chunks, "_EVENTS", request.param)
         monkeypatch.setattr(chunks, "_BYTES", 1)
-        monkeypatch.setattr(cursor, "_PIECE", 7)
+        monkeypatch.setattr(runs, "_PIECE", 7)
 
 
 def test_a_bulk_into_a_level_whose_beginning_was_swept() -> None:
@@ -96,7 +96,7 @@ def test_results_do_not_depend_on_pieces(
     values[[130, 300]] = far
     found = []
     for piece in (7, 1000):
-        monkeypatch.setattr(cursor, "_PIECE", piece)
+        monkeypatch.setattr(runs, "_PIECE", piece)
         window = Window(monoid, frame, store=None, leaf_arity=LEAF)
         for rows in (slice(50), slice(50, None)):
             given = {"x": values[rows]} if isinstance(monoid, Product) else values[rows]
