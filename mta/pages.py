@@ -617,6 +617,11 @@ class LeafParts:
         """Assign the parts to a leaf; ``gone`` events of the first part were evicted."""
         self._leaf, self._first = leaf, leaf.dropped - gone
 
+    def replace(self, leaf: LastLeaf, other: LastLeaf) -> None:
+        """Assign the parts of a leaf, if it has any, to one that begins with the same events."""
+        if self._leaf is leaf:
+            self._leaf = other
+
     # --- verifying --------------------------------------------------------------------------------
 
     def pages(self, leaf: LastLeaf, first: int) -> Iterator[Named]:

@@ -66,7 +66,7 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns.schemas import Row, Rows
+from mta.columns.schemas import Rows
 from mta.errors import InvariantViolation
 from mta.evaluators.cursor import Cursor, cursor_of
 from mta.folds.sliding import Events, has_kernel
@@ -115,11 +115,6 @@ class AmortizedMTA(LevelLog, SegmentedWindow):
         self.cursor.start_at(self.front, self.back)  # a snapshot has another frame's aggregate
 
     # --- events in ------------------------------------------------------------------------------
-
-    def insert(self, row: Row, time: int | None = None) -> None:
-        self.room()
-        self.monoid.lift(row)  # must fail before the event is added
-        self.levels.append(row, time)
 
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
         """Add events, all together if many of them leave before the last one arrives.

@@ -43,7 +43,7 @@ from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any
 
-from mta.columns.schemas import Row, Rows
+from mta.columns.schemas import Rows
 from mta.errors import InvariantViolation
 from mta.evaluators.cursor import cursor_of
 from mta.evaluators.range_fold import RangeFold
@@ -83,16 +83,6 @@ class PagedFlatFAT(SegmentedWindow):
             self.cursor.own_log = self
 
     # --- events in and out ----------------------------------------------------------------------
-
-    def insert(self, row: Row, time: int | None = None) -> None:
-        """Add one event; 1 combine amortized for sealing, the others at the next query."""
-        self.room()
-        self.monoid.lift(row)  # must fail before the event is added
-        self.levels.append(row, time)
-
-    def take_back(self) -> None:
-        self.levels.take_back()
-        self.blocks.drop_tails()
 
     def _seal(self) -> None:
         """Seal the full blocks; those on the front path stay in memory. One store call."""

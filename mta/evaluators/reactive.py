@@ -49,7 +49,7 @@ from mta.evaluators.cursor import cursor_of
 from mta.evaluators.flatfat import PagedFlatFAT
 from mta.evaluators.range_fold import RangeFold
 from mta.folds.sliding import Events
-from mta.logs.base import Aggregator, Chunk, Leaf, Lens, PathGroup, Setting
+from mta.logs.base import Aggregator, Chunk, Leaf, Lens, PathGroup, Setting, Undo
 from mta.logs.flatfat import BlockReader
 from mta.logs.levels.queues import BEFORE_ALL, Levels
 from mta.monoids.base import AbstractMonoid, Partial, lift_where
@@ -185,14 +185,16 @@ class PagedReactiveAggregator(Aggregator):
 
     # --- events in and out ----------------------------------------------------------------------
 
-    def insert(self, row: Row, time: int | None = None) -> None:
+    def insert(self, row: Row, time: int | None = None) -> Undo:
         """Add one event; no combine until the next query."""
-        self.fat.insert((row, True), time)
+        undo = self.fat.insert((row, True), time)
         self._add(1)
 
-    def take_back(self) -> None:
-        self.fat.take_back()
-        self._add(-1)
+        def take_out() -> None:
+            undo()
+            self._add(-1)
+
+        return take_out
 
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
         """Add as many events as the open leaf block has room for; no combine."""

@@ -36,7 +36,7 @@ from mta.columns.schemas import Row
 from mta.evaluators.amortized_mta import AmortizedMTA
 from mta.evaluators.cursor import Cursor, Folds
 from mta.folds.sliding import Events
-from mta.logs.base import Chunk, Leaf, PathGroup, Prefetched, Setting
+from mta.logs.base import Chunk, Leaf, PathGroup, Prefetched, Setting, Undo
 from mta.logs.levels.queues import Levels
 from mta.monoids.base import Partial
 
@@ -162,11 +162,12 @@ class SteadyMTA(AmortizedMTA):
         super().__init__(setting)
         self.levels.seals_folded = True
 
-    def insert(self, row: Row, time: int | None = None) -> None:
+    def insert(self, row: Row, time: int | None = None) -> Undo:
         """Add one event; 2 combines, and a few per level if a group is sealed."""
         self.fold_tails()
-        super().insert(row, time)
+        undo = super().insert(row, time)
         self.levels.fold_on(self.levels.tails[0], [row])
+        return undo
 
     def take_in(self, new: Events) -> int | None:
         late = super().take_in(new)

@@ -39,6 +39,8 @@ OnDuplicate = Literal["append", "replace", "combine"]
 _CHUNK = 1 << 18
 #: The monoid of an observed aggregate, and a function that extracts it from a partial (or rows).
 Lens = tuple[AbstractMonoid, Callable[[Any], Any]]
+#: Undoes a change, without a store call.
+Undo = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,12 +339,8 @@ class EventLog(ABC):
         return self.back - self.front
 
     @abstractmethod
-    def insert(self, row: Row, time: int | None = None) -> None:
-        """Add one event."""
-
-    @abstractmethod
-    def take_back(self) -> None:
-        """Undo the last ``insert``. Nothing else may have happened since."""
+    def insert(self, row: Row, time: int | None = None) -> Undo:
+        """Add one event; return a call that removes it if nothing else has happened since."""
 
     @property
     def spare(self) -> int:

@@ -497,7 +497,7 @@ class Engine(Generic[Out]):
         if micros is not None and last is not None:
             newest = max(micros, last)  # the newest event may have been retracted
         known, before = [(w, w.front, w.end, w.floor) for w in windows], log.back
-        log.insert(row, micros)
+        undo = log.insert(row, micros)
         try:
             if not self._recede(stamp):
                 for window, _, end, _ in known:
@@ -506,7 +506,7 @@ class Engine(Generic[Out]):
             elif self.is_single:
                 self._windows[""].settle(newest)
         except Exception:
-            log.take_back()
+            undo()
             self._place_again(known)
             raise
 

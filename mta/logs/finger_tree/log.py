@@ -21,7 +21,7 @@ from mta.columns.schemas import Row, Rows
 from mta.errors import EventsGone, NoSuchEvent, UnsuitableMonoid
 from mta.folds.sliding import Events
 from mta.frames.base import Frame
-from mta.logs.base import Chunk, JoinedLeaf, Leaf, OnDuplicate, Setting
+from mta.logs.base import Chunk, JoinedLeaf, Leaf, OnDuplicate, Setting, Undo
 from mta.logs.finger_tree.bulk import insert_sorted
 from mta.logs.finger_tree.node import Kind
 from mta.logs.finger_tree.pages import TreePages
@@ -56,10 +56,6 @@ class FingerTreeLog(TreePages):
 
     def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
         super().__init__(setting, kind)
-        #: Whether the last added event was evicted on arrival.
-        self._added_left = False
-        #: A list with the value that the last event replaced; None if it replaced none.
-        self._put_aside: list[Row] | None = None
         #: How many events have replaced other events, or were combined with them.
         self._met = 0
         require_joins(self.monoid, setting.on_duplicate)
@@ -87,42 +83,30 @@ class FingerTreeLog(TreePages):
         """Do first what may need the store, so that an insertion cannot fail halfway."""
         self.trim()
 
-    def insert(self, row: Row, time: int | None = None) -> None:
+    def insert(self, row: Row, time: int | None = None) -> Undo:
         """Add one event. Amortized O(1) combines in order, O(arity * log d) at distance d."""
-        self._insert(row, time)
-
-    def _insert(self, row: Row, time: int | None) -> int | None:
-        """Insert; return the position of the event, None if it was evicted or replaced another."""
         assert time is not None
         self._make_ready()
-        self.last_insert, self._put_aside = time, None
-        self._added_left = self._has_left(time)
-        if self._added_left:
+        if self._has_left(time):
             self.monoid.lift(row)  # raises for a value that cannot be added
             self._count_left(1)
-            return None
+            return partial(self._count_left, -1)
         if (met := self._met_by(time)) is not None:
-            self._put_aside = [self._put(met, row)]
-            return None
+            return partial(self._put_back, met, self._put(met, row))
         position, back = self.place_of(time), self.back
         self.tree.unfold()  # windows fold ranges
         self.tree.insert(time, row)
         if position < back:
             self._note_moved(position, 1)
-        return position
+        return partial(self._remove, position)
 
-    def take_back(self) -> None:
-        if self._added_left:
-            self._count_left(-1)
-            return
-        position = self.first_after(self.last_insert) - 1
-        if self._put_aside is not None:
-            self.tree.replace(*self.tree.entry_at(position - self.kept_from), self._put_aside[0])
-            self._met -= 1
-            self._note_moved(position)
-            return
-        self.tree.remove(*self.tree.entry_at(position - self.kept_from))
+    def _remove(self, position: int) -> Row:
+        """Remove the event at a position, and return its value."""
+        node, index = self.tree.entry_at(position - self.kept_from)
+        row = node.entries.part_at(1, index)
+        self.tree.remove(node, index)
         self._note_moved(position, -1)
+        return row
 
     @property
     def spare(self) -> int:
@@ -220,6 +204,12 @@ class FingerTreeLog(TreePages):
         self._note_moved(position)
         return older
 
+    def _put_back(self, position: int, row: Row) -> None:
+        """Undo ``_put``, given the previous value."""
+        self.tree.replace(*self.tree.entry_at(position - self.kept_from), row)
+        self._met -= 1
+        self._note_moved(position)
+
     def run_end(self, times: np.ndarray | None, start: int, stop: int) -> int:
         """Return the end of the run to add together: one event that replaces, or others.
 
@@ -266,11 +256,7 @@ class FingerTreeLog(TreePages):
             )
         if position is None or self._is_gone(position):
             raise EventsGone(f"an event at {clock(time)}, if there was one, has left already")
-        node, index = self.tree.entry_at(position - self.kept_from)
-        row = node.entries.part_at(1, index)
-        self.tree.remove(node, index)
-        self._note_moved(position, -1)
-        return row
+        return self._remove(position)
 
     def count_at(self, time: int) -> int:
         """Return how many events at this time can be retracted. One or two pages per level."""

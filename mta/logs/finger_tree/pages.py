@@ -84,7 +84,6 @@ class TreePages(EventLog):
                 self.cache.pager, kind.layout_of(0), 2 * setting.leaf_arity, self.cache.retired
             )
         self.tree = FingerTree(setting.monoid, setting.arity, setting.leaf_arity, self.cache, kind)
-        self.last_insert = 0
         #: The position of the oldest event in the tree.
         self.kept_from = 0
         #: The time of the newest event that was evicted for good; None if there is none.

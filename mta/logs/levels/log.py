@@ -41,7 +41,7 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.folds.sliding import Events
 from mta.frames.base import Frame, View
-from mta.logs.base import Chunk, EventLog, Leaf, PathGroup, Setting
+from mta.logs.base import Chunk, EventLog, Leaf, PathGroup, Setting, Undo
 from mta.logs.levels.queues import BEFORE_ALL, Levels, RestoredTail
 from mta.logs.ranges import leaves_from
 from mta.monoids.base import AbstractMonoid, Partial
@@ -145,6 +145,19 @@ class LevelPages(EventLog):
     @abstractmethod
     def _seal(self) -> None:
         """Seal the full tails, including the leaf tail. If the store fails, nothing changes."""
+
+    def insert(self, row: Row, time: int | None = None) -> Undo:
+        """Add one event; 1 combine amortized for sealing."""
+        self.room()
+        self.monoid.lift(row)  # must fail before the event is added
+        self.levels.append(row, time)
+        return self.take_back
+
+    def take_back(self) -> None:
+        """Undo the last ``insert``, if nothing else has happened since."""
+        longer = self.levels.tails[0]
+        self.levels.take_back()
+        self.parts.replace(longer, self.levels.tails[0])
 
     def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
         """Add events without results. The leaf tail must have room for them."""
@@ -337,7 +350,8 @@ class LeafReader:
         self._recent = LRU[int, Leaf].of(max(2, _RECENT_BYTES // leaf))
         self._fetched = LRU[int, Leaf].of(max(4, _FETCHED_BYTES // leaf))
         self._inner = LRU[tuple[int, int], Group].of(_INNER_GROUPS)
-        self._open: Leaf | None = None
+        #: The events of an open leaf group, and that group.
+        self._open: tuple[Leaf, Group] | None = None
         #: The stored chunks of the current batch, the newest first.
         self._chunks: list[Chunk] = []
 
@@ -376,11 +390,12 @@ class LeafReader:
         levels = self.levels
         tail = levels.tails[0]
         if number == tail.number:
-            leaf = self._open
-            if leaf is None or (leaf.first, leaf.count) != (tail.first, tail.count):
+            leaf, group = self._open or (None, None)
+            if leaf is None or group is not tail or leaf.count != tail.count:
                 rows = self.monoid.inputs.cut(tail.rows, 0, tail.count)
                 times = None if tail.times is None else tail.times[: tail.count]
-                leaf = self._open = Leaf(tail.first, rows, times, tail.count)
+                leaf = Leaf(tail.first, rows, times, tail.count)
+                self._open = leaf, tail
             return leaf
         # A window reads the leaves once and in order, so the last ones sealed are needed longest.
         leaf = self._recent.peek(number) or self._fetched.get(number)
@@ -415,7 +430,6 @@ class LeafReader:
         self._pages.discard()
         unneeded = front if self._pages.discards else 0
         self.have_read(levels.extend(*new, unneeded=unneeded), front)
-        self._open = None
 
     def store_chunk(self, new: Events, chunk: Chunk, front: int) -> None:
         """Add events whose results are known; those before ``front`` are no longer needed."""
@@ -549,14 +563,6 @@ class LevelLog(LeafReader, LevelPages):
         LeafReader.__init__(self, self)
 
     # --- events in and out ----------------------------------------------------------------------
-
-    def insert(self, row: Row, time: int | None = None) -> None:
-        self.room()
-        self.levels.append(row, time)
-
-    def take_back(self) -> None:
-        self.levels.take_back()
-        self._open = None  # its last event may be replaced by another
 
     def have_read(self, groups: Mapping[tuple[int, int], Group], position: int) -> None:
         super().have_read(groups, position)

@@ -352,12 +352,14 @@ class Levels:
         return Group(self.layouts[level > 0].schema.new(room), times, [], count)
 
     def take_back(self) -> None:
-        """Undo the last ``append``."""
-        leaf = self.tails[0]
-        leaf.count -= 1
+        """Undo the last ``append``. The leaf tail is replaced, so no cache has its last event."""
+        longer = self.tails[0]
+        leaf = self.tails[0] = Tail(self, 0, longer.number)
+        self._join(0, leaf, longer, 0, longer.count - 1)
+        leaf.unchanged = longer.unchanged
+        if longer.folded[0] <= leaf.count:
+            leaf.folded = longer.folded
         self.back -= 1
-        if leaf.folded[0] > leaf.count:
-            leaf.folded = (0, None)
 
     def seal(self) -> list[Tail]:
         """Seal the full tails from the leaves up to the first level with room (Algorithm 3).
