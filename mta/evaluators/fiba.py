@@ -178,7 +178,7 @@ class FiBA(FingerTreeLog, Aggregator):
     def restore_state(self, snapshot: Snapshot) -> None:
         super().restore_state(snapshot)
         # Otherwise the newest event was retracted.
-        self._place(snapshot.front, is_whole=self.newest_time() == snapshot.last_time)
+        self._place(snapshot.front, is_whole=not self.has_lost(snapshot.last_time))
         self.restore_front_time(snapshot.front_time)
 
     def _checked_result(self) -> Partial:

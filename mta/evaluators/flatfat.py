@@ -249,10 +249,6 @@ class PagedFlatFAT(SegmentedWindow):
     def most_together(self, left: int, each: bool) -> int:
         return TOGETHER * self.levels.leaf_arity if each else left
 
-    def chunk_with(self, rows: Rows, times: Any, count: int) -> tuple[Chunk, None]:
-        """Return new events as a chunk; see ``LevelLog.chunk_with``."""
-        return Chunk(self.monoid, self.back, rows, times, count), None
-
     def store_chunk(self, new: Events, chunk: Chunk, front: int) -> None:
         """Add the events of a few leaf blocks, whose results are known, and move the front.
 

@@ -324,9 +324,6 @@ class PagedReactiveAggregator(Aggregator):
     def leaves_at_once(self, times: np.ndarray | None, start: int) -> bool:
         return self.holes > 0
 
-    def chunk_with(self, rows: Rows, times: Any, count: int) -> tuple[Chunk, None]:
-        return Chunk(self.monoid, self.back, rows, times, count), None
-
     def store_chunk(self, new: Events, chunk: Chunk, front: int) -> None:
         """Add events whose results are known to a window without holes, and move its front."""
         before, slot = self.front, self.fat.back + front - self.back

@@ -288,6 +288,10 @@ class EventLog(ABC):
     has_parts: bool = False
     #: A number that grows whenever events before the back change positions.
     stamp = 0
+    #: The position from which on the last change moved events; negative if it moved all.
+    moved_from = -1
+    #: Whether events that no window needs may be released at any time, as no snapshot needs them.
+    discards: bool
     #: The windows over these events, by name, whose positions move with late events.
     readers: Mapping[str, Any] = {}
     #: Whether frames may end before the newest event.
@@ -362,6 +366,38 @@ class EventLog(ABC):
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
         """Add events in order, without results; return how many were added, at least one."""
 
+    def chunk_with(
+        self, rows: Rows, times: np.ndarray | None, count: int,
+        stop: Callable[[], int] | None = None,
+    ) -> tuple[Chunk, np.ndarray | None]:  # fmt: skip
+        """Return new events, with the stored events among them, as one chunk.
+
+        Also returns which events are new; None if all are, as in a log in order of arrival.
+        """
+        return Chunk(self.monoid, self.back, rows, times, count), None
+
+    @abstractmethod
+    def store_chunk(self, new: Events, chunk: Chunk, front: int) -> None:
+        """Add events whose results are known; those before ``front`` are no longer needed.
+
+        If the store fails, nothing changes.
+        """
+
+    def newest(self, length: int) -> Events | None:
+        """Return the newest events as views if late ones may precede them, else None.
+
+        ``length`` is the number of events of the shortest window.
+        """
+        return None
+
+    def first_changed(self, time: int) -> int:
+        """Return the position of the first event that a new one moves, replaces or joins."""
+        return self.back
+
+    def has_lost(self, newest: int | None) -> bool:
+        """Return whether the newest event so far, at this time, was retracted."""
+        return False
+
     def evict_to(self, position: int) -> None:
         """Evict every event before ``position``, or none. Raises EmptyWindow beyond the back."""
         position = whole_number(position)
@@ -387,9 +423,13 @@ class EventLog(ABC):
     def remembered(self) -> Remembered:
         """Return the events for one query, which reads each page at most once."""
 
+    @abstractmethod
     def reader(self) -> OrderedEvents:
-        """Return the events for the results of a batch. It reads each page at most once."""
-        raise NotImplementedError
+        """Return the events for windows and for the results of a batch."""
+
+    def needed_from(self, window: Any, front: int) -> int:
+        """Return the position from which on a window, or a late event in it, may need events."""
+        return front
 
     @abstractmethod
     def leaves(self) -> Iterator[Leaf]:

@@ -18,8 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial as partial_of
-from math import inf
-from typing import Any, Generic, Literal, Self, TypeAlias, cast
+from typing import Any, Generic, Literal, Self, cast
 
 import numpy as np
 
@@ -35,7 +34,6 @@ from mta.evaluators.observed import Searched, key_of_observer, observed_by, part
 from mta.evaluators.runs import results_of, run_into
 from mta.folds.sliding import Events
 from mta.frames.base import Frame
-from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import Aggregator, Batch, Chunk, EventLog, Setting
 from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import KeepAll, LevelLog
@@ -61,22 +59,18 @@ from mta.windows.saving import (
     mismatch,
     recipe_for,
     require_first_page,
-    states_of,
+    snapshot_of,
 )
 from mta.windows.settings import Settings
-from mta.windows.single import Ahead, SingleEvents
-from mta.windows.stack import UNKNOWN, Movement, WindowAhead
+from mta.windows.single import USUAL, Ahead, SingleEvents, prefetched
+from mta.windows.stack import UNKNOWN, Movement
 from stores import StoreLike
 
-#: The windows whose single events are prefetched.
-_USUAL = (CountWindow, TimeWindow)
 #: After how many leaf groups unneeded events are released, if no snapshot releases them.
 _TRIM_GROUPS = 32
 
 #: Logs in order of arrival and in order of time: with a window of their own, and for any windows.
 OWN, SHARED = (AmortizedMTA, FiBA), (LevelLog, FingerTreeLog)
-#: The logs that cursors read.
-SharedLog: TypeAlias = LevelLog | FingerTreeLog
 
 
 class Engine(Generic[Out]):
@@ -190,20 +184,20 @@ class Engine(Generic[Out]):
         self._trimmed = 0
         self.single = self._singles()
 
+    def _intake(self) -> Intake:
+        paged: Literal["events"] | None = None if self.store is None else "events"
+        return Intake(self.monoid, self.frame, self.main.name, self.settings, paged)
+
     def _singles(self) -> SingleEvents:
         self._asked: Searched | None = None
         if self.is_single:
             self._asked = self._windows[""].searched(self.timed)
-            is_usual = self._asked is not None or type(self.frame) in _USUAL
+            is_usual = self._asked is not None or type(self.frame) in USUAL
         else:
             is_usual = self.monoid is self.main
         # With ``max_ahead``, each time must be compared with the clock.
         is_usual &= self.settings.max_ahead is None
         return SingleEvents(self, is_usual, self.store is not None, self._asked)
-
-    def _intake(self) -> Intake:
-        paged: Literal["events"] | None = None if self.store is None else "events"
-        return Intake(self.monoid, self.frame, self.main.name, self.settings, paged)
 
     # --- the log and the windows over it --------------------------------------------------------
 
@@ -224,9 +218,6 @@ class Engine(Generic[Out]):
             window.settle(self.intake.last_time)
         return log
 
-    def _shared_log(self) -> SharedLog:
-        return cast(SharedLog, self.log())
-
     @property
     def windows(self) -> dict[str, Cursor]:
         """Each window by its name, after all pending insertions."""
@@ -240,7 +231,7 @@ class Engine(Generic[Out]):
 
     def place(self, windows: Mapping[str, Frame], fronts: Mapping[str, int]) -> None:
         """Set the windows over a shared log; those with a front have all events."""
-        log, newest = self._shared_log(), self.intake.last_time
+        log, newest = self.log(), self.intake.last_time
         cursors = {name: self.cursor(frame) for name, frame in windows.items()}
         self._windows = log.readers = cursors
         self._trimmed = log.back
@@ -248,8 +239,8 @@ class Engine(Generic[Out]):
             cursor = cursors[name]
             cursor.start_at(front, log.back)
             cursor.floor = front
-        if isinstance(log, FingerTreeLog) and log.newest_time() != newest:
-            self._follow_newest()  # the newest event was retracted
+        if log.has_lost(newest):
+            self._follow_newest()
 
     def cursor(self, frame: Frame) -> Cursor:
         """Return a new window without events. Raises ValueError for an unsuitable frame."""
@@ -261,7 +252,7 @@ class Engine(Generic[Out]):
             if (key := key_of_observer(observer)) not in known:
                 raise ValueError(f"{frame!r} looks at {observer[2].name}, which is not kept here")
             lenses[id(observer[0])] = part_of(self.monoid, known.index(key) + 1)
-        cursor = Cursor(self.monoid, frame, self._shared_log(), lenses)
+        cursor = Cursor(self.monoid, frame, self.log().reader(), lenses)
         cursor.returns_left = self.returns_left
         return cursor
 
@@ -326,7 +317,7 @@ class Engine(Generic[Out]):
         if not partial:
             newest = self.intake.last_time if self.timed else None
             found = coverage_of(
-                "", self._shared_log(), frame, cursor.front, cursor.back, newest, cursor.lens
+                "", cursor.events, frame, cursor.front, cursor.back, newest, cursor.lens
             )
             if not found.complete:
                 raise EventsGone(
@@ -426,47 +417,17 @@ class Engine(Generic[Out]):
         is_past = self._moment is not None and (last is None or last < self._moment)
         if is_past and any(window.frame.lags for window in windows.values()):
             return None  # a window ends at a later moment than the newest event
-        sizes = [self._size_of(window.frame) for window in windows.values()]
-        if None in sizes:
-            return None
-        newest = self._newest(windows.values())
-        found, room, late_from = {}, min(log.spare, most), -inf
-        for (name, window), size in zip(windows.items(), sizes, strict=True):
-            data = window.for_singles(most, room, self.timed, newest)
-            if data is None or size is None:
-                return None
-            by_count = type(window.frame) is not TimeWindow
-            found[name] = WindowAhead(size, by_count, len(window), data)
-            room, late_from = min(room, data.room), max(late_from, data.late_from)
-        return Ahead(found, room, late_from if found else inf, len(found) == len(self._windows))
-
-    def _size_of(self, frame: Frame) -> int | None:
-        """Return the size of a window whose single events are prefetched; None for others."""
-        if type(frame) is CountWindow:
-            return frame.size
-        if type(frame) is TimeWindow:
-            return frame.lifetime or 0
-        return None if self._asked is None else self._asked.size
+        is_whole = len(windows) == len(self._windows)
+        return prefetched(log, windows, is_whole, most, self._asked, self.settings.lateness)
 
     def _is_prefetched(self, window: Cursor) -> bool:
         """Return whether single events enter a window on arrival."""
         if self.is_single:
             return True
-        is_held, is_usual = window.is_held or window.is_used_up, type(window.frame) in _USUAL
+        is_held, is_usual = window.is_held or window.is_used_up, type(window.frame) in USUAL
         if not window.frame.lags:
             return (is_held or not is_usual) and not window.is_behind
         return is_held and is_usual and len(self.ready(window)) > 0
-
-    def _newest(self, windows: Iterable[Cursor]) -> Events | None:
-        """Return the newest events, which late events may precede; usually without a page read."""
-        log = self._log
-        if not isinstance(log, FingerTreeLog):
-            return None
-        usual = [window for window in windows if not window.frame.lags]
-        held = [w for w in usual if w.is_held or (self.is_single and len(w))]
-        for cursor in held if self.settings.lateness else ():
-            cursor.prepare_ahead()
-        return log.newest(min(map(len, held), default=log.back))
 
     def take_in(self, new: Events, moved: dict[str, Movement]) -> None:
         """Add single events that arrived, and update the windows that they have entered."""
@@ -584,7 +545,7 @@ class Engine(Generic[Out]):
         If the first event is late or replaces another, windows move back: results are as of it.
         """
         log, newest = self._log, self.intake.last_time
-        if not isinstance(log, FingerTreeLog) or newest is None:
+        if not log.by_time or newest is None:
             return
         place = log.first_changed(time) if time <= newest else log.back
         for cursor in self.windows.values():
@@ -609,7 +570,7 @@ class Engine(Generic[Out]):
     def _recede(self, stamp: int, chunk: Chunk | None = None) -> bool:
         """Move windows back if stored events have moved since a stamp; return whether they have."""
         log = self._log
-        if log.stamp == stamp or not isinstance(log, FingerTreeLog):
+        if log.stamp == stamp:
             return False
         stays = chunk is not None and log.moved_from >= 0 and chunk.stop == log.back
         for cursor in self.windows.values():
@@ -628,7 +589,7 @@ class Engine(Generic[Out]):
         If the log begins where its only window does, this window is copied, and the copy replaces
         it once the events are stored.
         """
-        log, chunk, run = cast(SharedLog, self._log), None, dict[str, Cursor]()
+        log, chunk, run = self._log, None, dict[str, Cursor]()
         batch = Batch(self.monoid, rows, micros, stop, None)
         new = batch.part(start, stop)
         needs_steps = outs is not None and log.leaves_at_once(micros, start)
@@ -653,7 +614,7 @@ class Engine(Generic[Out]):
         self, new: Events, batch: Batch, start: int, outs: dict[str, Rows]
     ) -> tuple[Chunk, dict[str, Cursor]]:
         """Return a chunk, and the windows with predictable fronts after its events."""
-        chunk, is_new = cast(SharedLog, self._log).chunk_with(*new)
+        chunk, is_new = self._log.chunk_with(*new)
         windows, copies = self._windows.items(), self._is_coupled
         run = {n: copy(c) if copies else c for n, c in windows if c.frame.predictable}
         for name, cursor in run.items():
@@ -671,7 +632,7 @@ class Engine(Generic[Out]):
         ``following`` time precedes. Also returns which events are new; None if all are.
         """
         log, cursor = self.structure(), self.windows[""]
-        assert isinstance(log, FingerTreeLog) and new.times is not None
+        assert new.times is not None
 
         def end() -> int:
             return log.back if following is None else log.first_changed(following)
@@ -721,25 +682,8 @@ class Engine(Generic[Out]):
         self.release()
         log, intake = self.structure(), self.intake
         log.prepare()
-        setting = log.setting
-        return Snapshot(
-            window=setting.window,
-            algorithm=log.name,
-            monoid=(self.monoid.name, self.monoid.fingerprint),
-            leaf_arity=setting.leaf_arity,
-            arity=setting.arity,
-            timed=setting.timed,
-            front=log.front,
-            back=log.back,
-            front_time=log.oldest_time() if setting.timed else None,
-            last_time=intake.last_time,
-            counts=intake.counts,
-            levels=log.height,
-            pages=log.page_count,
-            windows=states_of(self._windows),
-            state=log.write_state(),
-            recipe=self._recipe() if self.has_recipe else None,
-        ).encode()
+        recipe = self._recipe() if self.has_recipe else None
+        return snapshot_of(log, self._windows, intake.last_time, intake.counts, recipe).encode()
 
     def _recipe(self) -> Recipe:
         """Return how the windows were made; computed once for the same frames and types."""
@@ -838,7 +782,7 @@ class Engine(Generic[Out]):
         """Periodically release events that no window needs, if no snapshot releases them."""
         if self.is_single:
             return
-        log = self._shared_log()
+        log = self.log()
         behind = log.back - self._trimmed
         if log.discards and behind >= _TRIM_GROUPS * log.setting.leaf_arity:
             self.release()
@@ -847,7 +791,7 @@ class Engine(Generic[Out]):
         """Release the leaf groups that no window needs."""
         if self.is_single:
             return  # its log evicts what leaves the window
-        log, windows = self._shared_log(), list(self.windows.values())
+        log, windows = self.log(), list(self.windows.values())
         if (keep := self.settings.keep) is not None:
             windows.append(self.cursor(keep))
         fronts = [log.needed_from(each, self.ready(each).front) for each in windows]

@@ -13,6 +13,7 @@ from mta.evaluators.runs import results_of
 from mta.folds.sliding import Events
 from mta.logs.base import Chunk
 from mta.logs.finger_tree.log import FingerTreeLog
+from mta.windows.checks import by_time
 from mta.windows.engine import Engine
 
 
@@ -70,8 +71,8 @@ def again(engine: Engine[Any], time: int, until: int | None = None) -> Revised |
 def revisable(engine: Engine[Any]) -> FingerTreeLog:
     """Return the log, if the results of its events may change and can be computed."""
     log, frame = engine.structure(), engine.frame
-    if not isinstance(log, FingerTreeLog):
+    if not log.by_time:
         raise NotRevisable(f"{log.name} takes events in order, so that no result ever changes")
     if not frame.predictable:
         raise NotRevisable(f"{frame!r} cannot return earlier results")
-    return log
+    return by_time(log, FingerTreeLog)

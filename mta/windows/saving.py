@@ -27,6 +27,32 @@ def states_of(windows: Mapping[str, Cursor]) -> list[WindowState]:
     )
 
 
+def snapshot_of(
+    log: EventLog, windows: Mapping[str, Cursor], newest: int | None, counts: list[int],
+    recipe: Recipe | None,
+) -> Snapshot:  # fmt: skip
+    """Return the snapshot of a prepared log and its windows; ``newest`` is the newest time."""
+    setting, monoid = log.setting, log.monoid
+    return Snapshot(
+        window=setting.window,
+        algorithm=log.name,
+        monoid=(monoid.name, monoid.fingerprint),
+        leaf_arity=setting.leaf_arity,
+        arity=setting.arity,
+        timed=setting.timed,
+        front=log.front,
+        back=log.back,
+        front_time=log.oldest_time() if setting.timed else None,
+        last_time=newest,
+        counts=counts,
+        levels=log.height,
+        pages=log.page_count,
+        windows=states_of(windows),
+        state=log.write_state(),
+        recipe=recipe,
+    )
+
+
 def recipe_for(
     given: AbstractMonoid, frames: Sequence[Frame], settings: Settings, types: Mapping[str, str]
 ) -> Recipe:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal, Self, Unpack, overload
+from typing import Any, Literal, Self, Unpack, cast, overload
 
 from mta.errors import InvariantViolation
 from mta.evaluators.coverage import Coverage
@@ -148,9 +148,7 @@ class SharedWindows(EventsWindow[Out]):
 
     def structure(self) -> LevelLog | FingerTreeLog:
         """Return the structure that stores the events, after all pending changes."""
-        structure = self.engine.structure()
-        assert isinstance(structure, LevelLog | FingerTreeLog)
-        return structure
+        return cast(LevelLog | FingerTreeLog, self.engine.structure())
 
     # --- events and results -----------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ events. All other events use the general path.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Any, NamedTuple, Protocol
 
@@ -22,8 +22,12 @@ import numpy as np
 from mta.columns.codec import ALWAYS_PLAIN
 from mta.columns.reading import plain
 from mta.columns.schemas import Row
+from mta.evaluators.cursor import Cursor
 from mta.evaluators.observed import Searched
 from mta.folds.sliding import Events
+from mta.frames.base import Frame
+from mta.frames.windows import CountWindow, TimeWindow
+from mta.logs.base import EventLog
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, same_value
 from mta.monoids.product import Product
 from mta.times import MICROSECONDS, TimeUnit, to_time
@@ -39,6 +43,8 @@ from mta.windows.stack import (
     WindowAhead,
 )
 
+#: The windows whose single events are prefetched.
+USUAL = (CountWindow, TimeWindow)
 #: The numbers of events to prefetch: few at first, because a program may read the log after every
 #: event.
 _FEW = 16
@@ -59,6 +65,49 @@ class Ahead(NamedTuple):
     """Events from this time on can arrive in any order."""
     is_whole: bool = True
     """Whether ``windows`` has all windows."""
+
+
+def prefetched(
+    log: EventLog, windows: Mapping[str, Cursor], is_whole: bool, most: int,
+    asked: Searched | None, lateness: int | None,
+) -> Ahead | None:  # fmt: skip
+    """Return the data of windows over a log for at most ``most`` single events.
+
+    ``is_whole`` says whether these are all its windows; ``asked`` is what a frame on an aggregate
+    observes. None if a window needs its log for each event. At most one page read per level and
+    window.
+    """
+    sizes = [_size_of(window.frame, asked) for window in windows.values()]
+    if None in sizes:
+        return None
+    newest = _newest(log, windows.values(), lateness) if log.by_time else None
+    found, room, late_from = {}, min(log.spare, most), -inf
+    for (name, window), size in zip(windows.items(), sizes, strict=True):
+        data = window.for_singles(most, room, log.setting.timed, newest)
+        if data is None or size is None:
+            return None
+        by_count = type(window.frame) is not TimeWindow
+        found[name] = WindowAhead(size, by_count, len(window), data)
+        room, late_from = min(room, data.room), max(late_from, data.late_from)
+    return Ahead(found, room, late_from if found else inf, is_whole)
+
+
+def _size_of(frame: Frame, asked: Searched | None) -> int | None:
+    """Return the size of a window whose single events are prefetched; None for others."""
+    if type(frame) is CountWindow:
+        return frame.size
+    if type(frame) is TimeWindow:
+        return frame.lifetime or 0
+    return None if asked is None else asked.size
+
+
+def _newest(log: EventLog, windows: Iterable[Cursor], lateness: int | None) -> Events | None:
+    """Return the newest events, which late events may precede; usually without a page read."""
+    usual = [window for window in windows if not window.frame.lags]
+    held = [w for w in usual if w.is_held or (w.own_log is not None and len(w))]
+    for cursor in held if lateness else ():
+        cursor.prepare_ahead()
+    return log.newest(min(map(len, held), default=log.back))
 
 
 class Owner(Protocol):

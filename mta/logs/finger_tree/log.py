@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -73,8 +73,7 @@ class FingerTreeLog(TreePages):
         return self.setting.reach > 0
 
     @property
-    def discards(self) -> bool:
-        """Whether events may be released at any time, because no snapshot needs them."""
+    def discards(self) -> bool:  # type: ignore[override]
         return self.setting.store is None or not self.paged.retain
 
     # --- single events --------------------------------------------------------------------------
@@ -161,6 +160,12 @@ class FingerTreeLog(TreePages):
         self._shift(shifts)
         return position
 
+    def reader(self) -> Self:
+        return self
+
+    def has_lost(self, newest: int | None) -> bool:
+        return self.newest_time() != newest
+
     # --- events at times that already have an event -----------------------------------------------
 
     def _has_left(self, time: int) -> bool:
@@ -176,7 +181,6 @@ class FingerTreeLog(TreePages):
         return self._position_of(time)
 
     def first_changed(self, time: int) -> int:
-        """Return the position of the first event that a new one moves, replaces or joins."""
         met = self._met_by(time)
         return self.place_of(time) if met is None else met
 
@@ -301,7 +305,6 @@ class FingerTreeLog(TreePages):
         return count
 
     def store_chunk(self, new: Events, chunk: Chunk, front: int) -> None:
-        """Add events whose results are known; see ``chunk_with``."""
         assert new.times is not None
         if new.size == 1 and self._met_by(int(new.times[0])) is not None:
             self.insert(self.monoid.inputs.at(new.rows, 0), int(new.times[0]))
@@ -437,7 +440,6 @@ class FingerTreeLog(TreePages):
         self.kept_from = position
 
     def needed_from(self, window: Any, front: int) -> int:
-        """Return the position from which on a window, or a late event in it, may need events."""
         newest, reach, frame = self.newest_time(), self.setting.reach, window.frame
         if not reach or newest is None or not (frame.positional or frame.merges):
             return front

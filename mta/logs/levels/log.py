@@ -431,10 +431,6 @@ class LeafReader:
         unneeded = front if self._pages.discards else 0
         self.have_read(levels.extend(*new, unneeded=unneeded), front)
 
-    def store_chunk(self, new: Events, chunk: Chunk, front: int) -> None:
-        """Add events whose results are known; those before ``front`` are no longer needed."""
-        self.store(new, front)
-
     def have_read(self, groups: Mapping[tuple[int, int], Group], position: int) -> None:
         """Cache those of the groups just written that are on the path to a position."""
         levels = self.levels
@@ -579,11 +575,8 @@ class LevelLog(LeafReader, LevelPages):
     def _evict_before(self, position: int) -> None:
         self.front = position
 
-    def chunk_with(
-        self, rows: Rows, times: np.ndarray | None, count: int
-    ) -> tuple[Chunk, np.ndarray | None]:
-        """Return new events as a chunk, and None because all of them are new."""
-        return Chunk(self.monoid, self.back, rows, times, count), None
+    def store_chunk(self, new: Events, chunk: Chunk, front: int) -> None:
+        self.store(new, front)
 
     def keep(self, chunk: Chunk) -> None:
         """Keep a stored chunk in memory, for windows that reach it soon."""
@@ -592,10 +585,6 @@ class LevelLog(LeafReader, LevelPages):
     def release(self) -> None:
         """Release the chunks of a batch at its end."""
         self._chunks = []
-
-    def needed_from(self, window: Any, front: int) -> int:
-        """Return the position from which on a window with this front needs events."""
-        return front
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -606,6 +595,8 @@ class LevelLog(LeafReader, LevelPages):
 
     def remembered(self) -> LevelLog:
         return self
+
+    reader = remembered
 
     def fold(self, start: int, stop: int) -> Partial:
         tail = self.levels.tails[0]
