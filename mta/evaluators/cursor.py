@@ -346,7 +346,12 @@ class Cursor(ObservedEvents):
         try:
             if front == end and self._rejoins:
                 self.place(self._start, end + 1)
-            self.evict_to(self.frame.cut(self, time))
+            cut = self.frame.cut(self, time)
+            if before is None:
+                self.evict_to(cut)
+            else:
+                self.move(cut)
+                self._hold()
         except Exception:
             if before is None:
                 self.place(front, end)
