@@ -160,7 +160,7 @@ def _parts_of(description: Description) -> dict[str, tuple[Any, AbstractMonoid |
     """Return the columns of each aggregation of a Product, and its monoid if it has a recipe."""
     if description.recipe is not None:
         whole = _monoid(description)
-        if not isinstance(whole, Product):
+        if not whole.names_results:
             raise SnapshotMismatch(f"{whole.name} is one aggregation without a name: give a monoid")
         return dict(whole.aggregations)
     found: dict[str, tuple[Any, AbstractMonoid | None]] = {}

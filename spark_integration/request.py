@@ -50,7 +50,7 @@ from mta.monoids.product import (
     own_columns,
     pairs_of,
     result_name,
-    skipping,
+    skip_nulls,
     with_name,
 )
 from mta.publishing.batches import PublishedPart
@@ -105,8 +105,8 @@ def make_request(df: DataFrame, options: Options) -> Request:
     )
     fields = {field.name: field.dataType for field in df.schema.fields}
     typed = typed_by(fields, options)
-    product = skipping(make_product(typed), min_samples=options.settings.min_samples)
-    assert isinstance(product, Product)
+    skips = skip_nulls(min_samples=options.settings.min_samples)
+    product = make_product(typed).with_parts(skips)
     check_types(fields, typed, options)
     check_duplicates(product, options)
     check_idle(df, options)

@@ -43,7 +43,6 @@ from mta.folds.sliding import (
     as_array,
     count_below,
     has_kernel,
-    kernel_lowers,
     moved,
     not_before,
     sweep_into,
@@ -286,7 +285,7 @@ class Run:
             if stops[0] == entered:  # the first frame has no new event
                 stops = as_array(stops, count)
             sweep = Sweep(lifted, stack, first, last, entered, fronts, stops, right)
-        if kernel_lowers(monoid):
+        if monoid.kernel_lowers:
             out = monoid.outputs.cut(self.batch.results, at, at + count)
             return sweep_into(sweep, monoid, out, lowered=True)
         out = schema.new(count)

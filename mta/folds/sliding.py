@@ -32,7 +32,6 @@ from mta.kernels.native import Sweep
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.parts import Parts
-from mta.monoids.product import Product
 from mta.monoids.ranges import RangeFolds
 
 #: Front positions after each event of a run: increasing by one, or any that never decrease.
@@ -191,13 +190,6 @@ def has_kernel(monoid: AbstractMonoid) -> bool:
         return all(map(has_kernel, monoid.monoids))
     has_loops = native.compiled is not None
     return has_loops and isinstance(monoid, ColumnarMonoid) and monoid.kernel is not None
-
-
-def kernel_lowers(monoid: AbstractMonoid) -> bool:
-    """Whether the kernel computes results as well as partials."""
-    if isinstance(monoid, Product):
-        return not monoid.skips_nulls and all(map(kernel_lowers, monoid.monoids))
-    return isinstance(monoid, ColumnarMonoid) and monoid.kernel_lowers
 
 
 def scans(monoid: AbstractMonoid) -> bool:

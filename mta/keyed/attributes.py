@@ -13,27 +13,34 @@ attributes, and those with a NaN, are standalone (``unsteady``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from operator import add
 from typing import Any
 
 import numpy as np
 
 from mta.columns.schemas import NullableColumn, Rows
-from mta.frames.base import Both, Frame
+from mta.frames.base import Frame
 from mta.frames.named import DeltaWindow
 from mta.kernels.native import bounds_of
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.parts import Pick
 from mta.monoids.product import Observed
 
+Deltas = list[tuple[DeltaWindow, bool]]
 
-def deltas(frame: Frame, joined: bool = False) -> Iterator[tuple[DeltaWindow, bool]]:
-    """Yield the delta windows in a frame, and whether other frames can evict their maximum."""
-    if isinstance(frame, Both):
-        for side in (frame.one, frame.other):
-            yield from deltas(side, joined or frame.any_of)
-    elif isinstance(frame, DeltaWindow):
-        yield frame, joined
+
+def deltas(frame: Frame) -> Deltas:
+    """Return the delta windows in a frame, and whether other frames can evict their maximum."""
+
+    def alone(frame: Frame) -> Deltas:
+        return [(frame, False)] if isinstance(frame, DeltaWindow) else []
+
+    def first_of(one: Deltas, other: Deltas) -> Deltas:
+        return [(delta, True) for delta, _ in one + other]
+
+    found: Deltas = frame.joined(alone, first_of, add)
+    return found
 
 
 def follows_columns(frame: Frame) -> bool:

@@ -56,7 +56,7 @@ from mta.keyed.standalone import extend, table_of
 from mta.keyed.table import ALL, STANDALONE, Lanes, Table, join
 from mta.logs.base import Leaf
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.product import MARKS, Product, column_names, mark_of, with_missing
+from mta.monoids.product import MARKS, column_names, mark_of, with_missing
 from mta.windows.opaque import Opaque, restore_opaque
 from mta.windows.window import Window
 from stores import PageStore
@@ -119,8 +119,8 @@ def without_nulls(kind: str) -> str:
 def _marked(
     monoid: AbstractMonoid, is_missing: Callable[[tuple[str, str]], bool]
 ) -> AbstractMonoid:
-    missing = [column for column in columns_of(monoid) if is_missing(column)]
-    return with_missing(monoid, missing) if missing and isinstance(monoid, Product) else monoid
+    missing = [column for column in columns_of(monoid) if column[0] and is_missing(column)]
+    return with_missing(monoid, missing) if missing else monoid
 
 
 def schemas_of(columns: Columns, like: AbstractMonoid | None = None) -> list[Schema]:
@@ -417,7 +417,7 @@ def starts_after(
 def require_suitable(found: KeyedSnapshot, wanted: KeyedSnapshot, monoid: AbstractMonoid) -> None:
     """Raise SnapshotMismatch if ``found`` does not suit windows that would write ``wanted``."""
     why = None
-    named = isinstance(monoid, Product) and all(name for name, _ in found.columns)
+    named = all(name for name, _ in (*found.columns, *columns_of(monoid)))
     suits = named or found.columns == columns_of(monoid)
     if found.monoid[1] == wanted.monoid[1]:  # there may be columns of marks and of frames too
         suits = dict(columns_of(monoid)).keys() <= dict(found.columns).keys()

@@ -12,20 +12,19 @@ numbers determine when each result is complete (``Incomplete``):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 
 import numpy as np
 
-from mta.columns.schemas import Record
 from mta.evaluators.coverage import Incomplete
 from mta.frames.base import Frame
 from mta.frames.known import AT_ONCE, Whole, all_of, covers, held_for, whole_after
-from mta.keyed.kind import Columns, Retention
+from mta.keyed.kind import Retention
 from mta.keyed.snapshot import Start
 from mta.keyed.table import Lanes
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.product import Product, column_names, mark_of
+from mta.monoids.product import columns_read, mark_of
 
 
 class Losses:
@@ -98,8 +97,8 @@ def incomplete(
     """Return the incomplete results, and when each is complete again."""
     found = []
     for window, frame in frames.items():
-        for alias, columns in _reads(monoid):
-            names = [window, *map(mark_of, columns)]
+        for alias, (read, part) in monoid.aggregations.items():
+            names = [window, *map(mark_of, columns_read(read, part))]
             some = [starts[name] for name in names if name in starts]
             each = incomplete_after(window, alias, frame, some)
             found += [] if each is None else [each]
@@ -154,14 +153,3 @@ def _wholes(found: Incomplete) -> list[Whole]:
         moment, events = found.complete_after_both
         wholes.append(Whole(int(moment.astype("M8[us]").astype("i8")), events))
     return wholes
-
-
-def _reads(monoid: AbstractMonoid) -> Iterator[tuple[str, Columns]]:
-    """Yield each aggregation with the columns that it reads."""
-    if not isinstance(monoid, Product):
-        yield "", []
-        return
-    for alias, (read, part) in monoid.aggregations.items():
-        names = column_names(read)
-        schemas = part.inputs.schemas if isinstance(part.inputs, Record) else (part.inputs,)
-        yield alias, [(n, repr(s)) for n, s in zip(names, schemas, strict=True)]

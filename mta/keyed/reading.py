@@ -24,7 +24,6 @@ from mta.keyed.bucket import KeyedBatch
 from mta.keyed.keys import Keys, read_keys
 from mta.keyed.kind import KeyedKind, columns_of
 from mta.monoids.base import AbstractMonoid, any_of
-from mta.monoids.product import Product
 from mta.times import to_time, to_times
 from mta.windows.checks import in_order
 from mta.windows.intake import (
@@ -42,7 +41,7 @@ class BatchReader:
         self.kind, self._name, stored = kind, monoid.name, kind.reader
         #: The monoid that reads new events.
         self.monoid = stored if kind.monoid is monoid else kind.reading(monoid)
-        self._adds_marks = self.monoid is not stored and isinstance(self.monoid, Product)
+        self._adds_marks = columns_of(self.monoid) != columns_of(stored)
 
     def micros(self, times: Any) -> np.ndarray | None:
         """Return times in microseconds; None if events have no times. Raises InvalidTime."""

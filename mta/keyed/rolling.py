@@ -51,7 +51,7 @@ from mta.monoids.product import (
     own_columns,
     pairs_of,
     result_name,
-    skipping,
+    skip_nulls,
 )
 from mta.monoids.text import Collect, CollectDistinct, MaxText, MinText
 from mta.times import TimeUnit, require_unit, to_count, to_times
@@ -153,8 +153,7 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
     # A unique name, because the store may have other windows.
     rowwise = {name: by_rows(frame) for name, frame in frames.items()}
     of_all = rowwise if windows is window else rowwise[""]
-    product = skipping(Product(typed), min_samples=min_samples)
-    assert isinstance(product, Product)
+    product = Product(typed).with_parts(skip_nulls(min_samples=min_samples))
     given = {n: c.accepted() if nulls == "accept" else c.given() for n, c in columns.items()}
     rows = KeyedWindows(product, of_all, store, f"rolling-{uuid4().hex}", **settings)
     moments = None if at is None else _times(asked, on, time_unit)

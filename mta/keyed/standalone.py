@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from mta.columns.schemas import Nullable, Rows, Schema, column_of
+from mta.columns.schemas import Rows, Schema
 from mta.columns.texts import listed_text
 from mta.errors import CorruptSnapshot, EventsGone, PartialBatch, SnapshotMismatch
 from mta.folds.sliding import Events
@@ -42,13 +42,13 @@ from mta.logs.finger_tree.log import FingerTreeLog
 from mta.logs.levels.log import LeafReader, LevelLog
 from mta.logs.ranges import events_in, leaves_from
 from mta.monoids.base import AbstractMonoid, as_output
-from mta.monoids.product import Observed, Product, result_name
+from mta.monoids.product import Observed
 from mta.pages import NAME_BYTES, OBJECT_BYTES, key_of
 from mta.triggers.rules import EveryCount
 from mta.windows.engine import Engine
 from mta.windows.moments import FAR, result_at
 from mta.windows.opaque import restore_opaque
-from mta.windows.revising import again
+from mta.windows.revising import again, revised
 from mta.windows.shared import SharedWindows
 from mta.windows.window import Window
 from stores import PageStore, WrapperStore
@@ -427,9 +427,9 @@ class _KeyBatch:
 
     def _take_in(self, start: int, stop: int) -> None:
         """Add new events to the window, and collect the result after each."""
-        outputs = _outputs_of(self.kind, self.window.extend(*self._given(start, stop)))
+        found = self.window.engine.outputs(*self._given(start, stop), "all")
         of, line = np.full(stop - start, self.place), np.arange(start, stop)
-        self._parts.append(Found(of, line, outputs))
+        self._parts.append(Found(of, line, [*found.values()]))
 
     def _extend(self) -> None:
         """Add new events to the window, and collect the requested results."""
@@ -452,9 +452,9 @@ class _KeyBatch:
             if want == "last":  # the result of a late event is not that of the current window
                 self._keep_last()
         else:
-            results = self.window.extend(*self._given(start, stop), "last")
+            found = self.window.engine.outputs(*self._given(start, stop), "last")
             of, at = np.array([self.place]), np.array([stop - 1])
-            self._parts.append(Found(of, at, _outputs_of(self.kind, results)))
+            self._parts.append(Found(of, at, [*found.values()]))
 
     def _extend_to_boundaries(self, due: Asked) -> None:
         """Add new events, and compute results at the boundaries that are due."""
@@ -469,20 +469,12 @@ class _KeyBatch:
 
     def _revised(self, first: int, stop: int, before: int | None = None) -> Found:
         """Add new events; return changed results, of stored events only those before ``before``."""
-        monoid = self.kind.monoid
-        assert isinstance(self.window, Window)
-        revision = self.window.revise(*self._given(first, stop))
-        index, moments = revision.index, revision.times.view("i8")
-        given = revision.values
-        if isinstance(given, dict) and not given:
-            given = range(len(index))  # a Product that reads no column
-        rows, _ = monoid.rows(given, len(index))
+        (moments, rows, outputs, _), index = revised(self.window.engine, *self._given(first, stop))
         at = np.where(index < 0, -1, index + first)
-        outputs = _outputs_of(self.kind, revision.results)
-        found = Found(np.full(len(index), self.place), at, outputs, moments, rows)
+        found = Found(np.full(len(index), self.place), at, [outputs], moments, rows)
         if before is None:
             return found
-        return found.take(monoid, np.flatnonzero((at >= 0) | (moments < before)))
+        return found.take(self.kind.monoid, np.flatnonzero((at >= 0) | (moments < before)))
 
     def _extend_and_retract(self, first: int, last: int) -> None:
         """Add events and the retractions from ``first`` to ``last`` in turn; collect results."""
@@ -630,26 +622,3 @@ def put_answer(
 def current(window: AnyWindow, name: str) -> Any:
     """Return the result of a window as of its newest event."""
     return window.query(name) if isinstance(window, SharedWindows) else window.query()
-
-
-def _outputs_of(kind: KeyedKind, found: Any) -> list[Rows]:
-    """Return a window's results of ``extend`` for each frame."""
-    monoid = kind.monoid
-    if kind.single is not None:
-        return [_as_outputs(monoid, found)]
-    if not isinstance(monoid, Product):
-        return [_as_outputs(monoid, found[name]) for name in kind.frames]
-    each = [{a: found[result_name(a, name)] for a in monoid.aliases} for name in kind.frames]
-    return [_as_outputs(monoid, results) for results in each]
-
-
-def _as_outputs(monoid: AbstractMonoid, found: Any) -> Rows:
-    """Return a window's results of ``extend`` as rows of outputs."""
-    if isinstance(monoid, Product):
-        parts = zip(monoid.readers, found.values(), strict=True)
-        return tuple([_as_outputs(part, column) for part, column in parts])
-    if isinstance(monoid.outputs, Nullable):
-        return column_of(found)
-    if isinstance(found, np.ndarray) and isinstance(monoid.outputs.new(0), list):
-        return found.tolist()
-    return found

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache, reduce
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, Unpack, overload
 
@@ -84,6 +84,15 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
     values_in: Callable[[Any], Any] | None = None
     #: The names of the results; one aggregation has one without a name.
     aliases: tuple[str, ...] = ("",)
+    #: Whether the result is a dictionary of results by name.
+    names_results: bool = False
+    #: The names of the columns that events have; none if the value of an event has no names.
+    columns: tuple[str, ...] = ()
+    #: The index in a row of the column of each result that reads one column.
+    places: tuple[int, ...] = (0,)
+    #: Reads the columns of an event if all are doubles and only NaN is rejected; returns None
+    #: for an event with other values.
+    picks_doubles: Callable[[Any], Row | None] | None = None
     #: Whether results are values of the last input column and have its type.
     follows_column: bool = False
     #: Whether results are computed from ranges of events; see ``mta.monoids.ranges``.
@@ -117,9 +126,51 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
         """The stored columns of an event, by name and type; values have one without a name."""
         return {("", repr(self.inputs)): self.inputs}
 
+    @cached_property
+    def aggregations(self) -> dict[str, tuple[Any, AbstractMonoid]]:
+        """By name of the result: the columns that it is computed from, and its aggregation."""
+        return {"": (None, self)}
+
+    @property
+    def parts(self) -> tuple[AbstractMonoid, ...]:
+        """The monoids that fold the events for each of ``aliases``."""
+        return (self,)
+
+    @property
+    def kernel_lowers(self) -> bool:
+        """Whether a compiled loop computes results as well as partials."""
+        return False
+
     def given(self, rows: Rows) -> Any:
         """Return input rows as values that ``rows`` accepts."""
         return as_given(rows, self.inputs)
+
+    def with_more(self, observers: Sequence[tuple[Any, AbstractMonoid]]) -> AbstractMonoid:
+        """Return the monoid that also reads the columns of aggregates that frames read."""
+        del observers
+        return self
+
+    def pick(self, columns: Any, observer: AbstractMonoid) -> Callable[[Any], Any]:
+        """Return what selects the values of an aggregate of ``with_more`` from input rows.
+
+        Raises ValueError if these are not among the values of events.
+        """
+        if columns is not None:
+            raise ValueError(f"the frame reads {columns!r}, but the events have no named columns")
+        own, wanted = self.inputs, observer.inputs
+        if isinstance(wanted, Record) and not wanted.schemas:
+            return lambda row: ()
+        if isinstance(own, Objects) and isinstance(wanted, Array):
+            return lambda row: (
+                np.asarray(row, wanted.dtype)
+                if isinstance(row, list)
+                else wanted.at(np.asarray([row], wanted.dtype), 0)
+            )
+        if isinstance(own, Array) and isinstance(wanted, Objects):
+            return lambda row: row.tolist() if isinstance(row, np.ndarray) else plain(row)
+        if repr(own) != repr(wanted):
+            raise ValueError(f"{observer.name} cannot read the values that {self.name} reads")
+        return same_value
 
     def with_parts(self, change: ChangePart) -> AbstractMonoid:
         """Return a changed monoid: of several aggregations, each with its columns is changed."""

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from mta.columns.reading import as_given, plain, read_column, read_value
-from mta.columns.schemas import Array, Nullable, Objects, Record, Row, Rows, Schema
+from mta.columns.schemas import Array, Nullable, Record, Row, Rows, Schema
 from mta.errors import InvalidValue
 from mta.monoids.base import AbstractMonoid, ChangePart, Out, Partial, lift_where, same_value
 from mta.monoids.basic import Count
@@ -122,6 +122,8 @@ class Product(Parts[dict[str, Any]]):
     {'peak': 5.0, 'mean': 3.0, 'n': 3}
     """
 
+    names_results = True
+
     def __init__(self, aggregations: Aggregations) -> None:
         self.aggregations = pairs_of(aggregations)
         #: The stored columns of events in order, by name and kind.
@@ -130,7 +132,7 @@ class Product(Parts[dict[str, Any]]):
         judges: dict[Hashable, tuple[AbstractMonoid, Pick]] = {}
         described = []
         for alias, (columns, monoid) in self.aggregations.items():
-            parts.append((monoid, self._pick(alias, columns, monoid)))
+            parts.append((monoid, self.pick(columns, monoid)))
             reads = alias if monoid.has_own_rule else (*column_names(columns), repr(monoid.inputs))
             judges.setdefault(reads, parts[-1])
             described.append(f"{alias}={monoid.name}({','.join(column_names(columns))})")
@@ -142,12 +144,9 @@ class Product(Parts[dict[str, Any]]):
         #: The parts that validate events; one of several with the same rule.
         self._judges = tuple(judges.values())
         self.aliases = tuple(self.aggregations)
-        #: The distinct columns that are read from events, in order of first use.
+        # The distinct columns, in order of first use.
         self.columns = tuple(dict.fromkeys(name for name, _ in self.stored))
-        #: The index of each part's column in a row, for parts of one column.
         self.places = tuple(pick.at for pick in self.picks if isinstance(pick, Place))
-        #: Whether results need counts of values besides what is folded.
-        self.skips_nulls = bool(self._counted)
         self.name = f"Product({', '.join(described)})"
         self.inputs = Record(list(self.stored.values()))
         self.outputs = Record([reader.outputs for reader in readers])
@@ -164,9 +163,6 @@ class Product(Parts[dict[str, Any]]):
         text = f"{{{','.join(shown)}}}"
         self.lower = written("partial", text, f=lowers, alias=self.aliases, count=counts)
         self._columns = tuple((name, schema) for (name, _), schema in self.stored.items())
-        #: Reads the columns of an event if all are doubles and only NaN is rejected; returns None
-        #: for an event with other values.
-        self.picks_doubles: Callable[[Any], Row | None] | None = None
         of_doubles = all(
             isinstance(s, Array) and s.plain and s.kind == "<f8" for _, s in self._columns
         )
@@ -211,6 +207,15 @@ class Product(Parts[dict[str, Any]]):
         return Product(self.aggregations | {f"frame {i}": o for i, o in enumerate(observers)})
 
     @property
+    def parts(self) -> tuple[AbstractMonoid, ...]:
+        return self.monoids
+
+    @property
+    def kernel_lowers(self) -> bool:
+        # Counts of values besides what is folded are no part of the loop.
+        return not self._counted and all(monoid.kernel_lowers for monoid in self.monoids)
+
+    @property
     def joins_values(self) -> bool:
         """Whether every part joins values, and no two parts read the same column."""
         return len(self.stored) == len(self.monoids) and all(
@@ -230,7 +235,7 @@ class Product(Parts[dict[str, Any]]):
             values[pick(range(len(values)))] = monoid.values_of(rows)
         return tuple(values)
 
-    def with_parts(self, change: ChangePart) -> AbstractMonoid:
+    def with_parts(self, change: ChangePart) -> Product:
         pairs = {
             alias: (columns, change(columns, part))
             for alias, (columns, part) in self.aggregations.items()
@@ -248,16 +253,15 @@ class Product(Parts[dict[str, Any]]):
                 found[name] = as_given(column, schema)
         return found
 
-    def _pick(self, alias: str, columns: Columns, monoid: AbstractMonoid) -> Pick:
+    def pick(self, columns: Columns, observer: AbstractMonoid) -> Pick:
         """Register a monoid's inputs as stored columns; return what selects them from a row."""
-        names, schemas = column_names(columns), _schemas_of(monoid)
-        keys = [(name, repr(schema)) for name, schema in zip(names, schemas, strict=True)]
-        for key, schema in zip(keys, schemas, strict=True):
+        keys = columns_read(columns, observer)
+        for key, schema in zip(keys, _schemas_of(observer), strict=True):
             has_rule = getattr(schema, "exact", False) or getattr(schema, "only", None)
             if key not in self.stored or has_rule:
                 self.stored[key] = schema
         places = list(map(list(self.stored).index, keys))
-        if isinstance(monoid.inputs, Record):
+        if isinstance(observer.inputs, Record):
             return lambda row: tuple([row[place] for place in places])
         return Place(places[0])
 
@@ -317,22 +321,16 @@ class Observed(Parts[Out]):
     ``stamped`` adds. Every fold therefore reads the times of its events, wherever they are stored.
     """
 
-    reader: AbstractMonoid
-
     def __init__(
         self, main: AbstractMonoid[Out], observers: Sequence[tuple[Columns, AbstractMonoid]]
     ) -> None:
-        self.main, self.reader = main, main
+        self.main = main
         #: Whether rows hold the times of events.
         self.reads_times = any(columns is EVENT_TIMES for columns, _ in observers)
         others = [(columns, m) for columns, m in observers if columns is not EVENT_TIMES]
         self._by_times_alone = not others
-        picks: list[Pick]
-        if isinstance(main, Product):
-            self.reader = wider = main.with_more(others)
-            picks = list(wider.picks[len(main.monoids) :])
-        else:
-            picks = [_share(main, columns, monoid) for columns, monoid in others]
+        self.reader = main.with_more(others)
+        picks = [self.reader.pick(columns, monoid) for columns, monoid in others]
         self.inputs, self.outputs, self.empty = self.reader.inputs, main.outputs, main.empty
         own: Pick = same_value
         if self.reads_times:
@@ -407,32 +405,10 @@ def _length(values: Any, count: int | None) -> int:
     return len(values) if count is None else count
 
 
-def _share(main: AbstractMonoid, columns: Columns, monoid: AbstractMonoid) -> Pick:
-    """Return how an observer reads the values of events without named columns."""
-    if columns is not None:
-        raise ValueError(f"the frame reads {columns!r}, but the events have no named columns")
-    if isinstance(monoid.inputs, Record) and not monoid.inputs.schemas:
-        return lambda row: ()
-    if isinstance(main.inputs, Objects) and isinstance(monoid.inputs, Array):
-        schema = monoid.inputs
-        return lambda row: (
-            np.asarray(row, schema.dtype)
-            if isinstance(row, list)
-            else schema.at(np.asarray([row], schema.dtype), 0)
-        )
-    if isinstance(main.inputs, Array) and isinstance(monoid.inputs, Objects):
-        return lambda row: row.tolist() if isinstance(row, np.ndarray) else plain(row)
-    if repr(main.inputs) != repr(monoid.inputs):
-        raise ValueError(f"{monoid.name} cannot read the values that {main.name} reads")
-    return same_value
-
-
 def reader_of(
     monoid: AbstractMonoid, observers: Iterable[tuple[Columns, AbstractMonoid]]
 ) -> AbstractMonoid:
     """Return a monoid that also reads the columns that frames read."""
-    if not isinstance(monoid, Product):
-        return monoid
     more = [
         (columns, observer)
         for columns, observer in observers
@@ -548,6 +524,12 @@ def _schemas_of(monoid: AbstractMonoid) -> Sequence[Schema]:
     return inputs.schemas if isinstance(inputs, Record) else [inputs]
 
 
+def columns_read(columns: Columns, monoid: AbstractMonoid) -> list[tuple[str, str]]:
+    """Return the name and the kind of each named column that an aggregation reads."""
+    schemas = _schemas_of(monoid)
+    return [(n, repr(s)) for n, s in zip(column_names(columns), schemas, strict=False)]
+
+
 def _filtered(
     alias: str, columns: Columns, monoid: AbstractMonoid, by: Any
 ) -> tuple[Columns, AbstractMonoid]:
@@ -562,7 +544,12 @@ def _filtered(
 def skipping(
     monoid: AbstractMonoid, skips: bool = True, min_samples: int | None = None
 ) -> AbstractMonoid:
-    """Make a monoid, or each part of a Product, skip or reject nulls.
+    """Make a monoid, or each part of a Product, skip or reject nulls."""
+    return monoid.with_parts(skip_nulls(skips, min_samples))
+
+
+def skip_nulls(skips: bool = True, min_samples: int | None = None) -> ChangePart:
+    """Return what makes an aggregation skip or reject nulls.
 
     Results of fewer than ``min_samples`` values are null; by default, results of no values are.
     """
@@ -574,7 +561,7 @@ def skipping(
             return SkipNulls(one.monoid, one.filtered, min_samples, not skips)
         return SkipNulls(one, min_samples=min_samples, refuses=not skips)
 
-    return monoid.with_parts(change)
+    return change
 
 
 def own_columns(columns: Columns, monoid: AbstractMonoid) -> list[str]:
@@ -664,16 +651,14 @@ class MissingColumns(Parts):
         return self.monoid.results(outputs)
 
 
-def with_missing(product: Product, columns: Collection[tuple[str, str]]) -> Product:
+def with_missing(monoid: AbstractMonoid, columns: Collection[tuple[str, str]]) -> Product:
     """Wrap the aggregations of columns (name, kind) that some events do not have."""
     aggregations: Pairs = {}
-    for alias, (read, monoid) in product.aggregations.items():
-        names = column_names(read)
-        schemas = monoid.inputs.schemas if isinstance(monoid.inputs, Record) else [monoid.inputs]
-        reads = [(name, repr(schema)) for name, schema in zip(names, schemas, strict=True)]
-        marks = [mark_of(column) for column in dict.fromkeys(reads) if column in columns]
+    for alias, (read, part) in monoid.aggregations.items():
+        names, reads = column_names(read), dict.fromkeys(columns_read(read, part))
+        marks = [mark_of(column) for column in reads if column in columns]
         if marks:
-            aggregations[alias] = ([*names, *marks], MissingColumns(monoid, len(marks)))
+            aggregations[alias] = ([*names, *marks], MissingColumns(part, len(marks)))
         else:
-            aggregations[alias] = (names or None, monoid)
+            aggregations[alias] = (names or None, part)
     return Product(aggregations)

@@ -18,7 +18,6 @@ from mta.columns.schemas import Array, Row, Rows
 from mta.kernels import native
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.product import Product
 from mta.windows.stack import Acceptance, Movement, WindowAhead
 
 #: The code of each kind's operation in C. A partial is one number, and for a mean also a count.
@@ -44,9 +43,9 @@ class CompiledStacks:
 
     def __init__(self, monoid: AbstractMonoid, parts: Sequence[_Part]) -> None:
         self._monoid, self._parts = monoid, tuple(parts)
-        self._is_product = isinstance(monoid, Product)
+        self._is_product = monoid.names_results
         #: Extracts the columns of an event for a product.
-        self._pick = monoid.picks_doubles if isinstance(monoid, Product) else None
+        self._pick = monoid.picks_doubles
         #: The stacks of each window that was loaded once, one per part.
         self._pool: dict[str, tuple[Any, ...]] = {}
         #: The names of the loaded windows, and their stacks.
@@ -58,15 +57,10 @@ class CompiledStacks:
     @classmethod
     def of(cls, monoid: AbstractMonoid) -> CompiledStacks | None:
         """Return stacks without windows, or None if no compiled stack supports the monoid."""
-        if native.compiled is None:
+        if native.compiled is None or (monoid.names_results and monoid.picks_doubles is None):
             return None
-        if not isinstance(monoid, Product):
-            part = _part_of(monoid)
-            return None if part is None else cls(monoid, [part])
-        if monoid.picks_doubles is None:
-            return None
-        parts = [part for each in monoid.monoids if (part := _part_of(each)) is not None]
-        if not parts or len(parts) < len(monoid.monoids):
+        parts = [part for each in monoid.parts if (part := _part_of(each)) is not None]
+        if len(parts) < len(monoid.parts):
             return None
         names = zip(parts, monoid.aliases, monoid.places, strict=True)
         return cls(monoid, [part._replace(alias=alias, place=at) for part, alias, at in names])

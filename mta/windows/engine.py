@@ -394,13 +394,13 @@ class Engine(Generic[Out]):
             return
         monoid.outputs.put(out, at, as_output(monoid.empty))
 
-    def as_given(self, out: Rows) -> Any:
-        """Return the results of a batch in the order in which the caller passed its events."""
+    def _as_given(self, out: Rows) -> Rows:
+        """Return the outputs of a batch in the order in which the caller passed its events."""
         outputs, order = self.monoid.outputs, self.intake.order
         if order is not None:
             in_order, out = out, outputs.new(len(order))
             outputs.put_at(out, order, in_order)
-        return self.monoid.results(out)
+        return out
 
     # --- single events --------------------------------------------------------------------------
 
@@ -480,6 +480,11 @@ class Engine(Generic[Out]):
 
     def extend(self, values: Any, times: Any, emit: Literal["all", "last"]) -> dict[str, Any]:
         """Add a batch; return the results of each window, by its name."""
+        found = self.outputs(values, times, emit)
+        return {name: self.monoid.results(out) for name, out in found.items()}
+
+    def outputs(self, values: Any, times: Any, emit: Literal["all", "last"]) -> dict[str, Rows]:
+        """Add a batch; return the results of each window as rows of outputs."""
         require_emit(emit)
         outputs, each = self.monoid.outputs, emit == "all"
         rows, micros, count = self.intake.admit_batch(values, times)
@@ -490,9 +495,7 @@ class Engine(Generic[Out]):
             for name, window in windows.items() if count and not each else ():
                 window.is_batch_end = self.kind.by_time and self.is_single
                 self.put_result(outs[name], 0, window)
-        if each:
-            return {name: self.as_given(out) for name, out in outs.items()}
-        return {name: self.monoid.results(out) for name, out in outs.items()}
+        return {name: self._as_given(out) for name, out in outs.items()} if each else outs
 
     def ingest(
         self,

@@ -13,8 +13,10 @@ from mta.evaluators.runs import results_of
 from mta.folds.sliding import Events
 from mta.logs.base import Chunk
 from mta.logs.finger_tree.log import FingerTreeLog
+from mta.monoids.product import Observed
 from mta.windows.checks import by_time
 from mta.windows.engine import Engine
+from mta.windows.intake import counting
 
 
 class Revised(NamedTuple):
@@ -27,6 +29,37 @@ class Revised(NamedTuple):
     """The results of the events."""
     is_new: np.ndarray
     """Whether each event is in this batch."""
+
+
+def revised(engine: Engine[Any], values: Any, times: Any) -> tuple[Revised, np.ndarray]:
+    """Add a batch; return every result that is new or may have changed (``Window.revise``).
+
+    The second item is the index of each event in the batch, or -1.
+    """
+    revisable(engine)
+    rows, micros, count = engine.intake.admit_batch(values, times)
+    assert micros is not None
+    accepted, order, parts = engine.intake.last_accepted, engine.intake.order, list[Revised]()
+    given = np.arange(count) if accepted is None else np.flatnonzero(accepted)
+    if order is not None:
+        given = given[order]
+    with counting(engine, count):
+        for part in revise(engine, rows, micros, count):
+            parts.append(part)
+            engine.went(int(part.times[part.is_new][-1]))
+    is_new = np.concatenate([np.zeros(0, bool), *(part.is_new for part in parts)])
+    index = np.full(len(is_new), -1)
+    index[is_new] = given
+    moments = np.concatenate([np.zeros(0, "<i8"), *(part.times for part in parts)])
+    monoid, at = engine.monoid, 0
+    columns, outputs = monoid.inputs.new(len(index)), monoid.outputs.new(len(index))
+    for part in parts:
+        monoid.inputs.put_many(columns, at, part.rows)
+        monoid.outputs.put_many(outputs, at, part.outputs)
+        at += len(part.times)
+    if isinstance(monoid, Observed):
+        columns = monoid.unstamped(columns)
+    return Revised(moments, columns, outputs, is_new), index
 
 
 def revise(engine: Engine[Any], rows: Rows, times: np.ndarray, count: int) -> Iterator[Revised]:

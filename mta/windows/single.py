@@ -29,7 +29,6 @@ from mta.frames.base import Frame
 from mta.frames.windows import CountWindow, TimeWindow
 from mta.logs.base import EventLog
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, same_value
-from mta.monoids.product import Product
 from mta.times import MICROSECONDS, TimeUnit, to_time
 from mta.windows.compiled import CompiledStacks
 from mta.windows.intake import Intake, busy
@@ -155,7 +154,7 @@ class Reader:
     def __init__(self, monoid: AbstractMonoid, paged: bool) -> None:
         self._monoid, self._paged = monoid, paged
         self._numbers = monoid.is_plain and monoid.inputs.plain
-        self._pick = monoid.picks_doubles if isinstance(monoid, Product) else None
+        self._pick = monoid.picks_doubles
         self.learn(proven=False)
 
     def learn(self, proven: bool) -> None:
@@ -214,7 +213,7 @@ class SingleEvents:
             self.show = _shown(monoid.lower)
         elif monoid.lower is not same_value:
             lower = monoid.lower
-            self.show = dict.copy if isinstance(owner.main, Product) else None
+            self.show = dict.copy if owner.main.names_results else None
         #: Whether anything can be prefetched.
         self._usual = monoid.is_plain and usual
         self._reader = Reader(monoid, paged)

@@ -14,16 +14,16 @@ from mta.evaluators.coverage import Coverage
 from mta.frames.shorthand import Size
 from mta.logs.base import Aggregator, OnDuplicate
 from mta.monoids.base import AbstractMonoid, Out
-from mta.monoids.product import Observed, Shorthand, aggregation_of
+from mta.monoids.product import Shorthand, aggregation_of
 from mta.publishing.records import What
 from mta.snapshots import Snapshot
 from mta.times import Duration, TimeUnit, in_unit
 from mta.windows.checks import read_frame
 from mta.windows.display import result_rows
 from mta.windows.engine import Engine
-from mta.windows.intake import alone, busy, counting
+from mta.windows.intake import alone, busy
 from mta.windows.public import EventsWindow
-from mta.windows.revising import revisable, revise
+from mta.windows.revising import revised
 from mta.windows.settings import (
     Changes,
     Clock,
@@ -298,7 +298,9 @@ class Window(EventsWindow[Out]):
         ([0, -1, 1], [3.0, 6.0, 12.0])
         """
         given = in_unit(times, time_unit)
-        return self._following(lambda: _revised(self.engine, values, given), values)
+        found, index = self._following(lambda: revised(self.engine, values, given), values)
+        shown, results = self.monoid.given(found.rows), self.monoid.results(found.outputs)
+        return Revision(found.times.view("M8[us]"), shown, results, index)
 
     @alone
     def coverage(self) -> Coverage:
@@ -393,32 +395,3 @@ class Window(EventsWindow[Out]):
     def __repr__(self) -> str:
         what, where = f"{self.monoid!r} over {self.frame!r}", self.engine.where()
         return f"<Window {self.name!r}: {what}, {len(self)} events in {where}>"
-
-
-def _revised(engine: Engine, values: Any, times: Any) -> Revision:
-    """Add a batch; return every result that is new or may have changed (``Window.revise``)."""
-    revisable(engine)
-    rows, micros, count = engine.intake.admit_batch(values, times)
-    assert micros is not None
-    accepted, order, parts = engine.intake.last_accepted, engine.intake.order, []
-    given = np.arange(count) if accepted is None else np.flatnonzero(accepted)
-    if order is not None:
-        given = given[order]
-    with counting(engine, count):
-        for part in revise(engine, rows, micros, count):
-            parts.append(part)
-            engine.went(int(part.times[part.is_new][-1]))
-    is_new = np.concatenate([np.zeros(0, bool), *(part.is_new for part in parts)])
-    index = np.full(len(is_new), -1)
-    index[is_new] = given
-    moments = np.concatenate([np.zeros(0, "<i8"), *(part.times for part in parts)])
-    monoid, at = engine.monoid, 0
-    columns, outputs = monoid.inputs.new(len(index)), monoid.outputs.new(len(index))
-    for part in parts:
-        monoid.inputs.put_many(columns, at, part.rows)
-        monoid.outputs.put_many(outputs, at, part.outputs)
-        at += len(part.times)
-    if isinstance(monoid, Observed):
-        columns = monoid.unstamped(columns)
-    shown = engine.main.given(columns)
-    return Revision(moments.view("M8[us]"), shown, monoid.results(outputs), index)

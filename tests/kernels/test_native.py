@@ -24,7 +24,7 @@ import pytest
 from mta import ArgMax, ArgMin, Count, First, Last, Max, Mean, Min, Product, SampleStdDev, Sum
 from mta.aggregations import CheckedSum, GeometricMean, PopulationStdDev
 from mta.folds.blocks import fold_ranges
-from mta.folds.sliding import SlidingFolds, has_kernel, kernel_lowers, sweep_into
+from mta.folds.sliding import SlidingFolds, has_kernel, sweep_into
 from mta.kernels import native
 from mta.kernels.native import Kernel, Sweep, bounds_of, first_later, ranks
 from mta.monoids.base import AbstractMonoid, Refold
@@ -133,7 +133,7 @@ def test_a_sweep_of_steady_fronts(name: str, hard: bool) -> None:
         one = monoid.partials.one(monoid.identity)
         fronts, found = range(behind, behind + count), []
         for each in (fronts, np.array(fronts)):
-            for lowered in {False, kernel_lowers(monoid)}:
+            for lowered in {False, monoid.kernel_lowers}:
                 schema = monoid.outputs if lowered else monoid.partials
                 out = schema.new(count)
                 sweep = Sweep(rows, stack, 0, size, 0, each, range(1, 1 + len(each)), one)
@@ -145,7 +145,7 @@ def test_a_sweep_of_steady_fronts(name: str, hard: bool) -> None:
             lefts = monoid.partials.cut(stack, behind, behind + count)
             folds = monoid.combine_rows(lefts, rights, count)
             last = monoid.partials.one(monoid.partials.at(rights, count - 1))
-            lowers = bits(monoid.lower_rows(folds)) if kernel_lowers(monoid) else b""
+            lowers = bits(monoid.lower_rows(folds)) if monoid.kernel_lowers else b""
         assert hard or found or not has_kernel(monoid)
         for lowered, result, right in found:
             assert result == (lowers if lowered else bits(folds))
