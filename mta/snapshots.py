@@ -113,6 +113,11 @@ class Snapshot:
         return found
 
     @property
+    def sizes(self) -> tuple[int, int]:
+        """The sizes of leaf and inner groups."""
+        return self.leaf_arity, self.arity
+
+    @property
     def is_shared(self) -> bool:
         """Whether windows with names share the events."""
         return [window.name for window in self.windows] != [""]

@@ -281,8 +281,8 @@ def _pages_from(front: int, snapshot: Snapshot) -> int:
         raise CorruptSnapshot("the snapshot cannot be read: its state is not that of an event log")
     swept, _, tails = snapshot.state
     check_tails(snapshot, swept, tails)
-    pages, span = 0, snapshot.leaf_arity
-    for number, *_ in tails:
+    pages, span = 0, 1
+    for level, (number, *_) in enumerate(tails):
+        span *= snapshot.sizes[level > 0]
         pages += max(0, number - front // span)
-        span *= snapshot.arity
     return pages

@@ -21,8 +21,8 @@ combined once, into one aggregate per entry of the stack. So a growing leftmost 
 and the left branch has no stale values. The stack is built again from the queues only when the
 front leaves the root group that it was built from.
 
-Costs are in combines, with L = leaf_arity and a = arity. A query takes 1. The other costs are
-amortized:
+Costs are in combines, with L and a as the sizes of leaf and inner groups. A query takes 1. The
+other costs are amortized:
 
     insert   1               onto R1
              1               groups are folded when they are sealed
@@ -124,7 +124,7 @@ class AmortizedMTA(LevelLog, SegmentedWindow):
         """
         coming = None if times is None else times[start:stop]
         front = self._front_after(coming, stop - start)
-        least = self.back + self.levels.leaf_arity
+        least = self.back + self.levels.span(1)
         if front < least or not (self.discards and self.monoid.is_columnar):
             return super().extend(rows, times, start, stop)
         self.store(Events(rows, times, stop).cut(self.monoid.inputs, start, stop), front)
@@ -162,7 +162,7 @@ class AmortizedMTA(LevelLog, SegmentedWindow):
 
     def release(self) -> None:
         super().release()
-        self.cursor.shrink(self.levels.leaf_arity)
+        self.cursor.shrink(self.levels.span(1))
         self._fetched.shrink(_FETCHED)
 
     def _evict_before(self, position: int) -> None:

@@ -143,7 +143,7 @@ class PagedFlatFAT(SegmentedWindow):
             return self.blocks.tail(0)
         if not self.blocks.is_on_path(self.front):
             self.blocks.retain(self.path_to(self.front))
-        block = self.blocks.at(0, self.front // self.levels.leaf_arity)
+        block = self.blocks.at(0, self.levels.leaf_at(self.front))
         assert block is not None
         return block
 
@@ -247,7 +247,7 @@ class PagedFlatFAT(SegmentedWindow):
     # --- runs -----------------------------------------------------------------------------------
 
     def most_together(self, left: int, each: bool) -> int:
-        return TOGETHER * self.levels.leaf_arity if each else left
+        return TOGETHER * self.levels.span(1) if each else left
 
     def store_chunk(self, new: Events, chunk: Chunk, front: int) -> None:
         """Add the events of a few leaf blocks, whose results are known, and move the front.

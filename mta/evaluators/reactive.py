@@ -247,7 +247,7 @@ class PagedReactiveAggregator(Aggregator):
 
     def _evict_inside(self, positions: Sequence[int]) -> None:
         """Remove events other than the oldest; of each leaf block, either all of them or none."""
-        arity = self.levels.leaf_arity
+        arity = self.levels.span(1)
         if positions and self.holes > max(self._count, arity):
             self.compact()
         slots = [self.slot(position) for position in positions]

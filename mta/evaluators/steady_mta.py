@@ -1,8 +1,9 @@
 """Amortized MTA without its pauses: folds at the border of groups are computed ahead.
 
 Amortized MTA takes a constant number of combines per event on average. But a single call takes
-leaf_arity + arity * levels combines if the front reaches another leaf group, or a group is sealed.
-Steady MTA spreads this work over the events before the border:
+L + a * levels combines, with L and a as the sizes of leaf and inner groups, if the front reaches
+another leaf group, or a group is sealed. Steady MTA spreads this work over the events before the
+border:
 
 - The suffix folds of the next leaf group, and of the groups above it that start there too, are
   computed while the front moves through the previous one. They end with their group, so they stay
@@ -15,9 +16,9 @@ Steady MTA spreads this work over the events before the border:
 Costs are in combines. A slide of single events with its query takes 5 to 6 (10 with pairs). If
 windows have two leaf groups or more, and events leave one by one, a single call takes at most
 
-    2 arity + 8 (c + 3) + 6 levels,  with c = 1 + arity * levels / leaf_arity
+    2 a + 8 (c + 3) + 6 levels,  with c = 1 + a * levels / L
 
-This is twice ``arity`` for a root group that is folded again, and the rest for up to 8 events that
+This is 2 a for a root group that is folded again, and the rest for up to 8 events that
 are prefetched together. In shorter windows (choose smaller leaf groups for them), in batches, and
 for one leaf group after a restore or a bulk eviction, Steady MTA costs as much as Amortized MTA.
 One more leaf group and its folds are in memory.
@@ -133,9 +134,9 @@ class SteadyEvaluator(Cursor):
 
     def _of_leaves(self, leaves: Sequence[Leaf], front: int, right: Partial) -> Folds:
         leaf, levels = leaves[0], self.events.levels
-        if len(leaves) > 1 or isinstance(leaf, Chunk) or leaf.count < levels.leaf_arity:
+        if len(leaves) > 1 or isinstance(leaf, Chunk) or leaf.count < levels.span(1):
             return super()._of_leaves(leaves, front, right)
-        number = leaf.first // levels.leaf_arity
+        number = levels.leaf_at(leaf.first)
         piece = self._made.get((0, number)) or Piece(levels, 0, leaf)
         piece.make(leaf.count, front - leaf.first)
         rows = self.monoid.partials.cut(piece.suffixes, front - leaf.first, leaf.count + 1)

@@ -209,8 +209,7 @@ class KeyedWindows(Publishable):
         settings.require_joins(monoid)
         require_distinct(monoid, frames)
         timed |= settings.lateness is not None or settings.max_ahead is not None
-        if settings.keep is not None:
-            raise TypeError("retain_for= takes a duration; SharedWindows take a frame too")
+        settings.require_duration()
         timed |= any(each.needs_times for each in frames.values())
         self.monoid, self.frame, self.name = monoid, window, name
         self.store, self._owns_store = opened, opened is not store

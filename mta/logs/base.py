@@ -55,17 +55,17 @@ class Setting:
     arity: int
     timed: bool
     frame: Frame
-    allowed_lateness: int = 0
+    lateness: int = 0
     """How late an event may be, in microseconds, relative to the newest event before its batch."""
     on_duplicate: OnDuplicate = "append"
     """What to do with an event that has the time of an existing event."""
-    retain_for: int = 0
+    retained: int = 0
     """How far back from the newest event windows can be queried, in microseconds."""
 
     @property
     def reach(self) -> int:
         """How far back a late event or a query may need windows, in microseconds."""
-        return max(self.allowed_lateness, self.retain_for)
+        return max(self.lateness, self.retained)
 
 
 @dataclass(frozen=True, slots=True)

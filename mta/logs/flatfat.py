@@ -196,7 +196,7 @@ class BlockPager(Pager):
 
     def is_on_path(self, position: int) -> bool:
         """Return whether an event is below the front path."""
-        return (0, position // self._levels.leaf_arity) in self._path
+        return (0, self._levels.leaf_at(position)) in self._path
 
     def path_to(self, position: int) -> list[Block]:
         """Return the sealed blocks from an event up to the open block above it, the leaf first.
@@ -204,7 +204,7 @@ class BlockPager(Pager):
         At most one page read per level. Call ``retain`` to retain the blocks.
         """
         levels, found, path = self._levels, dict[Where, Block](), list[Block]()
-        level, number = 0, position // levels.leaf_arity
+        level, number = 0, levels.leaf_at(position)
         while number != levels.tails[level].number:
             path.append(self.find(level, number, found))
             level, number = level + 1, number // levels.arity
@@ -268,7 +268,7 @@ class BlockPager(Pager):
         The leaf is first. At most one page read per level. If a read fails, nothing changes.
         """
         levels = self._levels
-        path = self.path_to(number * levels.leaf_arity)
+        path = self.path_to(number * levels.span(1))
         for block in path:
             if not block.dirty:  # copies the group, because the page it came from may be cached
                 group, schema = block.group, levels.layouts[block.level > 0].schema
@@ -338,8 +338,7 @@ class BlockReader(LeafReader):
     def _leaf(self, number: int, last: int = 0) -> Leaf:
         if number == self.levels.tails[0].number:
             return super()._leaf(number)
-        group = self._group(0, number)
-        return Leaf(number * group.count, group.rows, group.times, group.count)
+        return self.levels.leaf_of(number, self._group(0, number))
 
     def _group(self, level: int, number: int) -> Group:
         """Return the group of a block. One page read for it and for each missing ancestor."""

@@ -112,8 +112,7 @@ class Engine(Generic[Out]):
         self.is_single = issubclass(self.kind, Aggregator)
         self._is_coupled = self.is_single and not self.kind.by_time
         if self.is_single:
-            if settings.keep is not None:
-                raise TypeError("retain_for= takes a duration; SharedWindows take a frame too")
+            settings.require_duration()
             (frame,) = windows.values()
         elif logs is OWN:
             raise TypeError(f"an aggregator is a class such as AmortizedMTA, not {self.kind!r}")
@@ -745,7 +744,7 @@ class Engine(Generic[Out]):
         """Return the engine of another snapshot, with the settings and the store of this engine."""
         engine = copy(self)
         engine.owns_store = False
-        engine._begin(snapshot.window, snapshot.leaf_arity, snapshot.arity, self._log)
+        engine._begin(snapshot.window, *snapshot.sizes, self._log)
         engine.restore(snapshot)
         return engine
 

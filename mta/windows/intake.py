@@ -176,9 +176,7 @@ class Intake:
         self._on_late, self._nulls = settings.on_late, settings.nulls
         self.lateness = lateness = settings.lateness
         #: The frame, trigger or option that requires a time for every event, if any.
-        self.needed_by: object = frame if frame.needs_times else None
-        if self.needed_by is None and settings.answers_earlier:
-            self.needed_by = "retain_for="
+        self.needed_by: object = frame if frame.needs_times else settings.asks_for_times
         #: Whether times are read and checked.
         self.timed = frame.needs_times or lateness is not None
         #: The order that sorts the last batch by time; None if it was in order.

@@ -78,7 +78,7 @@ def restore_opaque(
             f"{sorted(known)}; use the release that wrote it"
         )
     monoid, frame = _UnknownMonoid(state, values), KeepAll(state.timed)
-    settings = Settings(aggregator=aggregator).sized(state.leaf_arity, state.arity)
+    settings = Settings(aggregator=aggregator).sized(*state.sizes)
     engine = Engine(monoid, {"": frame}, store, state.window, settings, SHARED, state.timed)
     engine.load(state)
     return Opaque(engine, fronts)

@@ -215,6 +215,16 @@ class Settings:
         return self.retain_for is not None and self.keep is None
 
     @property
+    def asks_for_times(self) -> str | None:
+        """Return the setting for which every event needs a time, if any."""
+        return "retain_for=" if self.answers_earlier else None
+
+    def require_duration(self) -> None:
+        """Raise TypeError if ``retain_for`` is a frame."""
+        if self.keep is not None:
+            raise TypeError("retain_for= takes a duration; SharedWindows take a frame too")
+
+    @property
     def keep(self) -> Frame | None:
         """Return the frame of events to retain, if ``retain_for`` is a frame."""
         return self.retain_for if isinstance(self.retain_for, Frame) else None
@@ -386,4 +396,4 @@ def restored_settings(kind: type, state: Snapshot, changes: Mapping[str, Any]) -
         if given not in (None, held):
             raise SnapshotMismatch(f"the snapshot has {name} {held}, not {given}; leave it out")
     found = changed(kind, state.made(), changes)
-    return found.sized(state.leaf_arity, state.arity)
+    return found.sized(*state.sizes)

@@ -119,14 +119,14 @@ class FingerTreeLog(TreePages):
         of this length. Empty if no event may be late.
         """
         leaf, count = self.tree.last_leaf, self._unsettled(length)
-        if self.monoid.commutative and self.setting.allowed_lateness:
+        if self.monoid.commutative and self.setting.lateness:
             count = leaf.count
         start = leaf.count - count
         return Events(leaf.values(start, leaf.count), leaf.times[start:], count)
 
     def _unsettled(self, length: int) -> int:
         """Return how many of the newest events late events may precede if order matters."""
-        if self.monoid.commutative or not self.setting.allowed_lateness:
+        if self.monoid.commutative or not self.setting.lateness:
             return 0
         return min(self.tree.last_leaf.count, _NEWEST, length // 2)
 

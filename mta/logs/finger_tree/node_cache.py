@@ -90,14 +90,12 @@ class NodeCache:
 class PagedNodeCache(NodeCache):
     """Keeps a bounded number of nodes in memory, and the others in a store."""
 
-    def __init__(
-        self, kind: Kind, store: PageStore, window: str, most: int, leaf_arity: int
-    ) -> None:
+    def __init__(self, kind: Kind, store: PageStore, window: str, most: int, largest: int) -> None:
         self.kind = kind
         self.pager = StorePager(store, window, kind.layout_of)
         self._most = most
         #: Whether leaves are large, so that ``release_until`` writes them.
-        self._are_large = 2 * leaf_arity * (kind.entries.row_bytes or 0) >= _LARGE
+        self._are_large = largest * (kind.entries.row_bytes or 0) >= _LARGE
         #: Nodes in memory besides the spines, which ``trim`` releases.
         self._recent = LRU[int, Node].of(maxsize)
         #: The number of the next page.

@@ -78,10 +78,11 @@ class TreePages(EventLog):
         kind, store = kind or Kind(setting.monoid), setting.store
         self.cache: NodeCache = NodeCache()
         if store is not None:
-            sizes = self.resident_nodes, setting.leaf_arity
+            largest = 2 * setting.leaf_arity
+            sizes = self.resident_nodes, largest
             self.cache = PagedNodeCache(kind, store, setting.window, *sizes)
             self._parts = LeafParts(
-                self.cache.pager, kind.layout_of(0), 2 * setting.leaf_arity, self.cache.retired
+                self.cache.pager, kind.layout_of(0), largest, self.cache.retired
             )
         self.tree = FingerTree(setting.monoid, setting.arity, setting.leaf_arity, self.cache, kind)
         #: The position of the oldest event in the tree.
@@ -120,7 +121,7 @@ class TreePages(EventLog):
         """Write large leaves that can no longer get events. If the store fails, all stay."""
         newest = self.newest_time() if self.cache.has_made_some else None
         if newest is not None:
-            self.cache.release_until(self.tree.is_spine, newest - self.setting.allowed_lateness)
+            self.cache.release_until(self.tree.is_spine, newest - self.setting.lateness)
 
     # --- reading --------------------------------------------------------------------------------
 

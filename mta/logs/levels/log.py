@@ -106,7 +106,7 @@ class LevelPages(EventLog):
         super().__init__(setting)
         self.levels = levels = Levels(setting)
         self.retired = RetiredPages(levels.pager)
-        most = levels.leaf_arity if self.has_parts else 0
+        most = levels.span(1) if self.has_parts else 0
         self.parts = LeafParts(levels.pager, levels.layouts[0], most, self.retired)
         self.front = 0
         #: Fronts of the last snapshots, which stay restorable until the next snapshot is saved.
@@ -139,7 +139,7 @@ class LevelPages(EventLog):
     def discard(self) -> None:
         """Delete the pages of evicted events, if there are many and no snapshot needs them."""
         levels = self.levels
-        if self.discards and self.front - levels.swept >= _SWEEP_GROUPS * levels.leaf_arity:
+        if self.discards and self.front - levels.swept >= _SWEEP_GROUPS * levels.span(1):
             levels.sweep(self.front)
 
     @abstractmethod
@@ -323,7 +323,7 @@ def check_tails(snapshot: Snapshot, swept: int, tails: list[TailState]) -> None:
     for level, (number, count, columns, *_) in enumerate(tails):
         if type(number) is not int or type(count) is not int or type(columns) is not list:
             raise corrupt(f"the tail of level {level} has the wrong types")
-        arity = snapshot.arity if level else snapshot.leaf_arity
+        arity = snapshot.sizes[level > 0]
         end = (number * arity + count) * span
         if number < 0 or not (level > 0) <= count <= arity:
             raise corrupt(f"the tail of level {level} is invalid")
@@ -345,7 +345,7 @@ class LeafReader:
         self._pages, self.levels, self.monoid = pages, pages.levels, pages.monoid
         weight = self.monoid.inputs.row_bytes
         row = (OBJECT_BYTES if weight is None else weight) + 8 * self.levels.timed
-        leaf = max(row, 1) * self.levels.leaf_arity
+        leaf = max(row, 1) * self.levels.span(1)
         #: Leaf groups that were sealed or read, and inner groups that were read.
         self._recent = LRU[int, Leaf].of(max(2, _RECENT_BYTES // leaf))
         self._fetched = LRU[int, Leaf].of(max(4, _FETCHED_BYTES // leaf))
@@ -378,8 +378,8 @@ class LeafReader:
         for chunk in self._chunks:
             if chunk.first <= position < chunk.stop:
                 return chunk
-        number = position // self.levels.leaf_arity
-        return self._leaf(number, (upto - 1) // self.levels.leaf_arity if upto else number)
+        number = self.levels.leaf_at(position)
+        return self._leaf(number, self.levels.leaf_at(upto - 1) if upto else number)
 
     def group_at(self, level: int, number: int) -> Leaf | Group:
         """Return a group of any level. At most one page read per level."""
@@ -414,7 +414,7 @@ class LeafReader:
         found = list[Leaf]()
         for (_, at, _), group in zip(places, groups, strict=True):
             self._follow_ahead(at)
-            found.append(Leaf(at * levels.leaf_arity, group.rows, group.times, group.count))
+            found.append(levels.leaf_of(at, group))
             self._fetched.put(at, found[-1])
         return found[0]
 
@@ -439,9 +439,7 @@ class LeafReader:
                 if level:
                     self._inner.put((level, number), group)
                 else:
-                    first = number * levels.leaf_arity
-                    leaf = Leaf(first, group.rows, group.times, group.count)
-                    self._fetched.put(number, leaf)
+                    self._fetched.put(number, levels.leaf_of(number, group))
 
     def _read_ahead(self, number: int, following: list[bytes]) -> None:
         """Prepare to read a leaf group; ``following`` has the names of the groups after it."""
@@ -470,7 +468,7 @@ class LeafReader:
 
     def path(self, position: int, below: int | None = None) -> Sequence[PathGroup]:
         levels, groups = self.levels, list[PathGroup]()
-        if position % levels.leaf_arity:
+        if position % levels.span(1):
             return groups
         level = levels.top(position) if below is None else below - 1
         while level > 0:
@@ -535,8 +533,8 @@ class LeafReader:
         tail = levels.tails[0]
         if position > tail.first and tail.times is not None:
             return int(tail.times[position - 1 - tail.first])
-        if position % levels.leaf_arity:
-            leaf = self._leaf((position - 1) // levels.leaf_arity)
+        if position % levels.span(1):
+            leaf = self._leaf(levels.leaf_at(position - 1))
             assert leaf.times is not None
             return int(leaf.times[position - 1 - leaf.first])
         for tail in levels.tails[1:]:
@@ -563,9 +561,8 @@ class LevelLog(LeafReader, LevelPages):
     def have_read(self, groups: Mapping[tuple[int, int], Group], position: int) -> None:
         super().have_read(groups, position)
         for (level, number), group in groups.items():
-            if not level and number != position // self.levels.leaf_arity:
-                first = number * self.levels.leaf_arity
-                self._recent.put(number, Leaf(first, group.rows, group.times, group.count))
+            if not level and number != self.levels.leaf_at(position):
+                self._recent.put(number, self.levels.leaf_of(number, group))
 
     def _seal(self) -> None:
         """Seal as the base class does, and keep the sealed leaf in memory for a while."""

@@ -45,7 +45,7 @@ import numpy as np
 
 from mta.columns.schemas import Payload, Row, Rows
 from mta.errors import CorruptPage, CorruptSnapshot, InvariantViolation, MissingPage
-from mta.logs.base import Setting
+from mta.logs.base import Leaf, Setting
 from mta.monoids.base import Partial, Refold
 from mta.pages import (
     NO_NAME,
@@ -174,11 +174,10 @@ class Levels:
 
     def __init__(self, setting: Setting) -> None:
         self.monoid, self.timed = monoid, timed = setting.monoid, setting.timed
-        self.leaf_arity, self.arity = setting.leaf_arity, setting.arity
-        if min(self.leaf_arity, self.arity) < 2:
-            raise ValueError(f"arities must be at least 2, not {self.leaf_arity} and {self.arity}")
         #: The sizes of groups and the layouts of pages: of leaves, and of all levels above.
-        self.arities = setting.leaf_arity, setting.arity
+        self.arities = self.leaf_arity, self.arity = setting.leaf_arity, setting.arity
+        if min(self.arities) < 2:
+            raise ValueError(f"arities must be at least 2, not {self.leaf_arity} and {self.arity}")
         layouts = self.layouts = (
             Layout(monoid.inputs, timed, named=False),
             Layout(monoid.partials, timed, named=True),
@@ -198,6 +197,14 @@ class Levels:
     def span(self, level: int) -> int:
         """Return the number of events that an element of this level covers."""
         return int(self.leaf_arity * self.arity ** (level - 1)) if level else 1
+
+    def leaf_at(self, position: int) -> int:
+        """Return the number of the leaf group that contains a position."""
+        return position // self.leaf_arity
+
+    def leaf_of(self, number: int, group: Group) -> Leaf:
+        """Return the events of a leaf group."""
+        return Leaf(number * self.leaf_arity, group.rows, group.times, group.count)
 
     def end(self, level: int) -> int:
         """Return the position where this level's elements end and the lower tail starts."""

@@ -51,8 +51,8 @@ class SegmentedWindow(LevelPages, Aggregator):
         """Return the leaf group of the oldest event, if any. One page read per level."""
         if self.front == self.back:
             return None
-        number = self.front // self.levels.leaf_arity
-        first, leaf = number * self.levels.leaf_arity, self.group_at(0, number)
+        number = self.levels.leaf_at(self.front)
+        first, leaf = number * self.levels.span(1), self.group_at(0, number)
         return Segment(0, first, leaf, self.front - first, leaf.count)
 
     @abstractmethod
@@ -65,7 +65,7 @@ class SegmentedWindow(LevelPages, Aggregator):
         if leaf is None:
             return
         yield leaf
-        levels, level, number = self.levels, 0, self.front // self.levels.leaf_arity
+        levels, level, number = self.levels, 0, self.levels.leaf_at(self.front)
         while number < levels.tails[level].number:
             start, level, number = number + 1, level + 1, number // levels.arity
             first = number * levels.arity
