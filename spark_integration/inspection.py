@@ -108,7 +108,7 @@ def events_of_key(
             raise KeyError(f"the key {key!r} has no window; inspect_query lists all keys")
         structure: Any = window.engine.structure()
         count = structure.back - structure.front
-        values, times = events_of(window, count)
+        values, times = events_of(window.engine, count)
         named = {n: shown_column(c) for n, c in values.items()} if isinstance(values, dict) else {}
         moments = {} if times is None else {"time": times.view("M8[us]")}
         return pd.DataFrame({**moments, **named}, index=range(count))

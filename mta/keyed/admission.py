@@ -35,9 +35,10 @@ from mta.errors import ResultOutOfRange, UnsupportedOperation
 from mta.frames.base import lifetime_of
 from mta.keyed.bucket import KeyedBatch
 from mta.keyed.kind import KeyedKind
-from mta.keyed.standalone import AnyWindow, put_answer
+from mta.keyed.standalone import put_answer
 from mta.keyed.windows import KeyedWindows
 from mta.keyed.work import Found, Work, results_at, unanswered
+from mta.windows.engine import Engine
 
 #: How often a batch is evaluated.
 ROUNDS = 8
@@ -242,10 +243,10 @@ class Limits:
         found = {}
         if work.scratch is not None:
             for place in np.setdiff1d(every[~alone], work.vectorized).tolist():
-                window = work.scratch.open.get(new.keys.packed(place))
+                engine = work.scratch.open.get(new.keys.packed(place))
                 now = int(new.times[place])
                 # A window that has become small is not open: then this is the latest moment.
-                found[place] = now + span if window is None else self._bisected(kind, window, now)
+                found[place] = now + span if engine is None else self._bisected(kind, engine, now)
         lanes = np.flatnonzero(~alone[work.vectorized])
         if len(lanes):
             fits = self._fits_in_lanes(work, lanes, new.times[work.vectorized[lanes]])
@@ -268,13 +269,13 @@ class Limits:
         first = fits[np.searchsorted(of[fits], np.arange(len(lanes)))]
         return ends[first].tolist()  # type: ignore[no-any-return]
 
-    def _bisected(self, kind: KeyedKind, window: AnyWindow, start: int) -> int:
+    def _bisected(self, kind: KeyedKind, engine: Engine, start: int) -> int:
         """Return when the newest event of a standalone window fits."""
         assert self._lifetime is not None
         stop = start + self._lifetime
         for _ in range(_HALVINGS):
             outputs, middle = unanswered(kind, 1), (start + stop) // 2
-            put_answer(kind, window, middle, False, outputs, 0)
+            put_answer(kind, engine, middle, False, outputs, 0)
             if self._any_over(outputs)[0]:
                 start = middle
             else:

@@ -29,7 +29,7 @@ from mta.keyed.leaves import COMPACT, LIST, Entry, PendingPages, TableLayout
 from mta.keyed.lsm import LSMTree, PendingDeletions, RunPages
 from mta.keyed.moments import Questions, answer
 from mta.keyed.snapshot import KeyCounts, KeyedSnapshot, UnreadSnapshot
-from mta.keyed.standalone import AnyWindow, StandaloneWindows
+from mta.keyed.standalone import StandaloneWindows, public_window
 from mta.keyed.table import ALL, EXPIRED, NO_TIME, STANDALONE, Table, take_or
 from mta.keyed.work import Asked, Found, Want, Work, results_at, unanswered, union_of
 from mta.logs.finger_tree.log import FingerTreeLog
@@ -37,6 +37,7 @@ from mta.monoids.base import any_of
 from mta.times import clock
 from mta.triggers.rules import EveryPeriod
 from mta.windows.checks import by_time
+from mta.windows.engine import Engine
 from stores.errors import StoreUnavailable
 
 #: The default size of a page of keys in bytes, in a local and in a remote store.
@@ -345,8 +346,8 @@ class Bucket:
             standalone = known.marks[places[some]] == STANDALONE
             for row in some[standalone].tolist():
                 place = int(places[row])
-                window = self.standalone.opened(known, place)
-                found[row] = self._existing(window, int(newest[place]), int(times[row]))
+                engine = self.standalone.opened(known, place)
+                found[row] = self._existing(engine, int(newest[place]), int(times[row]))
             some = some[~standalone]
             found[some] = existing_in(known, places[some], times[some])
             return found
@@ -370,9 +371,9 @@ class Bucket:
         bounds = bounds_of(np.bincount(codes[events], minlength=len(batch.keys)))
         return line[events], bounds, line[good], line[unmatched], taken
 
-    def _existing(self, window: AnyWindow, clock: int, time: int) -> int:
+    def _existing(self, engine: Engine, clock: int, time: int) -> int:
         """Return how many events at a time can be retracted from a standalone window."""
-        events = by_time(window.engine.structure(), FingerTreeLog)
+        events = by_time(engine.structure(), FingerTreeLog)
         if not all(frame.positional or frame.merges for frame in self.kind.frames.values()):
             return events.count_at(time)
         start, stop = events.first_after(time - 1), events.first_after(time)
@@ -507,7 +508,7 @@ class Bucket:
         first = int(known.times[known.bounds[place]])
         if known.marks[place] != STANDALONE:
             return first
-        events = by_time(self.standalone.opened(known, place).engine.structure(), FingerTreeLog)
+        events = by_time(self.standalone.opened(known, place).structure(), FingerTreeLog)
         if events.kept_from:
             return NO_TIME
         return events.time_at(0) if events.back else first
@@ -695,7 +696,7 @@ class Bucket:
     def delete_pages(self) -> None:
         for table in self.tree.everything():
             for place in table.standalone.tolist():
-                self.standalone.window(table, place).delete_pages()
+                self.standalone.engine(table, place).structure().delete_pages()
         self.tree.drop_all()
         for entry in self.tree.pending.all():
             self._delete(entry)
@@ -722,7 +723,7 @@ class Bucket:
             if table.times is not None and sort_within(table.times, of) is not None:
                 raise InvariantViolation("events of a key are out of order")
             for place in table.standalone.tolist():
-                self.standalone.window(table, place).check()
+                public_window(self.kind, self.standalone.engine(table, place)).check()
         if (count, standalone) != (counts.keys, counts.standalone):
             raise InvariantViolation(
                 f"{count} keys with {standalone} standalone windows where {counts.keys} with "

@@ -58,7 +58,6 @@ from mta.logs.base import Leaf
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import MARKS, column_names, mark_of, with_missing
 from mta.windows.opaque import Opaque, restore_opaque
-from mta.windows.window import Window
 from stores import PageStore
 
 _CACHED = 1 << 22
@@ -345,7 +344,7 @@ def _fed(source: SnapshotSource, table: Table, bucket: Bucket) -> Table:
         snapshot = table.snapshot_of(place)
         left, leaves = source.events(snapshot, int(table.left[place]), last)
         leaves = [Leaf(0, source.of_window(f, columns), f.times, f.count) for f in leaves]
-        if leaves and leaves[0].times is None and bucket.standalone.pattern.engine.timed:
+        if leaves and leaves[0].times is None and bucket.standalone.pattern.timed:
             source.losses.give_up(last)
             left, leaves = left + sum(leaf.count for leaf in leaves), []
         elif _fits(bucket, last, leaves):
@@ -377,17 +376,17 @@ def _standalone(
 ) -> Table:
     """Start the window of a key with its events, which follow ``left`` others; return its entry."""
     layout, events = bucket.tree.layout, sum(leaf.count for leaf in leaves)
-    window = bucket.standalone.begin(keys.packed(0), events, bucket.generation)
+    engine = bucket.standalone.begin(keys.packed(0), events, bucket.generation)
     for leaf in leaves:
-        extend(bucket.kind, window, leaf.events)
+        extend(bucket.kind, engine, leaf.events)
     if bucket.kind.settings.lateness is not None:
-        window.engine.intake.advance(last)  # after a retraction, later than the newest event
-        if isinstance(window, Window):
-            window.engine.pass_to(last)
+        engine.intake.advance(last)  # after a retraction, later than the newest event
+        if engine.is_single:
+            engine.pass_to(last)
     times = np.array([last], "<i8") if layout.timed else None
     blank = layout.schema.blank(1)
     entry = Table.of(layout.schema, keys, np.array([0, 1]), times, blank, STANDALONE)
-    entry.left[:], entry.snapshots = left, [window.snapshot()]
+    entry.left[:], entry.snapshots = left, [engine.snapshot()]
     return entry
 
 

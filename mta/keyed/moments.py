@@ -35,11 +35,12 @@ from mta.errors import EventsGone, InvalidTime
 from mta.kernels.native import first_later, order_by
 from mta.keyed.keys import Keys
 from mta.keyed.kind import KeyedKind
-from mta.keyed.standalone import AnyWindow, StandaloneWindows, put_answer
+from mta.keyed.standalone import StandaloneWindows, put_answer
 from mta.keyed.table import EXPIRED, STANDALONE, Table, take_or
 from mta.keyed.work import Asked, results_at, union_of
 from mta.monoids.base import AbstractMonoid, empties
 from mta.times import TimeUnit, are_many, moments_of
+from mta.windows.engine import Engine
 from mta.windows.moments import gone
 
 
@@ -84,12 +85,12 @@ def answers(
     keys: Keys,
     codes: np.ndarray,
     moments: np.ndarray | None,
-    window_of: Callable[[Table, int], AnyWindow],
+    engine_of: Callable[[Table, int], Engine],
     expired: int | None,
 ) -> Answers:
     """Return the results of requests, each for a key at a moment or as of its newest event.
 
-    ``table`` has the stored events of the keys, ``window_of`` returns the standalone window of a
+    ``table`` has the stored events of the keys, ``engine_of`` returns the standalone window of a
     key, and ``monoid`` converts the results. ``expired`` is the latest moment at which the windows
     of an expired key became empty; a key without earlier events may have been expired. Raises
     InvalidTime if events have no times, and UnsupportedOperation if a frame that reads values is
@@ -112,20 +113,20 @@ def answers(
         found.gone[rows] = misses
     for at in np.flatnonzero(is_known & (marks == STANDALONE)).tolist():
         place = int(places[at])
-        window = window_of(table, place)
+        engine = engine_of(table, place)
         if moments is None:
-            window.engine.put_results(found.outputs, at)
+            engine.put_results(found.outputs, at)
             continue
         left, moment = int(table.left[place]) > 0, int(moments[at])
-        found.gone[at] = put_answer(kind, window, moment, left, found.outputs, at)
+        found.gone[at] = put_answer(kind, engine, moment, left, found.outputs, at)
     if moments is not None and expired is not None:
-        np.logical_or(found.gone, _expired(table, places, moments, expired, window_of), found.gone)
+        np.logical_or(found.gone, _expired(table, places, moments, expired, engine_of), found.gone)
     return found
 
 
 def _expired(
     table: Table, places: np.ndarray, moments: np.ndarray, expired: int,
-    window_of: Callable[[Table, int], AnyWindow],
+    engine_of: Callable[[Table, int], Engine],
 ) -> np.ndarray:  # fmt: skip
     """Return which requests may miss events because their key was expired.
 
@@ -135,7 +136,7 @@ def _expired(
     for row in np.flatnonzero(found & (places >= 0)).tolist():
         place = int(places[row])
         if table.marks[place] == STANDALONE:
-            events = window_of(table, place).engine.structure().remembered()
+            events = engine_of(table, place).structure().remembered()
             is_whole = not events.kept_from and events.first_after(expired - 1) == 0
         elif table.times is not None and table.counts[place]:
             is_whole = bool(table.times[table.bounds[place]] >= expired)
@@ -217,9 +218,9 @@ def answer(
     for row in np.flatnonzero(is_alone & (new.counts[questions.of] == 0)).tolist():
         place = int(at[questions.of[row]])
         if place >= 0 and known.marks[place] == STANDALONE:
-            window, moment = standalone.opened(known, place), int(questions.times[row])
+            engine, moment = standalone.opened(known, place), int(questions.times[row])
             left = int(known.left[place]) > 0
-            put_answer(kind, window, moment, left, questions.outputs, row)
+            put_answer(kind, engine, moment, left, questions.outputs, row)
     if not len(waiting):
         return None
     of, times = questions.of[waiting], questions.times[waiting]

@@ -45,7 +45,7 @@ from mta.monoids.base import AbstractMonoid, as_output
 from mta.monoids.product import Observed
 from mta.pages import NAME_BYTES, OBJECT_BYTES, key_of
 from mta.triggers.rules import EveryCount
-from mta.windows.engine import Engine
+from mta.windows.engine import OWN, SHARED, Engine
 from mta.windows.moments import FAR, result_at
 from mta.windows.opaque import restore_opaque
 from mta.windows.revising import again, revised
@@ -100,10 +100,10 @@ def grown(leaf: int, events: int) -> int:
     return max(leaf, min(events // _FIRST_GROUPS, _LARGEST * leaf))
 
 
-def open_window(
+def open_engine(
     kind: KeyedKind, packed: bytes = b"", events: int = 0, generation: int = 0, paged: bool = True
-) -> AnyWindow:
-    """Return a new window for a key, which starts with ``events`` events.
+) -> Engine:
+    """Return the engine of a new window for a key, which starts with ``events`` events.
 
     ``generation`` differs between the windows of a key, because their pages may have the content
     and the place of pages of an earlier window, which are deleted later.
@@ -115,23 +115,22 @@ def open_window(
         leaf, inner = small_groups(kind.monoid, *frames, by_time=lateness is not None)
         settings = settings.sized(grown(leaf, events), inner)
     change = f"{kind.changes}-" if kind.changes else ""
-    given: dict[str, Any] = {
-        "store": kind.store if paged else None,
-        "name": f"{kind.name}:{change}{xxhash.xxh3_128_hexdigest(packed, generation)}",
-    }
+    name = f"{kind.name}:{change}{xxhash.xxh3_128_hexdigest(packed, generation)}"
     settings = replace(  # the bucket has checked new events
         settings.spanning(lateness, settings.retained if settings.answers_earlier else None),
         nulls="accept", min_samples=None, max_ahead=None, on_ahead="raise",
     )  # fmt: skip
-    window: AnyWindow
-    if kind.single is None:
-        given |= settings.keywords(SharedWindows)
-        window = SharedWindows(kind.monoid, kind.frames, **given)
-    else:
-        window = Window(kind.monoid, kind.single, **given, **settings.keywords(Window))
-    window.engine.has_recipe = False
-    window.engine.let_events_return()
-    return window
+    timed, store = any(frame.needs_times for frame in frames), kind.store if paged else None
+    logs = SHARED if kind.single is None else OWN
+    engine: Engine = Engine(kind.monoid, kind.frames, store, name, settings, logs, timed)
+    engine.has_recipe = False
+    engine.let_events_return()
+    return engine
+
+
+def public_window(kind: KeyedKind, engine: Engine) -> AnyWindow:
+    """Return the public window of a key, to read and to check."""
+    return (SharedWindows if kind.single is None else Window)._of(engine)
 
 
 class _Overlay(WrapperStore):
@@ -164,7 +163,7 @@ class StandaloneWindows:
     def __init__(self, kind: KeyedKind) -> None:
         self.kind = kind
         #: The open windows, by the bytes of their keys.
-        self.open: dict[bytes, AnyWindow] = {}
+        self.open: dict[bytes, Engine] = {}
         #: The keys of windows that have received events since the last snapshot.
         self.changed: set[bytes] = set()
         #: Snapshots of windows that were vectorized again, whose pages are to be deleted.
@@ -173,9 +172,9 @@ class StandaloneWindows:
         self.failure: Exception | None = None
 
     @cached_property
-    def pattern(self) -> AnyWindow:
+    def pattern(self) -> Engine:
         """Return an empty window, from which the others are restored with the same settings."""
-        return open_window(self.kind)
+        return open_engine(self.kind)
 
     def require_whole(self) -> None:
         """Raise PartialBatch if an earlier call applied only a part of a batch."""
@@ -185,23 +184,23 @@ class StandaloneWindows:
                 "last snapshot, and add the events after it again"
             ) from self.failure
 
-    def window(self, known: Table, place: int) -> AnyWindow:
+    def engine(self, known: Table, place: int) -> Engine:
         """Return the window of a standalone key: the open one, or one from its snapshot."""
-        window = self.open.get(known.keys.packed(place))
-        return self.pattern.restore_like(known.snapshot_of(place)) if window is None else window
+        engine = self.open.get(known.keys.packed(place))
+        return self.pattern.restore_like(known.snapshot_of(place)) if engine is None else engine
 
-    def opened(self, known: Table, place: int) -> AnyWindow:
+    def opened(self, known: Table, place: int) -> Engine:
         """Return the window of a standalone key, and keep it open."""
-        return self.open.setdefault(known.keys.packed(place), self.window(known, place))
+        return self.open.setdefault(known.keys.packed(place), self.engine(known, place))
 
-    def begin(self, packed: bytes, events: int, generation: int) -> AnyWindow:
+    def begin(self, packed: bytes, events: int, generation: int) -> Engine:
         """Return a new window for a key with ``events`` events, and retain its pages for now."""
-        window = open_window(self.kind, packed, events, generation)
+        engine = open_engine(self.kind, packed, events, generation)
         if self.kind.store is not None:
             # A retry of this call writes the same pages, so none may be deleted before the next
             # snapshot.
-            window.engine.retain_snapshot()
-        return window
+            engine.retain_snapshot()
+        return engine
 
     def scratch(self, packed: Iterable[bytes]) -> StandaloneWindows:
         """Return copies of some keys' windows; what is added to them is not written."""
@@ -212,12 +211,13 @@ class StandaloneWindows:
             return copies
         copies = StandaloneWindows(replace(self.kind, store=_Overlay(store)))
         for each in packed:
-            if (window := self.open.get(each)) is not None:
-                copies.open[each] = copies.pattern.restore_like(window.snapshot())
+            if (engine := self.open.get(each)) is not None:
+                copies.open[each] = copies.pattern.restore_like(engine.snapshot())
         return copies
 
     # --- a batch --------------------------------------------------------------------------------
 
+    @np.errstate(all="ignore")
     def advance(
         self, work: Work, places: np.ndarray, promoted: np.ndarray, marks: np.ndarray,
         generation: int,
@@ -230,36 +230,36 @@ class StandaloneWindows:
         work.ask_at_boundaries(places)
         places = np.sort(np.concatenate((places, promoted)))
         is_promoted = np.isin(places, promoted)
-        touched: dict[bytes, AnyWindow] = {}
+        touched: dict[bytes, Engine] = {}
         small: dict[int, Table] = {}
         moved, length = [], 0
         try:
             for place, grown_now in zip(places.tolist(), is_promoted.tolist(), strict=True):
                 packed, at = work.new.keys.packed(place), int(work.at[place])
                 if marks[place] == STANDALONE:
-                    window = self.window(work.known, at)
+                    engine = self.engine(work.known, at)
                 else:
                     held = 0 if at < 0 else int(work.known.counts[at])
                     events = held + int(work.new.counts[place])
-                    window = self.begin(packed, events, generation)
-                touched[packed] = window
+                    engine = self.begin(packed, events, generation)
+                touched[packed] = engine
                 if grown_now:
                     retained = work.retained(place)
-                    extend(self.kind, window, retained)
+                    extend(self.kind, engine, retained)
                     moved.append(retained.size)
                     continue
                 if marks[place] != STANDALONE and at >= 0:
                     start, stop = work.known.bounds[at : at + 2].tolist()
                     if start < stop:
-                        extend(self.kind, window, work.known.events_between(start, stop))
-                length = window.engine.taken()
+                        extend(self.kind, engine, work.known.events_between(start, stop))
+                length = engine.taken()
                 left = int(work.left[place])
-                work.before[place] = left + window.engine.structure().back
-                _KeyBatch(work, place, window).extend()
-                table = self._shrunk(work, place, window, left)
+                work.before[place] = left + engine.structure().back
+                _KeyBatch(work, place, engine).extend()
+                table = self._shrunk(work, place, engine, left)
                 if table is not None:
                     small[place] = table
-                    self.left.append(b"" if self.kind.store is None else window.snapshot())
+                    self.left.append(b"" if self.kind.store is None else engine.snapshot())
         except Exception as error:
             self._take_back(touched, length, error)
             raise
@@ -276,14 +276,14 @@ class StandaloneWindows:
         stay = entries.take(np.flatnonzero(~np.isin(places, [*small])))
         return join([stay, *small.values()], late=True), len(small)
 
-    def _shrunk(self, work: Work, place: int, window: AnyWindow, left: int) -> Table | None:
+    def _shrunk(self, work: Work, place: int, engine: Engine, left: int) -> Table | None:
         """Return the events of a key that has become small enough to be vectorized; else None."""
-        kind, engine = self.kind, window.engine
-        if not kind.vectorized or (kind.attributes and not self._may_shrink(window)):
+        kind = self.kind
+        if not kind.vectorized or (kind.attributes and not self._may_shrink(engine)):
             return None
         engine.release()
         events, few = engine.structure().remembered(), kind.settings.promote_at // _SHRUNK
-        assert isinstance(events, LeafReader | LevelLog | FingerTreeLog)  # as in ``open_window``
+        assert isinstance(events, LeafReader | LevelLog | FingerTreeLog)  # as in ``open_engine``
         if isinstance(events, FingerTreeLog) and events.newest_time() != engine.intake.last_time:
             return None  # the newest event was retracted, and only the window knows its time
         if events.back - events.kept_from > 2 * few:
@@ -296,23 +296,23 @@ class StandaloneWindows:
         table = kind.trimmed(table_of(schema, keys, left + first, leaves, kind.timed))
         return table if table.events <= few and kind.unsteady(table) is None else None
 
-    def _may_shrink(self, window: AnyWindow) -> bool:
+    def _may_shrink(self, engine: Engine) -> bool:
         """Return whether events tell where the windows of a key start, with the times they need.
 
         Windows on values store no times unless a frame needs them. Under ``|``, a window may start
         earlier than its events tell, because of an attribute that has left.
         """
         kind = self.kind
-        return window.engine.timed >= kind.timed and not kind.attributes.depend_on_past
+        return engine.timed >= kind.timed and not kind.attributes.depend_on_past
 
-    def _take_back(self, touched: dict[bytes, AnyWindow], length: int, error: Exception) -> None:
+    def _take_back(self, touched: dict[bytes, Engine], length: int, error: Exception) -> None:
         """Discard windows that received a part of a batch, the last of which failed.
 
         These windows continue from their last snapshots. If any of them had events since then,
         these events are lost, and later calls raise PartialBatch.
         """
         failed = next(reversed(touched), None)
-        if failed is not None and touched[failed].engine.taken() == length:
+        if failed is not None and touched[failed].taken() == length:
             del touched[failed]  # it has not received anything
         for packed in touched:
             self.open.pop(packed, None)
@@ -338,9 +338,9 @@ class StandaloneWindows:
         """Close the windows of expired keys, and put their last snapshots into the table."""
         for at, place in enumerate(expired.standalone.tolist()):
             packed = expired.keys.packed(place)
-            window = self.open.pop(packed, None)
-            if packed in self.changed and window is not None and self.kind.store is not None:
-                expired.snapshots[at] = window.snapshot()
+            engine = self.open.pop(packed, None)
+            if packed in self.changed and engine is not None and self.kind.store is not None:
+                expired.snapshots[at] = engine.snapshot()
             self.changed.discard(packed)
 
     def erase(self, known: Table) -> None:
@@ -352,8 +352,8 @@ class StandaloneWindows:
 
     def pages_of(self, known: Table) -> list[Entry]:
         """Return the pages of the windows of some keys, for their deletion."""
-        windows = (self.window(known, place) for place in known.standalone.tolist())
-        return [entry for window in windows for entry in _keys_in(window.engine)]
+        engines = (self.engine(known, place) for place in known.standalone.tolist())
+        return [entry for engine in engines for entry in _keys_in(engine)]
 
     def without_events(self, entries: list[Entry]) -> list[Entry]:
         """Return entries that name pages instead of containing snapshots, which contain events."""
@@ -372,32 +372,33 @@ class StandaloneWindows:
         """Return the snapshots of discarded windows with pages, once."""
         left, self.left = self.left, []
         restored = ((each, self.pattern.restore_like(each)) for each in left if each)
-        return [each for each, window in restored if window.engine.structure().page_count > 0]
+        return [each for each, engine in restored if engine.structure().page_count > 0]
 
     def delete(self, snapshot: bytes) -> None:
         """Delete the pages of a window."""
         try:
-            self.pattern.restore_like(snapshot).delete_pages()
+            engine: Engine = self.pattern.restore_like(snapshot)
         except (SnapshotMismatch, CorruptSnapshot):  # written before a change of the windows
             assert self.kind.store is not None
-            restore_opaque(snapshot, self.kind.store).engine.structure().delete_pages()
+            engine = restore_opaque(snapshot, self.kind.store).engine
+        engine.structure().delete_pages()
 
     def due(self, expired: Table, of: np.ndarray, moments: np.ndarray) -> Found:
         """Return the results of expired keys at moments, by key and moment."""
         outputs, last = unanswered(self.kind, len(of)), -1
         for at, (place, moment) in enumerate(zip(of.tolist(), moments.tolist(), strict=True)):
             if place != last:
-                window, last = self.pattern.restore_like(expired.snapshot_of(place)), place
-            window.engine.put_results(outputs, at, moment)
+                engine, last = self.pattern.restore_like(expired.snapshot_of(place)), place
+            engine.put_results(outputs, at, moment)
         return Found(of, np.full(len(of), -1), outputs, moments)
 
 
 class _KeyBatch:
     """Adds the events of one key in a batch to the window of the key."""
 
-    def __init__(self, work: Work, place: int, window: AnyWindow) -> None:
+    def __init__(self, work: Work, place: int, engine: Engine) -> None:
         self.kind, self.want, self.times = work.kind, work.want, work.new.times
-        self.place, self.window, self._work = place, window, work
+        self.place, self.engine, self._work = place, engine, work
         self._before = int(work.before[place])
         self.start, self.stop = work.new.bounds[place : place + 2].tolist()
         self._parts: list[Found] = []
@@ -427,7 +428,7 @@ class _KeyBatch:
 
     def _take_in(self, start: int, stop: int) -> None:
         """Add new events to the window, and collect the result after each."""
-        found = self.window.engine.outputs(*self._given(start, stop), "all")
+        found = self.engine.outputs(*self._given(start, stop), "all")
         of, line = np.full(stop - start, self.place), np.arange(start, stop)
         self._parts.append(Found(of, line, [*found.values()]))
 
@@ -446,19 +447,19 @@ class _KeyBatch:
                 self._take_in(start, stop)
                 self._parts = [self._parts[0].take(self.kind.monoid, picked)]
             else:
-                self.window.extend(*self._given(start, stop), "last")
+                self.engine.outputs(*self._given(start, stop), "last")
         elif want == "each" or (want == "last" and late):
             self._take_in(start, stop)
             if want == "last":  # the result of a late event is not that of the current window
                 self._keep_last()
         else:
-            found = self.window.engine.outputs(*self._given(start, stop), "last")
+            found = self.engine.outputs(*self._given(start, stop), "last")
             of, at = np.array([self.place]), np.array([stop - 1])
             self._parts.append(Found(of, at, [*found.values()]))
 
     def _extend_to_boundaries(self, due: Asked) -> None:
         """Add new events, and compute results at the boundaries that are due."""
-        engine, done = self.window.engine, 0
+        engine, done = self.engine, 0
         rows, micros, count = engine.intake.admit_batch(*self._given(self.start, self.stop))
         for at in range(*np.searchsorted(due.of, [self.place, self.place + 1]).tolist()):
             slot = int(due.slots[at]) - self.start
@@ -469,7 +470,7 @@ class _KeyBatch:
 
     def _revised(self, first: int, stop: int, before: int | None = None) -> Found:
         """Add new events; return changed results, of stored events only those before ``before``."""
-        (moments, rows, outputs, _), index = revised(self.window.engine, *self._given(first, stop))
+        (moments, rows, outputs, _), index = revised(self.engine, *self._given(first, stop))
         at = np.where(index < 0, -1, index + first)
         found = Found(np.full(len(index), self.place), at, [outputs], moments, rows)
         if before is None:
@@ -496,7 +497,7 @@ class _KeyBatch:
             if moment is None:
                 break
             with suppress(EventsGone):  # the event is of this batch, and has left already
-                self.window.retract(np.datetime64(moment, "us"))
+                self.engine.retract(np.datetime64(moment, "us"))
             own[moment] -= own[moment] > 0
             if revises:
                 until = int(taken.times[at + 1]) if at + 1 < last else None
@@ -505,7 +506,7 @@ class _KeyBatch:
                 self._again(max(moment, int(taken.floors[at])), until, own)
         if self.want == "now":
             outputs = unanswered(self.kind, 1)
-            self.window.engine.put_results(outputs, 0)
+            self.engine.put_results(outputs, 0)
             self._parts = [Found(np.array([self.place]), np.array([-1]), outputs)]
         elif self._parts and self.want not in ("each", "changed"):
             self._keep_last()
@@ -521,7 +522,7 @@ class _KeyBatch:
                 done = slot
             if at < last:
                 moment, row = int(asked.times[at]), int(asked.rows[at])
-                put_answer(self.kind, self.window, moment, left, asked.outputs, row)
+                put_answer(self.kind, self.engine, moment, left, asked.outputs, row)
         if self.want != "each":
             assert self.want == "last", "questions go with results of events, or of the last ones"
             self._keep_last()
@@ -537,7 +538,7 @@ class _KeyBatch:
 
         ``own`` has the number of the batch's events at each time, which are the last ones there.
         """
-        found = again(self.window.engine, time, until)
+        found = again(self.engine, time, until)
         if found is None:
             return
         monoid, is_old = self.kind.monoid, np.ones(len(found.times), bool)
@@ -584,9 +585,10 @@ def _keys_in(engine: Engine) -> Iterator[list[str]]:
         yield keys
 
 
-def extend(kind: KeyedKind, window: AnyWindow, events: Events) -> None:
+@np.errstate(all="ignore")
+def extend(kind: KeyedKind, engine: Engine, events: Events) -> None:
     """Add stored events to a window."""
-    window.extend(*_given(kind, events), "last")
+    engine.outputs(*_given(kind, events), "last")
 
 
 def _given(kind: KeyedKind, events: Events) -> tuple[Any, np.ndarray | None]:
@@ -602,23 +604,17 @@ def given_back(monoid: AbstractMonoid, rows: Rows, count: int) -> Any:
 
 
 def put_answer(
-    kind: KeyedKind, window: AnyWindow, moment: int, left: bool, outputs: list[Rows], at: int
+    kind: KeyedKind, engine: Engine, moment: int, left: bool, outputs: list[Rows], at: int
 ) -> bool:
     """Write the results of a window at a moment to row ``at``; return whether they miss events.
 
     ``left`` says that events of the key had left before the window started.
     """
-    engine, missing = window.engine, False
-    newest = engine.intake.last_time
+    missing, newest = False, engine.intake.last_time
     horizon = FAR if newest is None else int(kind.retention.horizons(np.array([newest]))[0])
     for (name, frame), out in zip(kind.frames.items(), outputs, strict=True):
-        now = partial(current, window, name)
+        now = partial(engine.result, engine.windows[name])
         result, misses = result_at(engine, frame, moment, now, horizon, left)
         missing |= misses
         kind.monoid.outputs.put(out, at, as_output(result))
     return missing
-
-
-def current(window: AnyWindow, name: str) -> Any:
-    """Return the result of a window as of its newest event."""
-    return window.query(name) if isinstance(window, SharedWindows) else window.query()

@@ -44,7 +44,7 @@ from mta.keyed.kind import KeyedKind, columns_of
 from mta.keyed.moments import Questions, answers, gone_of, paired
 from mta.keyed.reading import BatchReader
 from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
-from mta.keyed.standalone import AnyWindow, extend, open_window
+from mta.keyed.standalone import AnyWindow, extend, open_engine, public_window
 from mta.keyed.table import EXPIRED, Table
 from mta.logs.base import OnDuplicate
 from mta.monoids.base import AbstractMonoid
@@ -432,9 +432,9 @@ class KeyedWindows(Publishable):
         if moments is not None:
             # so that the result does not depend on where events that have left are still stored
             known = self._kind.trimmed(known)
-        window_of = self.bucket.standalone.window
+        engine_of = self.bucket.standalone.engine
         expired = self.bucket.expired
-        found = answers(self._kind, self.monoid, known, wanted, codes, moments, window_of, expired)
+        found = answers(self._kind, self.monoid, known, wanted, codes, moments, engine_of, expired)
         if moments is not None and not partial and found.gone.any():
             raise gone_of(given, found.gone, moments)
         results = self._as_results(found.outputs)
@@ -461,13 +461,15 @@ class KeyedWindows(Publishable):
         if not len(known):
             raise KeyError(f"there is no window of the key {key!r}")
         if len(known.standalone):
-            window = self.bucket.standalone.window(known, 0)
+            engine = self.bucket.standalone.engine(known, 0)
             if self.store is None:
-                return deepcopy(window)
-            return window.restore_like(known.snapshots[0] or window.snapshot())
-        window = open_window(self._kind, known.keys.packed(0), paged=False)
-        extend(self._kind, window, known.events_between(0, known.events))
-        return window
+                engine = deepcopy(engine)
+            else:
+                engine = engine.restore_like(known.snapshots[0] or engine.snapshot())
+        else:
+            engine = open_engine(self._kind, known.keys.packed(0), paged=False)
+            extend(self._kind, engine, known.events_between(0, known.events))
+        return public_window(self._kind, engine)
 
     def _known(self, key: Any) -> Table:
         """Return the stored events of a key; none if the key is expired."""

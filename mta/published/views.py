@@ -24,7 +24,7 @@ from mta.keyed.kind import KeyedKind
 from mta.keyed.lsm import LSMTree
 from mta.keyed.moments import Answers, answers
 from mta.keyed.snapshot import KeyCounts, UnreadSnapshot
-from mta.keyed.standalone import AnyWindow, given_back, open_window
+from mta.keyed.standalone import AnyWindow, given_back, open_engine
 from mta.keyed.table import EXPIRED, STANDALONE, Table
 from mta.keyed.windows import KeyedWindows
 from mta.logs.ranges import events_in, leaves_from
@@ -35,6 +35,7 @@ from mta.published.single import IndexedPages, Indexes, NotSimple, Results, Sing
 from mta.publishing.records import What
 from mta.snapshots import Snapshot
 from mta.times import TimeUnit
+from mta.windows.engine import Engine
 from mta.windows.settings import changed
 from mta.windows.shared import SharedWindows
 from mta.windows.window import Window
@@ -79,7 +80,7 @@ class KeyedView:
         self.monoid, self.timed = operation.monoid, found.timed
         self._layout = unread.layout(self.kind.reader.inputs)
         self.snapshot = unread.read(self._layout)
-        self._pattern = open_window(self.kind)
+        self._pattern = open_engine(self.kind)
         self._pages = IndexedPages(operation.store, self._layout, operation.indexes)
         self._single = SingleKeys(self.snapshot, self._pages)
         #: None where no key is looked up by itself.
@@ -119,9 +120,9 @@ class KeyedView:
     def results(self, keys: Keys, codes: np.ndarray, moments: np.ndarray | None) -> Answers:
         """Return the result of each request. Raises MissingPage, CorruptPage, and InvalidTime."""
         found, expired = self.find(keys), self.snapshot.expired
-        return answers(self.kind, self.monoid, found, keys, codes, moments, self.window, expired)
+        return answers(self.kind, self.monoid, found, keys, codes, moments, self.engine, expired)
 
-    def window(self, table: Table, place: int) -> AnyWindow:
+    def engine(self, table: Table, place: int) -> Engine:
         return self._pattern.restore_like(table.snapshot_of(place))
 
     def events(self, keys: Keys, newest: int | None) -> tuple[Any, np.ndarray | None]:
@@ -131,7 +132,7 @@ class KeyedView:
             none = np.zeros(0, "<i8") if self.timed else None
             return given_back(reader, reader.inputs.new(0), 0), none
         if table.marks[0] == STANDALONE:
-            return events_of(self.window(table, 0), newest)
+            return events_of(self.engine(table, 0), newest)
         return given_back(reader, table.rows, table.events), table.times
 
 
@@ -168,7 +169,7 @@ class WindowView:
     def events(self, newest: int | None) -> tuple[Any, np.ndarray | None]:
         """Return the retained events and their times."""
         with self._lock:
-            return events_of(self._window, newest)
+            return events_of(self._window.engine, newest)
 
 
 def _restored(operation: Operation, snapshot: bytes) -> AnyWindow:
@@ -190,14 +191,14 @@ def _require_same(operation: Operation, found: Mapping[str, bytes]) -> None:
         )
 
 
-def events_of(window: AnyWindow, newest: int | None) -> tuple[Any, np.ndarray | None]:
+def events_of(engine: Engine, newest: int | None) -> tuple[Any, np.ndarray | None]:
     """Return the newest retained events, and their times."""
-    events: Any = window.engine.structure().remembered()
-    monoid = window.engine.monoid
+    events: Any = engine.structure().remembered()
+    monoid = engine.monoid
     first = events.kept_from if newest is None else max(events.kept_from, events.back - newest)
     schema = monoid.inputs
-    found = events_in(leaves_from(events, first, schema), schema, window.engine.timed)
+    found = events_in(leaves_from(events, first, schema), schema, engine.timed)
     rows = found.rows
     if isinstance(monoid, Observed):
-        rows, monoid = rows[0] if monoid.reads_times else rows, monoid.reader
+        rows, monoid = monoid.unstamped(rows), monoid.reader
     return given_back(monoid, rows, found.size), found.times

@@ -740,12 +740,18 @@ class Engine(Generic[Out]):
         """Raise MissingPage if the pages of a snapshot are in the memory of another process."""
         require_first_page(self._log, self.name, self.store)
 
-    def restore_like(self, snapshot: Snapshot) -> Self:
+    def restore_like(self, data: bytes) -> Self:
         """Return the engine of another snapshot, with the settings and the store of this engine."""
+        frames = self.frames
+        decode = Snapshot.decode_single if self.is_single else Snapshot.decode_shared
+        snapshot = decode(data)
+        fronts = {} if self.is_single else snapshot.fronts_for(frames)
         engine = copy(self)
         engine.owns_store = False
         engine._begin(snapshot.window, *snapshot.sizes, self._log)
         engine.restore(snapshot)
+        if not self.is_single:
+            engine.place(frames, fronts)
         return engine
 
     def what(self, shape: Shape, frames: Mapping[str, Frame]) -> tuple[What, int]:

@@ -210,6 +210,17 @@ class EventsWindow(Publishable, PublicWindow, ABC, Generic[Out]):
         """
         return self.engine.snapshot()
 
+    def restore_like(self, snapshot: bytes) -> Self:
+        """Return the window or windows of a snapshot, with the settings and the store of these.
+
+        Use it instead of ``restore`` to restore many windows of one kind: they share what is
+        expensive to create.
+
+        Args:
+            snapshot: The return value of ``checkpoint`` of windows of this kind.
+        """
+        return self._of(self.engine.restore_like(snapshot))
+
     def retain_snapshot(self) -> None:
         """Retain the pages of the snapshot that was just saved, as set by ``retain``."""
         self.engine.retain_snapshot()

@@ -357,18 +357,6 @@ class SharedWindows(EventsWindow[Out]):
         engine.place(windows, events.fronts_of(windows))
         return cls._of(engine)
 
-    def restore_like(self, snapshot: bytes) -> Self:
-        """Return the windows that a snapshot describes, with these windows' settings and store.
-
-        Args:
-            snapshot: The return value of ``checkpoint`` of windows of this kind.
-        """
-        events, windows = Snapshot.decode_shared(snapshot), self.windows
-        fronts = events.fronts_for(windows)
-        engine = self.engine.restore_like(events)
-        engine.place(windows, fronts)
-        return self._of(engine)
-
     # --- looking at it ----------------------------------------------------------------------------
 
     @property

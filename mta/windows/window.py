@@ -354,17 +354,6 @@ class Window(EventsWindow[Out]):
         engine.require_pages_here()
         return cls._of(engine)
 
-    def restore_like(self, snapshot: bytes) -> Self:
-        """Return the window that a snapshot describes, with the settings and store of this window.
-
-        Use it instead of ``restore`` to restore many windows of one kind: they share what is
-        expensive to create.
-
-        Args:
-            snapshot: The return value of ``checkpoint`` of a window of this kind.
-        """
-        return self._of(self.engine.restore_like(Snapshot.decode_single(snapshot)))
-
     # --- looking at it --------------------------------------------------------------------------
 
     def __len__(self) -> int:

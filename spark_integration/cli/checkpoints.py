@@ -39,7 +39,7 @@ from mta.cli.console import note as note_facts
 from mta.cli.console import plural, say
 from mta.errors import CorruptPage, MissingPage, SnapshotMismatch
 from mta.keyed.key_types import text_of
-from mta.keyed.standalone import AnyWindow
+from mta.keyed.standalone import AnyWindow, public_window
 from mta.times import to_duration
 from mta.windows.opaque import Opaque, restore_opaque
 from spark_integration import migration
@@ -132,7 +132,8 @@ def restorer(snapshot: bytes, store: PageStore) -> Callable[[bytes], AnyWindow |
         keyed = KeyedWindows.restore(snapshot, store, clock=None, max_ahead=None, on_ahead="raise")
     except SnapshotMismatch:
         return lambda window: restore_opaque(window, store)
-    return keyed.bucket.standalone.pattern.restore_like
+    kind, pattern = keyed.bucket.kind, keyed.bucket.standalone.pattern
+    return lambda window: public_window(kind, pattern.restore_like(window))
 
 
 class Sighting(NamedTuple):
