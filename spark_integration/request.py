@@ -34,9 +34,7 @@ from mta.columns.schemas import (
     Datetimes,
     Decimals,
     LongDecimals,
-    Nullable,
     Presence,
-    Record,
     Schema,
     Times,
 )
@@ -372,7 +370,7 @@ def check_types(fields: dict[str, T.DataType], typed: Pairs, options: Options) -
         if column_names(columns)
     )
     for what, columns, monoid in (*aggregations, *observers):
-        for name, schema in zip(column_names(columns), inputs_of(monoid), strict=True):
+        for name, schema in zip(column_names(columns), monoid.inputs.columns, strict=True):
             _require_filter(what, name, fields[name], schema)
             _require_short(what, name, fields[name], monoid.bare)
             if not isinstance(fields[name], _allowed(schema)):
@@ -396,14 +394,8 @@ def _check_marks(fields: dict[str, T.DataType], options: Options) -> None:
             )
 
 
-def inputs_of(monoid: AbstractMonoid) -> list[Schema]:
-    """Return the schema of each column that a monoid reads."""
-    return list(monoid.inputs.schemas) if isinstance(monoid.inputs, Record) else [monoid.inputs]
-
-
 def _allowed(schema: Schema) -> tuple[type[T.DataType], ...]:
-    if isinstance(schema, Nullable):
-        schema = schema.inner
+    schema = schema.bare
     if isinstance(schema, Presence):
         return (T.DataType,)
     if isinstance(schema, Datetimes):
@@ -515,7 +507,7 @@ def _require_short(what: str, name: str, kind: T.DataType, monoid: AbstractMonoi
 
 def _reason(schema: Schema) -> str:
     """Return why a column is refused, if the aggregation reads numbers."""
-    inner = schema.inner if isinstance(schema, Nullable) else schema
+    inner = schema.bare
     is_number = isinstance(inner, Array) and inner.dtype.kind in "biuf"
     return ", because it computes with numbers" if is_number else ""
 

@@ -53,6 +53,16 @@ class Schema(ABC):
     #: Whether single rows consist of Python numbers, not of numpy scalars.
     plain: bool = False
 
+    @property
+    def columns(self) -> tuple[Schema, ...]:
+        """The schemas of the columns of a record; any other schema has one column."""
+        return (self,)
+
+    @property
+    def bare(self) -> Schema:
+        """The schema of the values that are not null."""
+        return self
+
     @abstractmethod
     def new(self, capacity: int) -> Rows:
         """Return space for ``capacity`` rows, which ``put`` fills in order."""
@@ -311,6 +321,10 @@ class Nullable(Schema):
         #: As in ``Array``.
         self.exact = inner.exact
         self.put, self.at = self._put, self._at
+
+    @property
+    def bare(self) -> Array:
+        return self.inner
 
     def __repr__(self) -> str:
         return f"Nullable({self.inner!r})"
@@ -689,6 +703,10 @@ class Record(Schema):
         self.plain = all(schema.plain for schema in self.schemas)
         #: Whether each column can be sliced and filled like a Python sequence.
         self._is_flat = all(type(schema) in (Array, Objects) for schema in self.schemas)
+
+    @property
+    def columns(self) -> tuple[Schema, ...]:
+        return self.schemas
 
     def __repr__(self) -> str:
         return f"Record({list(self.schemas)!r})"

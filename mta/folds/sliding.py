@@ -186,17 +186,8 @@ def sweep_into(sweep: Sweep, monoid: AbstractMonoid, out: Rows, lowered: bool) -
 
 def has_kernel(monoid: AbstractMonoid) -> bool:
     """Whether a kernel can sweep over a monoid's rows."""
-    if isinstance(monoid, Parts):
-        return all(map(has_kernel, monoid.monoids))
-    has_loops = native.compiled is not None
-    return has_loops and isinstance(monoid, ColumnarMonoid) and monoid.kernel is not None
-
-
-def scans(monoid: AbstractMonoid) -> bool:
-    """Whether a scan is one pass, by kernels or ufuncs; otherwise, log2(n) combines per row."""
-    if isinstance(monoid, Parts):
-        return all(map(scans, monoid.monoids))
-    return isinstance(monoid, ColumnarMonoid) and bool(monoid.ufuncs or monoid.kernel)
+    kernels = [isinstance(m, ColumnarMonoid) and m.kernel is not None for m in monoid.units]
+    return native.compiled is not None and all(kernels)
 
 
 def two_stacks(monoid: AbstractMonoid, lifted: Rows, fronts: EachFront, stops: EachFront) -> Rows:

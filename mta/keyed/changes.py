@@ -176,7 +176,7 @@ class SnapshotSource:
         self.bare = are_bare(self.columns)
         schema = schema_of(self.columns, self.like)
         self.is_record = isinstance(schema, Record)
-        self.schemas = schema.schemas if isinstance(schema, Record) else (schema,)
+        self.schemas = schema.columns
         found = {name: frame_from_text(text, mark) for name, text, mark in snapshot.frames}
         #: The windows that depend on counts and times only.
         self.frames = {name: frame for name, frame in found.items() if frame is not None}

@@ -26,7 +26,7 @@ from uuid import uuid4
 import numpy as np
 
 from mta.columns.reading import Scaled, objects
-from mta.columns.schemas import Array, LongDecimals, Objects, Record, Schema
+from mta.columns.schemas import Array, LongDecimals, Objects, Schema
 from mta.dataframes import open_data_frame
 from mta.dataframes.base import Column, DataFrame, Result, is_known
 from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
@@ -359,8 +359,7 @@ def _typed(
         )
     if isinstance(found, CheckedSum) and found is not monoid:
         found.label = f"the aggregation {alias!r}"
-    schemas = list(found.inputs.schemas) if isinstance(found.inputs, Record) else [found.inputs]
-    for column, schema in zip(read, schemas, strict=False):
+    for column, schema in zip(read, found.inputs.columns, strict=False):
         if not _is_readable(column, schema):
             raise InvalidValue(
                 f"aggregation {alias!r}: {monoid.name} reads numbers, and column {column.name!r} "

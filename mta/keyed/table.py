@@ -330,7 +330,7 @@ def is_vectorized(monoid: AbstractMonoid, frames: Iterable[Frame], in_order: boo
 
     If events come ``in_order``, frames may also depend on columns (``attributes``).
     """
-    if not _every(monoid, _answers_lanes):
+    if not all(map(_answers_lanes, monoid.units)):
         return False
     return all(follows_columns(each) if in_order else each.predictable for each in frames)
 
@@ -341,12 +341,6 @@ def _answers_lanes(monoid: AbstractMonoid) -> bool:
     Combining sketches costs much more than one event, so a window combines whole pages instead.
     """
     return isinstance(monoid, RangeMonoid) or not isinstance(monoid, SummaryMonoid)
-
-
-def _every(monoid: AbstractMonoid, holds: Callable[[AbstractMonoid], bool]) -> bool:
-    if isinstance(monoid, Parts):
-        return all(_every(part, holds) for part in monoid.monoids)
-    return holds(monoid)
 
 
 @dataclass

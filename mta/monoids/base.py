@@ -137,6 +137,11 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
         return (self,)
 
     @property
+    def units(self) -> tuple[AbstractMonoid, ...]:
+        """The monoids that this one consists of, down to those without parts."""
+        return (self,)
+
+    @property
     def kernel_lowers(self) -> bool:
         """Whether a compiled loop computes results as well as partials."""
         return False
@@ -550,8 +555,7 @@ def lift_where(monoid: AbstractMonoid, rows: Rows, count: int, where: np.ndarray
 def _identities(monoid: AbstractMonoid) -> tuple[np.ndarray, ...] | None:
     """Return the identity as columns of one number; None if partials are not numbers."""
     schema = monoid.partials
-    schemas = schema.schemas if isinstance(schema, Record) else [schema]
-    if not monoid.is_columnar or not all(isinstance(each, Array) for each in schemas):
+    if not monoid.is_columnar or not all(isinstance(each, Array) for each in schema.columns):
         return None
     one = schema.one(monoid.identity)
     return one if isinstance(one, tuple) else (one,)

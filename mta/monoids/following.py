@@ -29,7 +29,6 @@ from mta.columns.reading import as_objects, is_missing
 from mta.columns.schemas import (
     Array,
     Decimals,
-    Nullable,
     NullableColumn,
     Objects,
     Presence,
@@ -71,8 +70,8 @@ def following_columns(
 
     def type_of(name: str, at: int | None) -> Any:
         del at
-        schemas = [_inner(schema_of_kind(kind)) for kind in kinds.get(name, ())]
-        schemas = [each for each in schemas if not isinstance(each, Presence)]  # of any type
+        known = filter(None, map(schema_of_kind, kinds.get(name, ())))
+        schemas = [each.bare for each in known if not isinstance(each, Presence)]  # of any type
         if any(isinstance(each, Array) and each.dtype.kind in "biuf" for each in schemas):
             is_double = [each for each in schemas if repr(each) == "Array('<f8')"]
             if is_double or not any(isinstance(each, Decimals) for each in schemas):
@@ -171,10 +170,6 @@ def _column(values: Any, name: str, at: int | None) -> Any:
         return values if at is None else values[at]
     except (KeyError, TypeError, IndexError):
         return []
-
-
-def _inner(schema: Any) -> Any:
-    return schema.inner if isinstance(schema, Nullable) else schema
 
 
 def _type_of(values: Any, name: str) -> Any:

@@ -114,8 +114,7 @@ class SkipNulls(Parts[Any]):
         self.least = 0 if monoid.never_null else least
         inner = monoid.inputs
         self._width = len(inner.schemas) if isinstance(inner, Record) else None
-        own = nullable(inner)
-        self._own = own.schemas if isinstance(own, Record) else (own,)
+        self._own = nullable(inner).columns
         whole = Record((*self._own, FILTER) if filtered else self._own)
         self.inputs = whole if filtered or self._width is not None else self._own[0]
         self.outputs = nullable(monoid.outputs) if self.least else monoid.outputs

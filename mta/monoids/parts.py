@@ -73,6 +73,10 @@ class Parts(AbstractMonoid[Out]):
                 f(a, b) for f, a, b in zip(inverses, whole, part, strict=True)
             )
 
+    @property
+    def units(self) -> tuple[AbstractMonoid, ...]:
+        return tuple(unit for monoid in self.monoids for unit in monoid.units)
+
     def _identifies(self) -> tuple[Any, ...]:
         return (type(self).__name__, self.name, *(monoid.fingerprint for monoid in self.monoids))
 

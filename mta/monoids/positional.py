@@ -26,7 +26,7 @@ from mta.columns.schemas import (
 from mta.kernels.native import ones
 from mta.monoids.base import Partial
 from mta.monoids.columnar import Choice, ColumnarMonoid, layout_of, shown
-from mta.monoids.ranges import RangeFolds, RangeMonoid
+from mta.monoids.ranges import RangeFolds
 from mta.monoids.text import ListMonoid, joined_all, joined_once
 from mta.times import to_count
 
@@ -90,11 +90,10 @@ class _Place(Choice[Any]):
         return NullableColumn(values, None if present.all() else present)
 
 
-class _PlaceOfText(RangeMonoid[Any]):
+class _PlaceOfText(ListMonoid[Any]):
     """Text and other objects, those nearest to one end of the window first."""
 
     follows_column = True
-    folds_ranges = False  # a combine of a few objects costs less in a single window
 
     def __init__(
         self, n: int, width: int, newest: bool, skip_nulls: bool, kind: Coded | None
@@ -105,14 +104,10 @@ class _PlaceOfText(RangeMonoid[Any]):
         def joined(left: Partial, right: Partial) -> Partial:
             return (right + left if newest else left + right)[:width]
 
-        super().__init__(
-            (),
-            joined,
-            lambda value: (value,),
-            lambda values: values[-1] if len(values) == width else None,
-            f"{type(self).__name__}({n})",
-        )
-        self.partials = Objects(tuple)
+        def placed(values: Sequence[Any]) -> Any:
+            return values[-1] if len(values) == width else None
+
+        super().__init__(joined, placed, f"{type(self).__name__}({n})")
         self._read_as(kind)
 
     def lower_ranges(self, folds: RangeFolds) -> Rows:

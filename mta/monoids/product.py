@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from mta.columns.reading import as_given, plain, read_column, read_value
-from mta.columns.schemas import Array, Nullable, Record, Row, Rows, Schema
+from mta.columns.schemas import Array, Record, Row, Rows, Schema
 from mta.errors import InvalidValue
 from mta.monoids.base import AbstractMonoid, ChangePart, Out, Partial, lift_where, same_value
 from mta.monoids.basic import Count
@@ -248,7 +248,7 @@ class Product(Parts[dict[str, Any]]):
         found = NamedRows()
         found.rows, found.stored = rows, list(self.stored)
         for (name, schema), column in zip(self._columns, rows, strict=True):
-            kind = schema.inner if isinstance(schema, Nullable) else schema
+            kind = schema.bare
             if name not in found or not (isinstance(kind, Array) and kind.dtype.kind == "f"):
                 found[name] = as_given(column, schema)
         return found
@@ -256,7 +256,7 @@ class Product(Parts[dict[str, Any]]):
     def pick(self, columns: Columns, observer: AbstractMonoid) -> Pick:
         """Register a monoid's inputs as stored columns; return what selects them from a row."""
         keys = columns_read(columns, observer)
-        for key, schema in zip(keys, _schemas_of(observer), strict=True):
+        for key, schema in zip(keys, observer.inputs.columns, strict=True):
             has_rule = getattr(schema, "exact", False) or getattr(schema, "only", None)
             if key not in self.stored or has_rule:
                 self.stored[key] = schema
@@ -508,7 +508,7 @@ def _pair_of(alias: str, given: Any) -> tuple[Columns, AbstractMonoid]:
 
 def _require_columns(alias: str, columns: Columns, monoid: AbstractMonoid) -> None:
     """Raise ValueError unless as many columns are named as the aggregation reads."""
-    count, schemas = len(column_names(columns)), _schemas_of(monoid)
+    count, schemas = len(column_names(columns)), monoid.inputs.columns
     if count != len(schemas):
         wanted = (
             f"{len(schemas)}; write (column, aggregation)" if schemas else "none; give it alone"
@@ -518,16 +518,10 @@ def _require_columns(alias: str, columns: Columns, monoid: AbstractMonoid) -> No
         )
 
 
-def _schemas_of(monoid: AbstractMonoid) -> Sequence[Schema]:
-    """Return the layouts of the columns that a monoid reads."""
-    inputs = monoid.inputs
-    return inputs.schemas if isinstance(inputs, Record) else [inputs]
-
-
 def columns_read(columns: Columns, monoid: AbstractMonoid) -> list[tuple[str, str]]:
     """Return the name and the kind of each named column that an aggregation reads."""
-    schemas = _schemas_of(monoid)
-    return [(n, repr(s)) for n, s in zip(column_names(columns), schemas, strict=False)]
+    pairs = zip(column_names(columns), monoid.inputs.columns, strict=False)
+    return [(name, repr(schema)) for name, schema in pairs]
 
 
 def _filtered(
@@ -608,7 +602,7 @@ class MissingColumns(Parts):
 
     def __init__(self, monoid: AbstractMonoid, marks: int) -> None:
         self.monoid = monoid
-        own = monoid.inputs.schemas if isinstance(monoid.inputs, Record) else (monoid.inputs,)
+        own = monoid.inputs.columns
         self._width = len(own) if isinstance(monoid.inputs, Record) else None
         self.inputs = Record((*own, *[MARKS] * marks))
         self.outputs, self.empty = monoid.outputs, monoid.empty

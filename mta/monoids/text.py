@@ -175,7 +175,7 @@ class LastText(EndText):
 class ListMonoid(RangeMonoid[Out]):
     """A monoid whose partial is a tuple of values, of which a result is made by ``listed``."""
 
-    folds_ranges = False  # a window of one key keeps the folds of its pages
+    folds_ranges = False  # a combine of a few objects costs less in a window of one key
 
     def __init__(
         self,
@@ -205,10 +205,6 @@ def joined_all(left: Partial, right: Partial) -> Partial:
 def joined_once(left: Partial, right: Partial) -> Partial:
     """Join the values of two partials, each of them once."""
     return tuple(dict.fromkeys(left + right))
-
-
-def _listed(values: Sequence[Any]) -> list[Any]:
-    return list(values)
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:
@@ -254,7 +250,7 @@ class Collect(_Values):
     [[1], [1, 1], [1, 2]]
     """
 
-    _joined, _made = staticmethod(joined_all), staticmethod(_listed)
+    _joined, _made = staticmethod(joined_all), staticmethod(list)
 
 
 class CollectDistinct(_Values):

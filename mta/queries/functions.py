@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from sqlglot import exp
 
-from mta.columns.schemas import Record, Times
+from mta.columns.schemas import Times
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.basic import Count, First, Last
 from mta.monoids.catalogue import NAMES
@@ -239,7 +239,6 @@ def _inputs_of(monoid: AbstractMonoid) -> tuple[bool, int | None]:
     """Return whether a monoid reads the time first, and how many other columns it reads."""
     if isinstance(monoid, Count):  # of rows, or of the values of a column
         return False, None
-    inputs = monoid.inputs
-    schemas = list(inputs.schemas) if isinstance(inputs, Record) else [inputs]
+    schemas = monoid.inputs.columns
     times = isinstance(schemas[0], Times)
     return times, len(schemas) - times

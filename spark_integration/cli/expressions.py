@@ -17,7 +17,6 @@ from mta.frames.shorthand import frame_of
 from mta.monoids.catalogue import named
 from mta.monoids.product import pairs_of
 from spark_integration.errors import InvalidRequest
-from spark_integration.request import inputs_of
 
 #: A name, columns and an aggregation, which may have arguments.
 _AGGREGATION = re.compile(r"\s*(?:(\w+)\s*=)?(?:(.*):)?\s*(\w+\s*(?:\(.*\))?)\s*", re.DOTALL)
@@ -60,7 +59,9 @@ class Aggregation:
 
         Some aggregations read the time column before the values; it has timestamps by then.
         """
-        times = [time] * any(isinstance(each, Times) for each in inputs_of(named(self.function)))
+        times = [time] * any(
+            isinstance(each, Times) for each in named(self.function).inputs.columns
+        )
         return (*times, *self.columns), self.function
 
 
