@@ -207,6 +207,10 @@ def joined_once(left: Partial, right: Partial) -> Partial:
     return tuple(dict.fromkeys(left + right))
 
 
+def _listed(values: Sequence[Any]) -> list[Any]:
+    return list(values)
+
+
 def _distinct(values: Sequence[Any]) -> list[Any]:
     return list(dict.fromkeys(values))
 
@@ -250,7 +254,7 @@ class Collect(_Values):
     [[1], [1, 1], [1, 2]]
     """
 
-    _joined, _made = staticmethod(joined_all), staticmethod(list)
+    _joined, _made = staticmethod(joined_all), staticmethod(_listed)
 
 
 class CollectDistinct(_Values):
