@@ -51,7 +51,7 @@ from mta.descriptions import Description
 from mta.frames.base import Frame
 from mta.monoids.base import AbstractMonoid
 from mta.pages import NAME, NAME_BYTES, corrupt
-from mta.snapshots import seal, unseal
+from mta.snapshots import entries, is_number, seal, unseal
 
 MAGIC, WRITTEN = "mta-published", "mta-written"
 VERSION, _WRITTEN_VERSION = 2, 1
@@ -64,8 +64,8 @@ NAME_LENGTH = 60
 #: The beginning of the source of windows that processes share, whose names no other may publish.
 SERVICE = "service:"
 MAX_BUCKETS = 1 << 16
-#: Numbers are below this, and moments before the year 10000.
-_FAR, _LAST = 1 << 62, 253_402_300_800_000_000
+#: Moments are before the year 10000.
+_LAST = 253_402_300_800_000_000
 #: The snapshots of a bucket, newest first, as pairs of batch and digest. None if the bucket may
 #: have keys, but has not been published yet.
 Bucket = list[tuple[int, bytes]] | None
@@ -167,9 +167,14 @@ def _head(values: list[Any]) -> PublishedHead:
     match values:
         case [str(name), str(source), int(batch), int(time), list(what), list(buckets)]:
             head_key(name)
-            if not (0 <= batch < _FAR and 0 <= time < _LAST and 1 <= len(buckets) <= MAX_BUCKETS):
+            if not (
+                is_number(batch) and is_number(time, _LAST) and 1 <= len(buckets) <= MAX_BUCKETS
+            ):
                 raise corrupt("its numbers are invalid")
-            found: list[Bucket] = [None if b is None else [*map(_snapshot, b)] for b in buckets]
+            found: list[Bucket] = [
+                None if b is None else entries("snapshots of a bucket", b, is_number, _is_digest)
+                for b in buckets
+            ]
             head = PublishedHead(name, source, batch, time, _what(what), found)
             if head.what.shape != "keys" and not (len(buckets) == 1 and head.buckets[0]):
                 raise corrupt("windows without keys have one snapshot")
@@ -182,33 +187,17 @@ def _head(values: list[Any]) -> PublishedHead:
 def _what(values: list[Any]) -> What:
     match values:
         case [str(shape), monoid, list(windows), list(keys), on] if shape in get_args(Shape):
-            named = [_window(each) for each in windows]
+            described = entries("windows", windows, str, list)
+            named = [(name, descriptions.load(each)) for name, each in described]
             if not named or len({name for name, _ in named}) < len(named):
                 raise corrupt("its windows have no names, or repeated names")
             if (shape == "window") != ([name for name, _ in named] == [""]) and shape != "keys":
                 raise corrupt("the names of its windows do not suit its shape")
             shape_: Any = shape
-            pairs = [_pair(key) for key in keys]
-            return What(shape_, descriptions.load(monoid), named, pairs, _pair(on))
+            pairs = entries("columns", [*keys, on], str, str)
+            return What(shape_, descriptions.load(monoid), named, pairs[:-1], pairs[-1])
     raise corrupt("its description has the wrong types")
 
 
-def _window(entry: Any) -> tuple[str, Description]:
-    match entry:
-        case [str(name), description]:
-            return name, descriptions.load(description)
-    raise corrupt("a window has the wrong types")
-
-
-def _pair(entry: Any) -> tuple[str, str]:
-    match entry:
-        case [str(name), str(kind)]:
-            return name, kind
-    raise corrupt("a column has the wrong types")
-
-
-def _snapshot(entry: Any) -> tuple[int, bytes]:
-    match entry:
-        case [int(batch), bytes(digest)] if 0 <= batch < _FAR and len(digest) == NAME_BYTES:
-            return batch, digest
-    raise corrupt("the snapshots of a bucket have the wrong types")
+def _is_digest(value: Any) -> bool:
+    return type(value) is bytes and len(value) == NAME_BYTES
