@@ -145,20 +145,17 @@ class Link:
             return self._writer
 
     async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
+        with suppress(OSError, EOFError, ValueError, TypeError, msgpack.UnpackException):
             while True:
                 number, *answer = await _read(reader)
                 if (future := self._waiting.get(number)) is not None and not future.done():
                     future.set_result(answer)
-        except (OSError, EOFError, ValueError, TypeError, msgpack.UnpackException):
-            writer.close()
-            for future in self._waiting.values():
-                if not future.done():
-                    future.set_exception(Interrupted())
+        self.close(writer)
 
-    def close(self) -> None:
-        """Close the connection."""
-        if self._writer is not None:
-            self._writer.close()
-        if self._task is not None:
-            self._task.cancel()
+    def close(self, writer: asyncio.StreamWriter | None = None) -> None:
+        """Close a connection, by default the current one; its requests raise Interrupted."""
+        if (writer := writer or self._writer) is not None:
+            writer.close()
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(Interrupted())

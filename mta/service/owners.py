@@ -89,6 +89,7 @@ class Owners:
 
     async def start(self) -> None:
         """Start listening, looking for shards, and publishing."""
+        self._loop = asyncio.get_running_loop()
         port = await self._receiver.start(self._host)
         self._address = f"{self._host}:{port}"
         for work, period in ((self._members.beat, self._period), (self._look, self._period),
@@ -101,8 +102,7 @@ class Owners:
         """Commit what waits, and give all shards up."""
         await asyncio.to_thread(self._stop)
         await self._receiver.stop()
-        for link in self._links.values():
-            link.close()
+        self._close_links(set())
         await asyncio.to_thread(self.store.close)
 
     def _stop(self) -> None:
@@ -138,6 +138,8 @@ class Owners:
         found = self.store.get_records(keys)
         heads = [decoded_head(data, name, shard) for shard, data in enumerate(found)]
         self._heads = dict(enumerate(heads))
+        needed = living | {head.owner for head in heads}
+        self._loop.call_soon_threadsafe(self._close_links, needed)
         for shard, committer in [*self._committers.items()]:
             if not committer.is_open:
                 del self._committers[shard]
@@ -275,6 +277,11 @@ class Owners:
         if link is None:
             link = self._links[head.owner] = Link(head.address, head.secret)
         return await link.send(shard, rows, task)
+
+    def _close_links(self, needed: set[str]) -> None:
+        """Close the connections to processes that are dead and own no shard any more."""
+        for owner in self._links.keys() - needed:
+            self._links.pop(owner).close()
 
     async def _local(self, shard: int, rows: Rows, task: Task) -> list[Outcome]:
         """Return the outcomes of events of a shard of this process."""

@@ -25,7 +25,9 @@ from mta.errors import (
 from mta.serve.answers import Problem
 from mta.service.declaration import Declaration
 from mta.service.log import ShardLog
+from mta.service.members import Members
 from mta.service.owners import Owners
+from mta.service.rows import RowReader
 from mta.service.shard import Shard
 from stores import MemoryStore, PageStore
 from stores.base import WrapperStore
@@ -120,6 +122,44 @@ def test_a_shard_that_failed_while_it_was_claimed_is_claimed_again(declare: Decl
             row = {"user": key, "amount": 1, "id": uuid4().hex}
             assert (await answered(owners, Random(1), row)).status == 200
         await asyncio.gather(*(each.stop() for each in owners))
+
+    asyncio.run(run())
+
+
+def test_connections_to_dead_owners_are_closed(declare: Declare) -> None:
+    """Also the one to an owner that took a request and died before it answered."""
+    declared, memory = declare(settings=FAST, shards=1), MemoryStore()
+    create(declared, memory)
+
+    async def run() -> None:
+        mute = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+            await reader.read(1)
+            mute.set()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        rows = RowReader(declared)
+        dead = Members(memory, declared.name, "dead", LONG)
+        dead.look()
+        dead.beat()
+        head = ShardLog(memory, declared.name, 0).read_head()
+        shard = Shard(declared, rows, memory, 0, head, "dead", f"127.0.0.1:{port}", "secret")
+        (owners,) = owners_of(replace(declared, takeover_after=500_000), memory)
+        await owners.start()
+        row = {"user": "a", "amount": 1, "id": "x"}
+        asked = asyncio.create_task(answered([owners], Random(1), row))
+        async with asyncio.timeout(LONG):
+            await mute.wait()
+            assert [*owners._links] == ["dead"]
+            found = await asked  # by this process, once it has claimed the shard
+            assert body(found)["values"]["spent_day"] == 1
+            while owners._links:
+                await asyncio.sleep(0.01)
+        assert shard.log.read_head().owner != "dead"
+        await owners.stop()
+        server.close()
 
     asyncio.run(run())
 
