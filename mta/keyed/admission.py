@@ -2,14 +2,22 @@
 
 The events of a batch are judged key by key, in order of time, and rows of one time in row order:
 
-    limit 10   a 4    a 5    a 3    a 1      all four as if added: 4, 9, 12, 13
-    round 1    4      9      12 > 10         the first result over the limit: a 3 is refused
-    round 2    4      9      .      10       the others again, without it: none is over the limit
+    limit 10   a 4    a 5    a 3    a 2   a 1    all five as if added: 4, 9, 12, 14, 15
+    round 1    4      9      12 > 10             the first result over the limit
+               9 +           12     11    10     each alone after those before: a 3, a 2 are refused
+    round 2    4      9      .      .     10     the others again: none is over the limit
 
-Each round evaluates the whole batch without adding it, and refuses the first event of each key
-that is over a limit; equal events that follow at once are refused with it. A batch takes at most
+Each round evaluates the whole batch without adding it. From the first event of a key that is over a
+limit on, it evaluates each event as if it alone followed the events before, and refuses all up to
+the first one that is not over a limit. So a round costs O(n log n) combines for n events, and a key
+takes one round for each time that an accepted event follows a refused one. A batch takes at most
 ``ROUNDS`` rounds. The events of keys that need more are deferred: the caller judges them in the
-next batch. So a client that sends many different events over its limit delays others only so much.
+next batch. So a client that alternates between the two delays others only so much.
+
+An aggregation that is computed from ranges of events, such as a median, and a frame that reads
+values or ends before the newest event, have the same results from a copy of the earlier events for
+each event: so a round tries fewer events. A standalone key with such a frame is tried event by
+event.
 
 An event is refused in the same way if a result would not fit its type: a float that would be
 infinite, or a sum of integers of more than 64 bits. For such a sum, the evaluation of the whole
@@ -23,25 +31,32 @@ the longest frame, and it assumes that results decrease while events leave.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.errors import ResultOutOfRange, UnsupportedOperation
-from mta.frames.base import lifetime_of
+from mta.folds.sliding import Events
+from mta.frames.base import NEWEST, lifetime_of
+from mta.kernels.native import bounds_of, spread
 from mta.keyed.bucket import KeyedBatch
 from mta.keyed.kind import KeyedKind
-from mta.keyed.standalone import put_answer
+from mta.keyed.standalone import extend, put_answer
+from mta.keyed.table import STANDALONE, Table, folds
 from mta.keyed.windows import KeyedWindows
-from mta.keyed.work import Found, Work, results_at, unanswered
+from mta.keyed.work import Found, Work, results_at, unanswered, union_of
+from mta.logs.ranges import Positions
+from mta.monoids.base import as_output
 from mta.windows.engine import Engine
 
 #: How often a batch is evaluated.
 ROUNDS = 8
+#: How many events a round may copy.
+_COPIED = 1 << 16
 _HALVINGS = 12
 _INFINITE = "a result would be beyond the largest float, 1.8e308"
 
@@ -62,6 +77,18 @@ class Admission:
     """The rows with a result that does not fit its type, each with the reason."""
     columns: dict[str, Any] = field(default_factory=dict)
     """The results of accepted rows, and of refused rows as if they had been added, by column."""
+
+
+class Refused(NamedTuple):
+    """New events over a limit, by their places among the results of a round."""
+
+    places: np.ndarray
+    outputs: list[Rows]
+    """Their results, for each frame."""
+    limits: list[str | None]
+    """The name of the limit; None for a result that is infinite."""
+    rest: np.ndarray
+    """The events of their keys that follow."""
 
 
 class Limits:
@@ -110,29 +137,11 @@ class Limits:
         is_last: bool,
     ) -> list[int]:  # fmt: skip
         """Add the rows that remain if none is over a limit; otherwise return what to leave out."""
-        bucket, outputs = self._windows.bucket, self._windows.monoid.outputs
-        gone = list[int]()
+        bucket, gone = self._windows.bucket, list[int]()
 
-        def accept(line: np.ndarray, found: Found, _: Work) -> bool:
+        def accept(line: np.ndarray, found: Found, work: Work) -> bool:
             rows = alive[line[found.at]]
-            for room, part in zip(rooms, found.outputs, strict=True):
-                outputs.put_at(room, rows, part)
-            over = self._over(found.outputs)
-            refused = self._refused(batch, rows, found.of, over)
-            for first, (limit, equal, rest) in refused.items():
-                if limit is None:
-                    made.out_of_range |= dict.fromkeys(equal.tolist(), _INFINITE)
-                else:
-                    made.refused |= dict.fromkeys(equal.tolist(), limit)
-                gone.extend(equal.tolist())
-                for room in rooms:
-                    results = outputs.take(room, np.full(len(equal), first))
-                    outputs.put_at(room, equal, results)
-                if is_last:
-                    made.deferred[rest] = True
-                    gone.extend(rest.tolist())
-            if not gone:
-                made.accepted[rows] = True
+            gone.extend(self._judged(found, work, rows, made, rooms, is_last))
             return add and not gone
 
         try:
@@ -145,6 +154,34 @@ class Limits:
             return [int(alive[first]), *rest.tolist()]
         if done is not None and done.late is not None:
             made.late[alive[done.late]] = True
+        return gone
+
+    def _judged(
+        self, found: Found, work: Work, rows: np.ndarray, made: Admission, rooms: list[Rows],
+        is_last: bool,
+    ) -> list[int]:  # fmt: skip
+        """Note the results of some rows, and the refused ones; return what to leave out."""
+        gone = list[int]()
+
+        def put(rows: np.ndarray, results: list[Rows]) -> None:
+            for room, part in zip(rooms, results, strict=True):
+                self._windows.monoid.outputs.put_at(room, rows, part)
+
+        put(rows, found.outputs)
+        for refused in self._refused(found, work):
+            some = rows[refused.places]
+            put(some, refused.outputs)
+            for row, limit in zip(some.tolist(), refused.limits, strict=True):
+                if limit is None:
+                    made.out_of_range[row] = _INFINITE
+                else:
+                    made.refused[row] = limit
+            gone += some.tolist()
+            if is_last:
+                made.deferred[rows[refused.rest]] = True
+                gone += rows[refused.rest].tolist()
+        if not gone:
+            made.accepted[rows] = True
         return gone
 
     def _taken(self, batch: KeyedBatch, rows: np.ndarray) -> KeyedBatch:
@@ -163,39 +200,93 @@ class Limits:
 
         return bisect_left(range(len(alive) - 1), True, key=fails)
 
-    def _refused(
-        self,
-        batch: KeyedBatch,
-        rows: np.ndarray,
-        of: np.ndarray,
-        over: Mapping[str | None, np.ndarray],
-    ) -> dict[int, tuple[str | None, np.ndarray, np.ndarray]]:
-        """Return the first row over a limit of each key that has one.
+    def _refused(self, found: Found, work: Work) -> Iterator[Refused]:
+        """Yield the events to refuse: of all vectorized keys together, and of each other key."""
+        any_over = self._any_over(found.outputs)
+        if not any_over.any():
+            return
+        first = np.flatnonzero(any_over)
+        places, at = np.unique(found.of[first], return_index=True)
+        first, stop = first[at], found.of.searchsorted(places, "right")
+        is_lane = np.isin(places, work.vectorized)
+        for some in (np.flatnonzero(is_lane), *np.flatnonzero(~is_lane)[:, None]):
+            if len(some):
+                yield self._run(found, work, places[some], first[some], stop[some])
 
-        Each has the limit, this row and equal ones that follow at once, and the rows after them.
+    def _run(
+        self, found: Found, work: Work, places: np.ndarray, first: np.ndarray, stop: np.ndarray
+    ) -> Refused:
+        """Return the events of keys from ``first`` on, up to one that is not over a limit alone."""
+        schema, counts, outputs = self._windows.monoid.outputs, np.ones_like(first), None
+        if (stop - first > 1).any():
+            with suppress(ResultOutOfRange):  # of one of the later events
+                counts, outputs = self._alone(work, places, found.at[first], stop - first)
+        bounds = bounds_of(counts)
+        same = [schema.take(rows, first) for rows in found.outputs]
+        if outputs is None:
+            outputs = same
+        for room, part in zip(outputs, same, strict=True):  # the same up to rounding
+            schema.put_at(room, bounds[:-1], part)
+        over = self._over(outputs)
+        fits = np.append(np.flatnonzero(~np.logical_or.reduce([*over.values()])), bounds[-1])
+        ends = np.minimum(fits[fits.searchsorted(bounds[:-1])], bounds[1:])
+        lengths = ends - bounds[:-1]
+        chosen = spread(bounds[:-1], lengths)
+        limits = [next(n for n, mask in over.items() if mask[at]) for at in chosen.tolist()]
+        refused = [schema.take(rows, chosen) for rows in outputs]
+        rest = first + lengths
+        return Refused(spread(first, lengths), refused, limits, spread(rest, stop - rest))
+
+    def _alone(
+        self, work: Work, places: np.ndarray, first: np.ndarray, counts: np.ndarray
+    ) -> tuple[np.ndarray, list[Rows]]:
+        """Return the results of new events as if each alone followed those before the first ones.
+
+        Also returns of how many events of each key. ``first`` are their places in the line.
         """
-        found = dict[int, tuple[str | None, np.ndarray, np.ndarray]]()
-        if not any(mask.any() for mask in over.values()):
-            return found
-        any_over = np.logical_or.reduce([*over.values()])
-        for lane in np.unique(of[any_over]).tolist():
-            start, stop = np.searchsorted(of, [lane, lane + 1]).tolist()
-            at = start + int(np.argmax(any_over[start:stop]))
-            first, limit = int(rows[at]), next(name for name, mask in over.items() if mask[at])
-            equal = at
-            while equal < stop and self.are_equal(batch, first, int(rows[equal])):
-                equal += 1
-            found[first] = limit, rows[at:equal], rows[equal:stop]
-        return found
+        kind, new = work.kind, work.new
+        usual = all(frame.end == NEWEST for frame in kind.frames.values()) and not kind.attributes
+        lanes = work.vectorized.searchsorted(places)
+        if work.scratch is not None and not np.isin(places, work.vectorized).any():
+            engine = self._engine_before(work, int(places[0]), int(first[0])) if usual else None
+            if engine is None:
+                return np.ones_like(counts), unanswered(kind, 1)
+            events = new.events_between(int(first[0]), int(first[0] + counts[0]))
+            return counts, _after_window(kind, engine, events)
+        held = work.union.take(lanes).without_newest(counts)
+        combines = usual and not kind.monoid.folds_ranges
+        if not combines:
+            counts = np.minimum(counts, max(1, _COPIED // (int(held.counts.max()) + 1)))
+        of, at = np.repeat(np.arange(len(places)), counts), spread(first, counts)
+        rows = new.schema.take(new.rows, at)
+        times = None if new.times is None else new.times[at]
+        if combines:
+            return counts, _after_lanes(kind, held, of, Events(rows, times, len(of)))
+        every = np.arange(len(of))
+        keys, bounds = new.keys.take(places[of]), np.arange(len(of) + 1)
+        union, newest = union_of(held, of, Table.of(new.schema, keys, bounds, times, rows), False)
+        return counts, results_at(kind, union, every, every, newest).outputs
+
+    def _engine_before(self, work: Work, place: int, first: int) -> Engine | None:
+        """Return a copy of a standalone window with new events up to one; None if there is none."""
+        at, known = int(work.at[place]), work.known
+        positional = all(frame.positional for frame in work.kind.frames.values())
+        if at < 0 or known.marks[at] != STANDALONE or not positional:
+            return None
+        copies = self._windows.bucket.standalone.scratch([work.new.keys.packed(place)])
+        engine, start = copies.engine(known, at), int(work.new.bounds[place])
+        if start < first:
+            extend(work.kind, engine, work.new.events_between(start, first))
+        return engine
 
     def are_equal(self, batch: KeyedBatch, one: int, other: int) -> bool:
         """Return whether two rows of a key have the same time and values."""
-        if one == other:
-            return True
         assert batch.times is not None
+        if one == other or batch.times[one] != batch.times[other]:
+            return one == other
         schema = self._windows.bucket.kind.reader.inputs
         pair = [schema.take(batch.rows, np.array([row])) for row in (one, other)]
-        return bool(batch.times[one] == batch.times[other]) and str(pair[0]) == str(pair[1])
+        return str(pair[0]) == str(pair[1])
 
     def _over(self, outputs: list[Rows]) -> dict[str | None, np.ndarray]:
         """Return which results are over each limit, and for None which are infinite."""
@@ -285,6 +376,47 @@ class Limits:
     def _any_over(self, outputs: list[Rows]) -> np.ndarray:
         over: np.ndarray = np.logical_or.reduce([*self._over(outputs).values()])
         return over
+
+
+def _after_lanes(kind: KeyedKind, held: Table, of: np.ndarray, new: Events) -> list[Rows]:
+    """Return the results of new events as if each alone followed the events of its lane, ``of``.
+
+    The new events are by lane and time.
+    """
+    monoid, found, ends = kind.monoid, list[Rows](), held.bounds[of + 1]
+    lanes, before = kind.lanes(held), monoid.lift_rows(held.rows, held.events)
+    lifted, partials = monoid.lift_rows(new.rows, new.size), monoid.partials
+    for frame in kind.frames.values():
+        room = monoid.outputs.new(new.size)
+        starts = np.minimum(lanes.starts(frame, of, ends, new.times), ends)
+        alone, some = np.flatnonzero(starts == ends), np.flatnonzero(starts < ends)
+        if len(alone):
+            monoid.outputs.put_at(room, alone, monoid.lower_rows(partials.take(lifted, alone)))
+        if len(some):
+            older = folds(monoid, before, held.events, starts[some], ends[some])
+            both = monoid.combine_rows(older, partials.take(lifted, some), len(some))
+            monoid.outputs.put_at(room, some, monoid.lower_rows(both))
+        found.append(room)
+    return found
+
+
+def _after_window(kind: KeyedKind, engine: Engine, new: Events) -> list[Rows]:
+    """Return the results of new events as if each alone followed the events of a window."""
+    outputs = unanswered(kind, new.size)
+    events, monoid = engine.structure().remembered(), engine.monoid
+    stop = events.back
+    view, folded = Positions(lambda: stop + 1, events.first_after), dict[int, Any]()
+    for at in range(new.size):
+        time = None if new.times is None else int(new.times[at])
+        lifted = monoid.lift(kind.reader.inputs.at(new.rows, at))
+        for frame, room in zip(kind.frames.values(), outputs, strict=True):
+            start = min(max(frame.cut(view, time), events.kept_from), stop)
+            if start not in folded:
+                folded[start] = events.fold(start, stop)
+            fold = lifted if start == stop else monoid.combine(folded[start], lifted)
+            result = engine.lowered(fold, stop - start + 1)
+            kind.monoid.outputs.put(room, at, as_output(result))
+    return outputs
 
 
 def _floats(column: Any) -> np.ndarray:

@@ -212,6 +212,13 @@ class Table:
         counts, left = self.bounds[1:] - starts, self.left + gone
         return self._of_ranges(self.keys, self.marks, self.snapshots, starts, counts, left)
 
+    def without_newest(self, counts: np.ndarray) -> Table:
+        """Return the table without some of the newest events of each key."""
+        starts, left = self.bounds[:-1], self.left
+        return self._of_ranges(
+            self.keys, self.marks, self.snapshots, starts, self.counts - counts, left
+        )
+
     def _of_ranges(
         self, keys: Keys, marks: np.ndarray, snapshots: list[bytes],
         starts: np.ndarray, counts: np.ndarray, left: np.ndarray,

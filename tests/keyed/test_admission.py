@@ -10,9 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import Count, CountWindow, KeyedWindows, Max, Product, Sum, TimeWindow
+from mta import Count, CountWindow, KeyedWindows, Max, Product, SessionWindow, Sum, TimeWindow
 from mta.errors import UnsupportedOperation
+from mta.frames import DeltaWindow
+from mta.frames.base import Frame
 from mta.keyed.admission import ROUNDS, Limits
+from mta.keyed.bucket import Bucket
+from mta.logs.levels.log import LevelLog
 
 FRAMES = {"short": 10, "long": 60}
 LIMITS = {"spend": ("sum_long", 30.0), "rate": ("n_short", 4.0), "burst": ("sum_short", 18.0)}
@@ -124,18 +128,98 @@ def test_events_are_judged_as_by_a_list(
         }
 
 
-def test_a_client_over_its_limit_does_not_delay_others_without_end() -> None:
+def test_a_client_that_alternates_does_not_delay_others_without_end() -> None:
     mine = windows("memory://")
-    limits = Limits(mine, LIMITS)
+    limits = Limits(mine, {"spend": LIMITS["spend"]})
     count = 5 * ROUNDS
-    amounts = np.array([*range(100, 100 + count), 1])  # all different, all too much, but the last
-    batch = mine.read(["a"] * count + ["b"], {"amount": amounts}, np.full(count + 1, 5))
+    amounts = np.array([*[31, 0] * count, 1])
+    batch = mine.read(["a"] * 2 * count + ["b"], {"amount": amounts}, np.full(2 * count + 1, 5))
     found = limits.admit(batch)
-    assert len(found.refused) == ROUNDS
-    assert found.deferred.sum() == count - ROUNDS
-    assert found.accepted.tolist() == [False] * count + [True]
-    equal = mine.read(["c"] * 1000, {"amount": np.full(1000, 50)}, np.full(1000, 6))
-    assert len(limits.admit(equal).refused) == 1000
+    assert [*found.refused] == [*range(0, 2 * ROUNDS, 2)]
+    assert np.flatnonzero(found.accepted).tolist() == [*range(1, 2 * ROUNDS - 1, 2), 2 * count]
+    assert np.flatnonzero(found.deferred).tolist() == [*range(2 * ROUNDS - 1, 2 * count)]
+
+
+@pytest.mark.parametrize("promote_at", [1024, 3])
+@pytest.mark.parametrize("seconds", [0, 1])
+def test_events_over_a_limit_cost_two_rounds_together(
+    promote_at: int, seconds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All are different, at one moment or at many, and a fold of stored events serves many."""
+    evaluated, folded = [0, 0], [0]
+    advance_if, fold = Bucket.advance_if, LevelLog.fold
+
+    def counted(bucket: Bucket, batch: Any, *given: Any) -> Any:
+        evaluated[0] += 1
+        evaluated[1] += len(batch)
+        return advance_if(bucket, batch, *given)
+
+    def counted_fold(log: LevelLog, start: int, stop: int) -> Any:
+        folded[0] += 1
+        return fold(log, start, stop)
+
+    mine = windows(f"file://{tmp_path}", promote_at=promote_at)
+    limits, stored, count = Limits(mine, {"spend": LIMITS["spend"]}), 30, 2000
+    for time in range(stored):
+        limits.admit(mine.read(["a"], {"amount": np.array([1])}, np.array([time])))
+    assert mine.stats().standalone == (promote_at < stored)
+    monkeypatch.setattr(Bucket, "advance_if", counted)
+    monkeypatch.setattr(LevelLog, "fold", counted_fold)
+    amounts, times = 31 + np.arange(count), stored + seconds * np.arange(count) // 20
+    found = limits.admit(mine.read(["a"] * count, {"amount": amounts}, times))
+    assert len(found.refused) == count
+    for at in (0, count // 2, count - 1):
+        left = sum(times[at] - 60 < each <= times[at] for each in range(stored))
+        assert found.columns["sum_long"][at] == left + amounts[at]
+    assert evaluated[0] <= 2
+    assert evaluated[1] <= count
+    assert folded[0] <= 3 * stored
+
+
+FRAMES_OF_EVENTS = [
+    TimeWindow(10), CountWindow(3), SessionWindow(4), TimeWindow(20) | CountWindow(4),
+    TimeWindow(5) & CountWindow(2), TimeWindow(10, delay=3), CountWindow(3, exclude_current=True),
+    DeltaWindow(25, "amount"),
+]  # fmt: skip
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("promote_at", [1024, 3])
+@pytest.mark.parametrize("frame", FRAMES_OF_EVENTS, ids=repr)
+@pytest.mark.parametrize("aggregation", ["sum", "median", "max"])
+def test_events_together_are_judged_as_one_after_the_other(
+    aggregation: str, frame: Frame, promote_at: int, tmp_path: Path
+) -> None:
+    random, now = Random(5), 0
+    kinds = {"found": ("amount", aggregation), "n": "count"}
+    many, one = (
+        KeyedWindows(kinds, {"w": frame}, f"file://{tmp_path}", name, timed=True, on_late="drop",
+                     nulls="accept", promote_at=promote_at)
+        for name in ("many", "one")
+    )  # fmt: skip
+    at_most = {"most": ("found_w", 30.0), "rate": ("n_w", 6.0)}
+    together, alone = Limits(many, at_most), Limits(one, at_most)
+    counted = 0
+    for _ in range(8):
+        rows = []
+        for _ in range(25):
+            now += random.choice([0, 0, 1, 2, 7])
+            rows.append((random.choice("ab"), now, random.choice([0, 1, 3, 12, 29, 31, 50])))
+        while rows:
+            keys, times, amounts = zip(*rows, strict=True)
+            values = np.array(amounts, float)
+            found = together.admit(many.read([*keys], {"amount": values}, np.array(times)))
+            for at, (key, time, amount) in enumerate(rows):
+                if not found.deferred[at]:
+                    batch = one.read([key], {"amount": np.array([amount], float)}, np.array([time]))
+                    single = alone.admit(batch)
+                    assert found.accepted[at] == single.accepted[0]
+                    assert found.refused.get(at) == single.refused.get(0)
+                    for column, results in single.columns.items():
+                        np.testing.assert_equal(found.columns[column][at], results[0])
+            counted += len(found.refused)
+            rows = [row for row, wait in zip(rows, found.deferred, strict=True) if wait]
+    assert counted > 10
 
 
 def test_late_events_are_dropped() -> None:

@@ -21,6 +21,8 @@ from stores import MemoryStore, PageStore
 from tests.service.conftest import Declare
 from tests.support.services import Ledger, Owner, body, create
 
+#: A limit that an event with an amount of 0 never exceeds.
+DAILY = '[limits]\ndaily = { aggregate = "spent_day", at_most = 100 }'
 Send = Callable[..., asyncio.Future[list[Outcome]]]
 
 
@@ -105,10 +107,21 @@ def test_results_beyond_their_types_are_refused_alone(declare: Declare, kind: st
     asyncio.run(run())
 
 
+def test_a_request_of_events_over_a_limit_takes_one_commit(declare: Declare) -> None:
+    declared, store = declare(), MemoryStore()
+    create(declared, store)
+    owner, count = Owner(declared, store, "first"), 10_000
+    rows = owner.read(*[{"user": key, "amount": 101 + at} for at in range(count) for key in "ab"])
+    found = owner.shard.commit(rows)
+    assert spent([each for each in found if each]) == [
+        (409, 101 + at // 2) for at in range(2 * count)
+    ]
+
+
 def test_a_client_over_its_limit_delays_others_by_a_few_commits(
     declare: Declare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its many events need 250 commits; they are dropped once its request has timed out."""
+    """Its many events need 125 commits; they are dropped once its request has timed out."""
     monkeypatch.setattr(commits, "MOST_ROWS", 100)
     commit, calls = Shard.commit, [0]
 
@@ -119,8 +132,8 @@ def test_a_client_over_its_limit_delays_others_by_a_few_commits(
     monkeypatch.setattr(Shard, "commit", counted)
 
     async def run() -> None:
-        with sender(declare(settings='delay = "1 ms"')) as send:
-            greedy = send("add", *[{"user": "a", "amount": 101 + at} for at in range(2000)])
+        with sender(declare(settings='delay = "1 ms"', limits=DAILY)) as send:
+            greedy = send("add", *[{"user": "a", "amount": each} for each in [101, 0] * 1000])
             for at in range(5):
                 assert spent(await send("add", {"user": "b", "amount": 1})) == [(200, at + 1)]
             assert not greedy.done()
@@ -155,11 +168,11 @@ def test_events_that_may_be_added_are_not_sent_again_without_ids(
 ) -> None:
     """A request is partly judged, and waits for its next commit, when the shard is lost."""
     monkeypatch.setattr(commits, "MOST_ROWS", 100)
-    store, declared = MemoryStore(), declare(settings='delay = "1 ms"')
+    store, declared = MemoryStore(), declare(settings='delay = "1 ms"', limits=DAILY)
 
     async def run() -> None:
         with sender(declared, store) as send:
-            rows = [{"user": "a", "amount": amount} for amount in [1, *range(101, 2000)]]
+            rows = [{"user": "a", "amount": amount} for amount in [1, *[101, 0] * 950]]
             named = [row | {"id": str(at)} for at, row in enumerate(rows)] if ids else rows
             partly = send("add", *named)
             for at in range(3):
