@@ -583,7 +583,9 @@ class Index:
         if len(hashes) < len(self):  # search for the shorter list in the longer one
             found = np.searchsorted(self.firsts, hashes, "right") - 1
             found = found[found >= 0]
-            return found[np.diff(found, prepend=-1) > 0]
+            is_first = np.append(True, found[1:] != found[:-1])
+            distinct: np.ndarray = found[is_first[: len(found)]]
+            return distinct
         first = np.searchsorted(hashes, self.firsts)
         return np.flatnonzero(np.diff(first, append=len(hashes)))
 

@@ -475,6 +475,11 @@ class Ranges:
         return int(self.lengths.sum())
 
     @cached_property
+    def ends(self) -> np.ndarray:
+        """Return the start and the stop of each range, in turn."""
+        return np.stack((self.starts, self.stops), axis=1).reshape(-1)
+
+    @cached_property
     def once(self) -> bool:
         """Return whether no two ranges end at the same row."""
         return bool((self.stops[1:] > self.stops[:-1]).all())
@@ -507,8 +512,7 @@ def _folds(monoid: AbstractMonoid, lifted: Rows, count: int, ranges: Ranges) -> 
         return SlidingFolds(monoid, lifted, count).between(starts, ends)
     dense = ranges.rows > _ONE_BY_ONE * count
     if not dense and isinstance(monoid, ColumnarMonoid) and monoid.ufuncs and ranges.once:
-        ends = np.stack((starts, stops), axis=1).reshape(-1)
-        return _reduced(monoid, lifted, ends, count)
+        return _reduced(monoid, lifted, ranges.ends, count)
     return fold_ranges(monoid, lifted, count, starts, ranges.lengths)
 
 

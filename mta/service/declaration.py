@@ -19,7 +19,7 @@
     daily = { aggregate = "spent_day", at_most = 30 }
 
 The other settings, with their defaults, are ``allowed_lateness`` (none), ``max_ahead`` ("1
-minute"), ``retry_for`` ("5 minutes"), ``snapshot_every`` ("5 seconds"), ``delay`` ("4 ms"),
+minute"), ``retry_for`` ("5 minutes"), ``snapshot_every`` ("5 seconds"), ``delay`` ("2 ms"),
 ``takeover_after`` ("1 second"), ``cache`` ("64MiB") and ``on_unavailable`` ("refuse").
 """
 
@@ -51,6 +51,9 @@ _DURATIONS = (
 )  # fmt: skip
 #: How many earlier snapshots keep their pages.
 RETAIN = 8
+#: The size of a page of keys in bytes in a local store. A commit reads few keys of a page, and the
+#: digest of the whole page. Smaller pages would need another level of indexes for a million keys.
+_LOCAL_PAGE = 1 << 17
 #: With how many events a limit is tried: the first ones may have no result.
 _TRIED = 100
 #: The column of the id of an event.
@@ -75,7 +78,7 @@ class Declaration:
     max_ahead: int = 60_000_000
     retry_for: int = 300_000_000
     snapshot_every: int = 5_000_000
-    delay: int = 4_000
+    delay: int = 2_000
     takeover_after: int = 1_000_000
     cache: int = 1 << 26
     on_unavailable: OnUnavailable = "refuse"
@@ -105,6 +108,7 @@ class Declaration:
             self.aggregations, self.frames, store, f"{self.name}.{shard}", timed=True,
             allowed_lateness=None if lateness is None else lateness / 1e6, on_late="drop",
             nulls="accept", retain=RETAIN, cache_bytes=self.cache,
+            page_bytes=None if store.capabilities.remote else _LOCAL_PAGE,
         )  # fmt: skip
 
 
