@@ -1,10 +1,18 @@
-"""Keyed windows beside one window a key and beside plain lists, over random batches."""
+"""Random lives of keyed windows beside plain lists, with other windows and aggregations over time.
+
+Each key has two lists: all its events, and those that its windows held at each change. Results are
+those of the second list. Where they differ from those of the first one, ``coverage`` says so, and
+no longer than the second list calls for.
+"""
 
 from __future__ import annotations
 
 import math
 import random
+import zlib
+from bisect import bisect_right
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,330 +34,622 @@ from mta import (
     Product,
     SampleStdDev,
     SessionWindow,
-    SharedWindows,
     Sum,
     TimeWindow,
-    Window,
+)
+from mta.aggregations import (
+    CollectDistinct,
+    ExactDistinctCount,
+    FirstText,
+    LastText,
+    MaxText,
+    MinText,
+    Mode,
+    MostFrequent,
+    NthText,
 )
 from mta.audit.keyed import OpaqueKeys
-from mta.errors import InvalidValue, LateEvent
-from mta.monoids.product import result_columns
+from mta.errors import LateEvent
+from mta.evaluators.coverage import Incomplete
+from mta.frames.base import Both, Frame
+from mta.keyed.repartitioning import repartition
 from stores import MemoryStore
-from tests.support.key_by_key import KeyByKey
+from tests.support.aggregations import by_frequency
+from tests.support.naive import pages_of, window_of
 
-#: Frames, and after each event which of a key's sorted events its window holds.
-FRAMES: list[Callable[[], Any]] = [
-    lambda: CountWindow(1), lambda: CountWindow(3), lambda: CountWindow(7), lambda: TimeWindow(10),
-    lambda: TimeWindow(40), lambda: CountWindow(4) | TimeWindow(20),
+SECOND = 1_000_000
+
+
+def shown(value: float) -> str:
+    return f"{value:g};"
+
+
+#: By alias: what it reads, the monoid, and what a plain list says of the values.
+AGGREGATIONS: dict[str, tuple[Any, Callable[[], Any], Callable[[list[Any]], Any]]] = {
+    "peak": ("a", Max, max), "low": ("b", Min, min), "mean": ("a", Mean, lambda v: sum(v) / len(v)),
+    "total": ("b", Sum, sum), "n": (None, Count, len), "first": ("c", First, lambda v: v[0]),
+    "last": ("b", Last, lambda v: v[-1]), "all": ("d", Collect, list),
+    "where": (("a", "c"), ArgMax, lambda v: max(v, key=lambda pair: pair[0])[1]),
+    "spread": ("c", SampleStdDev, lambda v: float(np.std(v, ddof=1)) if len(v) > 1 else np.nan),
+    "letters": ("f", lambda: Monoid("", str.__add__, shown, name="letters"),
+                lambda v: "".join(map(shown, v))),
+    "least": ("e", MinText, min),
+    "greatest": ("e", MaxText, max),
+    "one": ("e", FirstText, lambda v: v[0]),
+    "other": ("e", LastText, lambda v: v[-1]),
+    "second": ("e", lambda: NthText(2), lambda v: v[1] if len(v) > 1 else None),
+    "distinct": ("e", ExactDistinctCount, lambda v: len(set(v))),
+    "mode": ("e", Mode, lambda v: by_frequency(v)[0][0]),
+    "most": ("e", lambda: MostFrequent(2), lambda v: by_frequency(v)[:2]),
+    "texts": ("e", Collect, list),
+    "set": ("e", CollectDistinct, lambda v: list(dict.fromkeys(v))),
+}  # fmt: skip
+#: Values whose order and equality are those of Python.
+OBJECTS: list[list[Any]] = [
+    ["", "a", "b", "ba", "é", "z" * 40], [f"word {number}" for number in range(500)],
+    [-7, 0, 3, 1 << 70], [b"", b"x", b"xy"], [(1, "a"), (1, "b"), (2, "")],
+]  # fmt: skip
+FRAMES: list[Callable[[], Frame]] = [
+    lambda: CountWindow(1), lambda: CountWindow(3), lambda: CountWindow(9), lambda: CountWindow(20),
+    lambda: TimeWindow(10), lambda: TimeWindow(40), lambda: TimeWindow(90),
+    lambda: CountWindow(4) | TimeWindow(20), lambda: CountWindow(12) | TimeWindow(60),
     lambda: CountWindow(4) & TimeWindow(20),
-    lambda: (CountWindow(2) | TimeWindow(5)) & TimeWindow(30),
-    lambda: {"a": CountWindow(3), "b": TimeWindow(15)}, lambda: TimeWindow(20, closed="left"),
-    lambda: {"a": CountWindow(3, exclude_current=True), "b": TimeWindow(9, delay=4)},
-    lambda: SessionWindow(4), lambda: SessionWindow(3) | CountWindow(4),
-    lambda: {"a": SessionWindow(9) & TimeWindow(12), "b": SessionWindow(2)},
-    lambda: {"all": TimeWindow(60), "few": CountWindow(5) & TimeWindow(3), "one": CountWindow(1)},
+    lambda: (CountWindow(2) | TimeWindow(5)) & TimeWindow(30), lambda: SessionWindow(2),
+    lambda: SessionWindow(6), lambda: SessionWindow(9) | CountWindow(12),
+    lambda: SessionWindow(4) & TimeWindow(15),
 ]  # fmt: skip
-MONOIDS: list[Callable[[], Any]] = [
-    Max, Min, lambda: Sum("int64"), Mean, Count, First, Last, ArgMax, SampleStdDev, Collect,
-    lambda: Product({"m": ("v", Max()), "n": Count(), "l": ("v", Last())}),
-    lambda: Product({"n": Count()}),
-    lambda: Monoid("", lambda a, b: a + b, lift=lambda v: f"{v:g};", name="text"),
-    lambda: KeyByKey("", lambda a, b: a + b, "text", lambda v: f"{v:g};"),
-    lambda: Product({"t": ("v", Monoid(0, lambda a, b: a + b, name="plain sum")), "n": Count()}),
-]  # fmt: skip
+
+
 KINDS: dict[str, Callable[[int], Any]] = {
     "int": lambda number: number * 7919 - 9,
     "text": lambda number: f"key-{number}",
     "bytes": lambda number: b"k%d" % number,
     "tuple": lambda number: (number, f"x{number % 3}"),
 }
-#: What a plain list says of a window's values, for monoids that are so simple.
-PLAIN: dict[str, Callable[[list[float]], Any]] = {
-    "Max": max, "Min": min, "Count": len, "First": lambda v: v[0], "Last": lambda v: v[-1],
-    "Collect": list, "text": lambda v: "".join([f"{each:g};" for each in v]),
-    "Mean": lambda v: sum(v) / len(v),
-}  # fmt: skip
-#: Of a window without events, where that is not null.
-EMPTY: dict[str, Any] = {"Count": 0, "Collect": [], "text": ""}
-
-
-@dataclass
-class Plan:
-    """What a scenario is: drawn once, so that one line describes a failure."""
-
-    seed: int
-    rng: random.Random = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self.rng = rng = random.Random(self.seed)
-        self.lateness: int | None = rng.choice([None, None, 0, 5, 50])
-        self.frame: Any = rng.choice(FRAMES)()
-        self.monoid: Any = rng.choice(MONOIDS)()
-        self.kind: str = rng.choice(list(KINDS))
-        self.keys: int = rng.choice([1, 3, 20])
-        frames = self.frame.values() if isinstance(self.frame, dict) else [self.frame]
-        self.timed = self.lateness is not None or any(p.needs_times for p in frames)
-        self.invalid: str = rng.choice(["raise", "drop_row", "drop_row", "skip"])
-        self.late: str = rng.choice(["drop", "drop", "raise"])
-        self.settings: dict[str, Any] = {
-            "arity": rng.choice([2, 3]), "leaf_arity": rng.choice([2, 4]),
-            "on_late": self.late, "nulls": self.invalid,
-        }  # fmt: skip
-        self.retain: int = rng.choice([2, 2, 4])
-        self.sizes: dict[str, Any] = {
-            "promote_at": rng.choice([2, 6, 1000]), "page_bytes": rng.choice([1, 100, 16384]),
-            "cache_bytes": rng.choice([1, 10**6]), "retain": self.retain,
-        }  # fmt: skip
-        if self.lateness is not None:
-            self.sizes["allowed_lateness"] = self.lateness
-        self.store = rng.choice([None, MemoryStore(), MemoryStore()])
-        self.steps: int = rng.choice([5, 30])
-
-    def begin(self) -> KeyedWindows:
-        """The windows under test."""
-        return KeyedWindows(self.monoid, self.frame, self.store, "w", **self.settings, **self.sizes)
-
-    def restore(self, snapshot: bytes) -> KeyedWindows:
-        """The windows of a snapshot."""
-        assert self.store is not None
-        settings = {**self.settings, **self.sizes}
-        return KeyedWindows.restore(
-            snapshot, self.store, aggregations=self.monoid, window=self.frame, **settings
-        )
-
-    def single(self) -> Any:
-        """A window for one key."""
-        if isinstance(self.frame, dict):
-            late = {} if self.lateness is None else {"allowed_lateness": self.lateness}
-            return SharedWindows(self.monoid, self.frame, None, "x", **self.settings, **late)
-        settings = dict(self.settings)
-        if self.lateness is not None:
-            settings["allowed_lateness"] = self.lateness
-        return Window(self.monoid, self.frame, None, "x", **settings)
-
-    def values(self, values: list[float], rows: list[int] | None = None) -> Any:
-        """Values as this life's monoid takes them, of some rows of a batch."""
-        name = self.monoid.name
-        if isinstance(self.monoid, Product):
-            return {"v": np.array(values, "f8")} if self.monoid.columns else range(len(values))
-        if name.startswith("Arg"):
-            return np.array(values, "f8"), np.array(rows or range(len(values)), "f8")
-        if name.startswith("Sum"):
-            return [int(value) for value in values]
-        return values
-
-    @property
-    def takes_nulls(self) -> bool:
-        """Whether a NaN is a value that may come, and is dropped or refused."""
-        name = self.monoid.name
-        return name in ("Max", "Min", "Mean", "First", "Last") or name.startswith("SampleStd")
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two results are the same, bit for bit; of what is rounded, as near as may be."""
-    one, other = flat(one), flat(other)
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
-    if isinstance(one, float) and isinstance(other, float) and not one.is_integer():
-        return math.isclose(one, other, rel_tol=1e-12)
+    """Whether two results are the same, but for what is rounded; a NaN equals a NaN."""
+    one, other = (each.tolist() if hasattr(each, "tolist") else each for each in (one, other))
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9) or (one != one and other != other)
     return bool(one == other)
 
 
-def flat(result: Any) -> Any:
-    """A result as plain values that compare; a NaN equals a NaN."""
-    if isinstance(result, dict):
-        return {name: flat(part) for name, part in result.items()}
-    if hasattr(result, "tolist"):
-        result = result.tolist()
-    if isinstance(result, list):
-        return [flat(each) for each in result]
-    if isinstance(result, float):
-        return "nan" if result != result else result
-    return result
+def parts(frame: Frame) -> list[Frame]:
+    """The counts and times that a frame is made of."""
+    return [*parts(frame.one), *parts(frame.other)] if isinstance(frame, Both) else [frame]
 
 
-def at(results: Any, place: int) -> Any:
-    """One row of a batch's results."""
-    if isinstance(results, dict):
-        return {name: at(part, place) for name, part in results.items()}
-    return results[place]
+def by_count(frame: Frame) -> bool:
+    return any(isinstance(part, CountWindow) for part in parts(frame))
+
+
+@dataclass
+class Event:
+    """One of a key: when, in which order it came, its values, and which of these are stored."""
+
+    time: int
+    number: int
+    values: dict[str, float | None]
+    stored: set[str]
+
+
+@dataclass
+class Line:
+    """What a list says of one key."""
+
+    whole: list[Event] = field(default_factory=list)
+    """All events that came and were not retracted."""
+    kept: list[Event] = field(default_factory=list)
+    """Those of them that windows held at each change."""
+    alive: list[Event] = field(default_factory=list)
+    """Those that came since the key was last expired."""
+    clock: int | None = None
+    """The time of its newest event, retracted or not; None of a key that is not known."""
+    retracted: int = 0
+    since: int = 0
+    """How many of the retractions came since the last change."""
+    lost: bool = False
+    """Whether any event has left."""
+    unsure: bool = False
+    """Whether a window by count may have been short of what was retracted at a change."""
+
+    def remove(self, event: Event) -> None:
+        for events in (self.whole, self.kept, self.alive):
+            if event in events:
+                events.remove(event)
+        self.retracted += 1
+        self.since += 1
 
 
 class Life:
-    """Random batches into keyed windows and into what says what they should be."""
+    """Windows that are changed between batches, and what each of their keys has kept."""
 
     def __init__(self, seed: int) -> None:
-        self.plan = plan = Plan(seed)
-        self.windows = plan.begin()
-        #: What each call has brought, by key, so that windows can be made again as they were.
-        self.calls: list[tuple[int, Any, list[int] | None]] = []
-        self.single: dict[int, Any] = {}
-        self.snapshots: list[tuple[bytes, int]] = []
-        self.furthest = 0
-        #: Whether a snapshot was given up, whose pages may be left over.
+        self.seed, self.rng = seed, random.Random(seed)
+        rng = self.rng
+        self.store = MemoryStore()
+        self.lateness: int | None = rng.choice([None, 0, 0, 5, 30])
+        self.promotes = rng.random() < 0.6
+        self.nulls: str = rng.choice(["raise", "raise", "skip"])
+        self.min_samples: int | None = None
+        self.lines: dict[int, Line] = {}
+        #: The previous latenesses, each up to a moment; the one that applied until now.
+        self.less: list[tuple[int, int]] = []
+        self.until_now: int | None = None
+        self.expired: int | None = None
+        #: Columns that some events may be without.
+        self.partial: set[str] = set()
+        self.now = self.number = self.changed = self.incomplete = 0
+        #: What column ``e`` may have: text, or other objects of one type.
+        self.texts: list[Any] = rng.choice(OBJECTS)
+        self.key_of = KINDS[rng.choice(list(KINDS))]
+        #: The last two snapshots of the same windows, and what the lists were.
+        self.saved: list[tuple[bytes, Any]] = []
+        #: Whether pages may be left over by a writer that was given up.
         self.strayed = False
-        self.time = 1000
+        self.choose()
+        self.windows = self.started("w", self.store)
 
-    def run(self) -> None:
-        """All of it."""
-        plan, rng = self.plan, self.plan.rng
-        for _ in range(plan.steps):
-            self.step()
-            if rng.random() < 0.5:
-                self.ask()
-            if rng.random() < 0.3:
-                self.windows.check()
-            if plan.store is not None and rng.random() < 0.5:
-                self.snapshots.append((self.windows.checkpoint(), len(self.calls)))
-                live = OpaqueKeys(self.snapshots[-1][0], plan.store)
-                assert self.strayed or {*live.live_keys()} == {*plan.store.keys()}, plan
-                if rng.random() < 0.1:
-                    assert not live.audit().damaged, plan
-                self.furthest = max(self.furthest, len(self.snapshots))
-                if rng.random() < 0.5:
-                    self.restore(rng.choice([1, 1, 1, 2, plan.retain]))
-        self.windows.check()
-        live = {KINDS[plan.kind](key) for key in self.single if self.length(key)}
-        assert set(self.windows.keys()) == live
-        assert len(self.windows) == len(live)
-        if plan.store is not None:
-            self.windows.checkpoint()
-            self.windows.delete_pages()
-            assert self.left_over() == []
+    def started(self, name: str, store: MemoryStore) -> KeyedWindows:
+        return KeyedWindows(self.product, self.frames, store, name, **self.settings)
 
-    def left_over(self) -> list[str]:
-        """Pages that nothing names; those of snapshots that were given up are not looked at."""
-        store = self.plan.store
-        assert store is not None
-        return [] if self.strayed else sorted(store.keys())
+    @property
+    def settings(self) -> dict[str, Any]:
+        late = {"timed": True} if self.lateness is None else {"allowed_lateness": self.lateness}
+        return {
+            "promote_at": self.rng.choice([2, 6]) if self.promotes else 1000,
+            "page_bytes": self.rng.choice([1, 16384]),
+            "leaf_arity": self.rng.choice([2, 4]), "arity": 2,
+            "on_late": "drop", "on_missing": "drop",
+            "nulls": self.nulls, "min_samples": self.min_samples, **late,
+        }  # fmt: skip
 
-    def restore(self, back: int) -> None:
-        """Go on from one of the last snapshots, and have all events since given up."""
-        # What the furthest snapshot there ever was keeps: those that it comes after, and itself.
-        back = max(
-            1,
-            min(back, len(self.snapshots), self.plan.retain + len(self.snapshots) - self.furthest),
-        )
-        snapshot, calls = self.snapshots[-back]
-        del self.snapshots[len(self.snapshots) - back + 1 :]
-        self.strayed |= back > 1
-        self.windows = self.plan.restore(snapshot)
-        del self.calls[calls:]
-        self.single = {}
-        for key, given, times in self.calls:
-            self.feed(key, given, times)
+    @property
+    def least(self) -> int:
+        """The number of values below which a result is null."""
+        return self.min_samples or int(self.nulls == "skip")
 
-    def length(self, key: int) -> int:
-        """How many events of a key were ever accepted."""
-        return int(self.single[key].engine.structure().back)
+    def choose(self) -> None:
+        """Some windows and aggregations, under aliases that may be new."""
+        rng = self.rng
+        self.min_samples = rng.choice([None, 2, 4]) if self.nulls == "skip" else None
+        self.chosen = {
+            name + rng.choice(["", "", "_renamed"]): name
+            for name in rng.sample(list(AGGREGATIONS), rng.choice([1, 2, 4]))
+        }
+        pairs = {alias: AGGREGATIONS[name][:2] for alias, name in self.chosen.items()}
+        self.product = Product({a: (columns, make()) for a, (columns, make) in pairs.items()})
+        names = [""] if rng.random() < 0.5 else rng.sample(["x", "y", "z"], rng.choice([1, 2]))
+        self.named = {name: rng.choice(FRAMES)() for name in names}
+        self.frames: Any = self.named[""] if names == [""] else self.named
 
-    def feed(self, key: int, given: Any, times: list[int] | None) -> tuple[Any, Any]:
-        """One key's events into its own window: results, and which were accepted if not all."""
-        window = self.single.setdefault(key, self.plan.single())
-        return window.extend(given, times), window.last_accepted
+    # --- what is held -----------------------------------------------------------------------------
 
-    def draw(self) -> tuple[list[int], list[float], list[int] | None]:
-        """A batch: keys, values, times."""
-        plan, rng = self.plan, self.plan.rng
-        count = rng.choice([0, 1, 2, 5, 40])
-        keys = [rng.randrange(plan.keys) for _ in range(count)]
-        times = []
-        for _ in keys:
-            self.time += rng.choice([0, 0, 1, 3])
-            may = plan.lateness is not None or rng.random() < 0.1
-            times.append(self.time - (rng.choice([0, 0, 0, 1, 4, 30]) if may else 0))
-        values = [float(rng.randrange(10)) for _ in keys]
-        if plan.takes_nulls:
-            values = [v if rng.random() < 0.97 else float("nan") for v in values]
-        return keys, values, times if plan.timed else None
+    def cutoff(self, line: Line) -> int | None:
+        """The time before which a key takes nothing."""
+        if line.clock is None:
+            return self.expired
+        found = max([line.clock - (self.lateness or 0)] + [
+            min(line.clock, until) - lateness for lateness, until in self.less
+        ])  # fmt: skip
+        if self.until_now is not None:
+            found = max(found, line.clock - self.until_now)
+        born = line.alive[0].time if line.alive else line.clock
+        if self.lateness and self.expired is not None and born >= self.expired:
+            return max(found, self.expired)
+        return found
 
-    def step(self) -> None:
-        """A batch into both."""
-        plan = self.plan
-        keys, values, times = self.draw()
-        names = [KINDS[plan.kind](key) for key in keys]
-        last = plan.rng.random() < 0.2
-        found: Any
-        try:
-            given = plan.values(values)
-            found = self.windows.extend(names, given, times, emit="last" if last else "all")
-        except (LateEvent, InvalidValue) as error:
-            self.refused(error, keys, values, times)
+    def needed(self, line: Line, events: list[Event]) -> int:
+        """The first event of a list that a window needs, or may need for an event to come."""
+        if line.clock is None or not events:
+            return len(events)
+        times = [event.time for event in events]
+        frames = self.named.values()
+        starts = [window_of(frame, times, line.clock).start for frame in frames]
+        if self.lateness:
+            cutoff = line.clock - self.lateness
+            for lateness, until in self.less:
+                cutoff = max(cutoff, min(line.clock, until) - lateness)
+            if self.until_now is not None:
+                cutoff = max(cutoff, line.clock - self.until_now)
+            late = [*times[: bisect_right(times, cutoff)], cutoff]
+            starts += [window_of(frame, late, cutoff).start for frame in frames]
+        return min(starts)
+
+    def change(self) -> None:
+        """Go on from a snapshot under others."""
+        rng, old = self.rng, dict(self.named)
+        for line in self.lines.values():
+            first = self.needed(line, line.kept)
+            line.lost |= first > 0
+            line.kept = line.kept[first:]
+            line.unsure |= line.retracted > 0 and any(map(by_count, old.values()))
+        snapshot, columns = self.checkpoint(), set(self.product.columns)
+        before = {each.window for each in self.windows.coverage().incomplete}
+        known = self.known()
+        self.note_lateness()
+        if rng.random() < 0.25:
+            self.restore(snapshot)  # of the same windows and aggregations
             return
-        accepted = self.windows.last_accepted
-        if accepted is None:
-            accepted = np.ones(len(keys), bool)
-        places = np.cumsum(accepted) - 1
-        ends = {}
-        for key in dict.fromkeys(keys):
-            rows = [row for row, other in enumerate(keys) if other == key]
-            part = [values[row] for row in rows]
-            moments = None if times is None else [times[row] for row in rows]
-            own, mask = self.feed(key, plan.values(part, rows), moments)
-            mask = np.ones(len(rows), bool) if mask is None else mask
-            assert accepted[rows].tolist() == mask.tolist(), (plan, key)
-            self.calls.append((key, plan.values(part, rows), moments))
-            good = [row for row, ok in zip(rows, mask, strict=True) if ok]
-            if good:
-                window = self.single[key]
-                named = isinstance(plan.frame, dict)
-                ends[names[rows[0]]] = (
-                    result_columns({name: window.query(name) for name in plan.frame})
-                    if named
-                    else window.query()
-                )
-            if last:
+        self.choose()
+        self.partial = set(self.product.columns) - (columns - self.partial)
+        for line in self.lines.values():
+            line.since = 0
+            for event in line.kept:
+                event.stored &= columns
+        self.restore(snapshot)
+        self.changed = self.number
+        self.check_claims(old, before, known)
+        if rng.random() < 0.5:
+            self.windows = self.windows.restore_like(self.checkpoint())
+
+    def checkpoint(self) -> bytes:
+        """A snapshot, which names all pages that there are."""
+        snapshot = self.windows.checkpoint()
+        live = {*OpaqueKeys(snapshot, self.store).live_keys()}
+        assert self.strayed or live == {*self.store.keys()}, self.seed
+        lists = self.lines, self.less, self.until_now, self.expired
+        self.saved = [*self.saved, (snapshot, deepcopy(lists))][-2:]
+        return snapshot
+
+    def go_back(self) -> None:
+        """Go on from an earlier snapshot, and have all events since given up."""
+        snapshot, lists = self.saved[0]
+        self.saved, self.strayed = self.saved[:1], True
+        self.lines, self.less, self.until_now, self.expired = deepcopy(lists)
+        self.windows = self.windows.restore_like(snapshot)
+
+    def note_lateness(self) -> None:
+        """Another lateness, perhaps."""
+        if self.lateness is None:
+            return
+        applied = self.lateness if self.until_now is None else min(self.lateness, self.until_now)
+        self.lateness = self.rng.choice([self.lateness, 0, 5, 30, 80])
+        self.until_now = applied if applied < self.lateness else None
+
+    def restore(self, snapshot: bytes) -> None:
+        how = self.rng.choice(["restore"] * 4 + ["take over", "repartition"])
+        self.saved = []
+        if how == "repartition":
+            snapshot, self.strayed = self.repartitioned(snapshot), True
+        if how == "take over":
+            store, self.store, self.strayed = self.store, MemoryStore(), False
+            self.windows = self.started("v" + str(self.rng.randrange(9)), self.store)
+            self.windows.take_over(snapshot, store)
+        else:
+            self.windows = KeyedWindows.restore(
+                snapshot, self.store, aggregations=self.product, window=self.frames, **self.settings
+            )
+        assert len(self.windows) == sum(line.clock is not None for line in self.lines.values())
+
+    def repartitioned(self, snapshot: bytes) -> bytes:
+        """The keys of a snapshot in two other ones, and these as one."""
+
+        def nothing(window_snapshot: bytes) -> None:
+            """The pages are there already."""
+
+        two = repartition(
+            {0: snapshot}, self.store, self.store, lambda _: [0, 1],
+            lambda key: zlib.crc32(repr(key).encode()) % 2, nothing,
+        )  # fmt: skip
+        one = repartition(two, self.store, self.store, lambda _: [0], lambda _: 0, nothing)
+        return one.get(0, snapshot)
+
+    # --- what is claimed --------------------------------------------------------------------------
+
+    def known(self) -> int:
+        """How many events, older than any to come, each key has that misses some."""
+        counts = []
+        for line in self.lines.values():
+            if line.clock is not None and line.lost:
+                cutoff = self.cutoff_before_change(line)
+                counts.append(sum(event.time <= cutoff for event in line.kept))
+        if self.expired is not None:
+            counts.append(0)
+        return min(counts, default=0)
+
+    def cutoff_before_change(self, line: Line) -> int:
+        assert line.clock is not None
+        if self.lateness is None:
+            return line.clock
+        late = self.lateness if self.until_now is None else min(self.lateness, self.until_now)
+        found = [line.clock - late]
+        return max(found + [min(line.clock, until) - less for less, until in self.less])
+
+    def check_claims(self, old: dict[str, Frame], before: set[str], known: int) -> None:
+        """No more is claimed to be incomplete than what has left can make so."""
+        lost = [line for line in self.lines.values() if line.clock is not None and line.lost]
+        moments = [min([line.clock or 0, *(e.time for e in line.kept[:1])]) for line in lost]
+        moments += [] if self.expired is None else [self.expired]
+        # Windows by count are short of what was retracted: a list tells at most what they held.
+        unsure = any(line.unsure for line in self.lines.values())
+        for each in self.windows.coverage().incomplete:
+            frame, reads = self.named[each.window], AGGREGATIONS[self.chosen[each.aggregation]][0]
+            names = {reads} if isinstance(reads, str) else set(reads or ())
+            if names & self.partial:
+                continue  # of a column that came later
+            assert moments or unsure, (self.seed, each)
+            if not moments:
                 continue
-            for number, row in enumerate(good):
-                assert same(at(found, int(places[row])), at(own, number)), (plan, row)
-        if last:
-            got = {key: at(found.results, n) for n, key in enumerate(found.keys.tolist())}
-            assert same(got, ends), plan
+            if type(frame) is TimeWindow:
+                wider = [n for n, p in old.items() if type(p) is TimeWindow
+                         and p.size >= frame.size and n not in before]  # fmt: skip
+                assert not wider, (self.seed, each)
+                assert each.complete_from is not None
+                last = max(moments) + frame.size // SECOND
+                assert unsure or each.complete_from <= np.datetime64(last, "s"), (
+                    self.seed,
+                    each,
+                    last,
+                )
+            elif type(frame) is CountWindow:
+                assert each.complete_after_events is not None
+                assert unsure or each.complete_after_events <= frame.size - known, (
+                    self.seed,
+                    each,
+                    known,
+                )
+            elif not any(isinstance(part, SessionWindow) for part in parts(frame)):
+                assert (
+                    each.complete_from is not None
+                    or each.complete_after_events is not None
+                    or each.complete_after_both is not None
+                )
 
-    def refused(
-        self, error: Exception, keys: list[int], values: list[float], times: list[int] | None
-    ) -> None:
-        """A batch was refused: so does the window of one of its keys, and nothing has changed."""
-        plan = self.plan
-        is_late = isinstance(error, LateEvent)
-        assert (plan.late if is_late else plan.invalid) == "raise", (plan, error)
-        if not is_late:
-            assert any(value != value for value in values)
-            return
-        for key in dict.fromkeys(keys):
-            rows = [row for row, other in enumerate(keys) if other == key]
-            copy = plan.single()
-            for other, part, moments in self.calls:
-                if other == key:
-                    copy.extend(part, moments)
-            part = [values[row] for row in rows]
-            try:
-                assert times is not None
-                copy.extend(plan.values(part), [times[row] for row in rows])
-            except LateEvent:
-                assert repr(KINDS[plan.kind](key)) in str(error) or len(set(keys)) > 1
-                return
-        pytest.fail(f"no window of its own refuses this batch: {plan}: {error}")
+    def is_whole(self, found: Incomplete, line: Line, place: int, time: int) -> bool:
+        """Whether a result at a place of all events of a key is claimed to be whole."""
+        run = 0
+        while run <= place and line.whole[place - run].number > self.changed:
+            run += 1
+        run -= line.since
 
-    def ask(self) -> None:
-        """Queries, and a window alone."""
-        plan, rng = self.plan, self.plan.rng
-        key = rng.randrange(plan.keys)
-        name = KINDS[plan.kind](key)
-        found = self.windows.query(name)
-        many = self.windows.query([name, KINDS[plan.kind](10**6), name])
-        assert flat(at(many, 0)) == flat(at(many, 2)) and same(at(many, 0), found), plan
-        if key not in self.single or not self.length(key):
+        def come(moment: np.datetime64) -> bool:
+            return bool(np.datetime64(time, "s") >= moment)
+
+        return (
+            (found.complete_from is not None and come(found.complete_from))
+            or (found.complete_after_events is not None and run >= found.complete_after_events)
+            or (
+                found.complete_after_both is not None
+                and come(found.complete_after_both[0])
+                and run >= found.complete_after_both[1]
+            )
+        )
+
+    # --- events -----------------------------------------------------------------------------------
+
+    def batch(self) -> None:
+        """Some events, whose results are what the lists say."""
+        rng, rows = self.rng, []
+        for _ in range(rng.choice([1, 7, 30])):
+            self.now += rng.choice([0, 1, 5])
+            key = rng.randrange(5)
+            moment = self.now - (rng.choice([0, 3, 25, 70]) if self.lateness else 0)
+            rows.append((key, moment))
+        if self.lateness is not None:
+            rows.sort(key=lambda row: row[1])  # late across batches alone
+        share = 0.3 if self.nulls == "skip" else 0.0
+        values: dict[str, list[Any]] = {
+            c: [None if rng.random() < share else float(rng.randrange(50)) for _ in rows]
+            for c in "abcdf"
+        }
+        values["e"] = [None if rng.random() < share else rng.choice(self.texts) for _ in rows]
+        self.noted()
+        cutoffs = {key: self.cutoff(line) for key, line in self.lines.items()}
+        events, late = [], []
+        for row, (key, moment) in enumerate(rows):
+            self.number += 1
+            of_row = {c: values[c][row] for c in values}
+            events.append(Event(moment, self.number, of_row, set(self.product.columns)))
+            cutoff = cutoffs.get(key, self.expired)
+            late.append(cutoff is not None and moment < cutoff)
+            if not late[-1]:
+                self.take(self.lines.setdefault(key, Line()), events[-1])
+        emit = rng.choice(["all"] * 4 + ["last"])
+        keys = [self.key_of(key) for key, _ in rows]
+        found = self.windows.extend(keys, values, [t for _, t in rows], emit=emit)
+        accepted = self.windows.last_accepted
+        taken = [i for i in range(len(rows)) if accepted is None or accepted[i]]
+        assert taken == [i for i, is_late in enumerate(late) if not is_late], self.seed
+        incomplete = {
+            (each.window, each.aggregation): each for each in self.windows.coverage().incomplete
+        }
+        places = {keys[i]: (rows[i][0], i) for i in taken}
+        if emit == "last":
+            assert {*found.keys.tolist()} == places.keys()
+            taken = [places[key][1] for key in found.keys.tolist()]
+            found = found.results
+        for row, i in enumerate(taken):
+            line, event = self.lines[rows[i][0]], None if emit == "last" else events[i]
+            for window in self.named:
+                for alias in self.chosen:
+                    got = found[f"{alias}_{window}" if window else alias][row]
+                    self.compare(got, line, event, window, alias, incomplete)
+        self.ask(rows[-1][0])
+
+    def noted(self) -> None:
+        """The first batch since the lateness has grown."""
+        if self.until_now is not None:
+            clocks = [line.clock for line in self.lines.values() if line.clock is not None]
+            if clocks:
+                self.less.append((self.until_now, max(clocks)))
+            self.until_now = None
+
+    def take(self, line: Line, event: Event) -> None:
+        for events in (line.kept, line.whole, line.alive):
+            times = [(each.time, each.number) for each in events]
+            events.insert(bisect_right(times, (event.time, event.number)), event)
+        line.clock = event.time if line.clock is None else max(line.clock, event.time)
+
+    def ask(self, key: int) -> None:
+        """A key's windows as they are now, and a copy of them."""
+        line, name = self.lines.get(key), self.key_of(key)
+        if line is None or line.clock is None:
             assert name not in self.windows
             with pytest.raises(KeyError):
                 self.windows.window(name)
-            assert flat(found) == flat(at(many, 1)), plan
             return
-        window = self.single[key]
-        named = isinstance(plan.frame, dict)
-        own = {name: window.query(name) for name in plan.frame} if named else window.query()
-        assert same(found, own), (plan, key)
-        assert name in self.windows
-        alone = self.windows.window(name)
-        of_it = {name: alone.query(name) for name in plan.frame} if named else alone.query()
-        assert same(of_it, own), (plan, key)
+        incomplete = {
+            (each.window, each.aggregation): each for each in self.windows.coverage().incomplete
+        }
+        got = self.windows.query(name)
+        alone: Any = self.windows.window(name) if self.rng.random() < 0.2 else None
+        for window in self.named:
+            results = got[window] if window else got
+            copied = alone and (alone.query(window) if window else alone.query())
+            for alias in self.chosen:
+                self.compare(results[alias], line, None, window, alias, incomplete)
+                assert not alone or same(copied[alias], results[alias]), (self.seed, alias)
+
+    def compare(
+        self, got: Any, line: Line, event: Event | None, window: str, alias: str, incomplete: Any
+    ) -> None:
+        """A result beside those of the lists; of the newest window where no event is named."""
+        own = self.expected(line, line.kept, event, window, alias)
+        reported = self.seed, window, alias, got
+        assert any(same(got, each) for each in own), (*reported, own)
+        whole = self.expected(line, line.whole, event, window, alias, anyway=True)
+        place = len(line.whole) - 1 if event is None else line.whole.index(event)
+        time = line.clock if event is None else event.time
+        claim = incomplete.get((window, alias))
+        if claim is not None and not self.is_whole(claim, line, place, time or 0):
+            self.incomplete += not any(same(got, each) for each in whole)
+            return
+        assert any(same(got, each) for each in whole), (*reported, claim, whole)
+
+    def expected(
+        self, line: Line, events: list[Event], event: Event | None, window: str, alias: str,
+        anyway: bool = False,
+    ) -> list[Any]:  # fmt: skip
+        """What a list says; by count, a window may be short of what was retracted."""
+        place = len(events) - 1 if event is None else events.index(event)
+        time = line.clock if event is None else event.time
+        assert time is not None
+        times, frame = [each.time for each in events], self.named[window]
+        first = window_of(frame, times[: place + 1], time).start
+        short = line.retracted if by_count(frame) or line.unsure else 0
+        short = min(short, max(0, place + 1 - first))
+        columns, make, plain = AGGREGATIONS[self.chosen[alias]]
+        names = [columns] if isinstance(columns, str) else list(columns or ())
+        results = []
+        for start in range(first, first + short + 1):
+            there = [e for e in events[start : place + 1] if anyway or e.stored.issuperset(names)]
+            found = [tuple(e.values[n] for n in names) for e in there]
+            found = [f for f in found if None not in f]
+            values = [f[0] if len(f) == 1 else f for f in found]
+            if len(found) < self.least and not make().never_null:
+                results.append(None)
+            else:
+                results.append(plain(values) if found else make().empty)
+        return results
+
+    def retract(self) -> None:
+        """Take out an event of some keys, or what is none."""
+        if self.lateness is None:
+            return
+        self.noted()
+        rng, rows, found = self.rng, [], []
+        for key, line in sorted(self.lines.items()):
+            if line.clock is None or rng.random() < 0.5:
+                continue
+            first = self.needed(line, line.kept)
+            counted = line.unsure or any(map(by_count, self.named.values()))
+            sure = first + (line.retracted if counted else 0)
+            newest = line.kept[-1:] if rng.random() < 0.5 else []
+            for event in [*newest, *rng.sample(line.whole, min(2, len(line.whole)))][:1]:
+                there = [e for e in line.kept if e.time == event.time]
+                places = [line.kept.index(e) for e in there]
+                if any(first <= place < sure for place in places):
+                    continue  # a list does not tell whether it has left
+                if counted and line.retracted and any(e not in line.kept for e in line.whole
+                                                      if e.time == event.time):  # fmt: skip
+                    continue
+                rows.append((key, event.time))
+                counts = [e for e, place in zip(there, places, strict=True) if place >= first]
+                found.append(bool(counts))
+                if counts:
+                    line.remove(counts[-1])
+        if not rows:
+            return
+        values: Any = {c: [0.0] * len(rows) for c in "abcdf"} | {"e": self.texts[:1] * len(rows)}
+        self.windows.extend(
+            [self.key_of(key) for key, _ in rows], values, [t for _, t in rows],
+            retracts=np.ones(len(rows), bool),
+        )  # fmt: skip
+        accepted = self.windows.last_accepted
+        got = [True] * len(rows) if accepted is None else accepted.tolist()
+        assert got == found, (self.seed, rows, got, found)
+        for key, _ in rows:
+            self.ask(key)
+
+    def expire(self) -> None:
+        """Forget the keys that time has emptied."""
+        lifetimes = [frame.lifetime for frame in self.named.values()]
+        if None in lifetimes:
+            return
+        lifetime = max(life for life in lifetimes if life is not None) // SECOND
+        before = self.now - self.rng.choice([0, 10])
+        gone = set(self.windows.expire(before).tolist())
+        for key, line in self.lines.items():
+            if line.clock is not None and line.clock <= before - lifetime:
+                gone.remove(self.key_of(key))
+                self.expired = max(line.clock + lifetime, self.expired or -(10**9))
+                line.lost |= bool(line.kept)
+                line.kept, line.alive, line.clock = [], [], None
+        clocks = [line.clock for line in self.lines.values() if line.clock is not None]
+        assert len(self.windows) == len(clocks) and not gone, self.seed
+        earliest = self.windows.earliest()
+        assert earliest is not None if clocks else earliest is None
+        assert earliest is None or earliest <= min(clocks) * SECOND
+
+    def late(self) -> None:
+        """An event right before a key's cutoff is refused, and one at it is not."""
+        lines = {key: line for key, line in self.lines.items() if line.clock is not None}
+        if not lines:
+            return
+        self.noted()
+        key = self.rng.choice(sorted(lines))
+        cutoff = self.cutoff(lines[key])
+        assert cutoff is not None
+        values: Any = {c: [0.0] for c in "abcdf"} | {"e": self.texts[:1]}
+        snapshot, copy = self.checkpoint(), MemoryStore()
+        copy.put_many(pages_of(self.store))
+        windows = KeyedWindows.restore(
+            snapshot,
+            copy,
+            aggregations=self.product,
+            window=self.frames,
+            **{**self.settings, "on_late": "raise"},
+        )
+        with pytest.raises(LateEvent):
+            windows.extend([self.key_of(key)], values, [cutoff - 1])
+        windows.extend([self.key_of(key)], values, [cutoff])
+
+    def run(self) -> int:
+        rng = self.rng
+        for _ in range(rng.choice([3, 6])):
+            for _ in range(rng.choice([1, 4])):
+                self.batch()
+                if rng.random() < 0.4:
+                    self.retract()
+                if rng.random() < 0.15:
+                    self.expire()
+                if rng.random() < 0.2:
+                    self.late()
+                if rng.random() < 0.4:
+                    self.windows = self.windows.restore_like(self.checkpoint())
+                    self.windows.check()
+                if rng.random() < 0.1 and len(self.saved) > 1:
+                    self.go_back()
+            self.change()
+        self.batch()
+        live = {self.key_of(k) for k, line in self.lines.items() if line.clock is not None}
+        assert {*self.windows.keys()} == live
+        assert not OpaqueKeys(self.checkpoint(), self.store).audit().damaged
+        self.windows.delete_pages()
+        assert self.strayed or not [*self.store.keys()]
+        return self.incomplete

@@ -226,14 +226,6 @@ def test_integers_of_every_width_are_read_to_their_limits(dtype: str) -> None:
         assert read(pa.array(column)) == wanted
 
 
-def test_keys_do_not_depend_on_where_they_came_from() -> None:
-    columns = [TEXT, np.array(TEXT, object), pd.Series(TEXT), pl.Series(TEXT), pa.array(TEXT)]
-    found = [read_keys(column, None) for column in columns]
-    for keys, codes in found:
-        assert keys.hashes.tolist() == found[0][0].hashes.tolist()
-        assert codes.tolist() == found[0][1].tolist()
-
-
 class Text(str):
     """Text of a class of its own."""
 

@@ -314,25 +314,6 @@ def _ordered(found: Any, order: list[int]) -> Any:
     return back
 
 
-@pytest.mark.parametrize("shape", ["vectorized", "promoted", "plain", "key by key"])
-def test_results_do_not_depend_on_how_a_batch_is_cut(shape: str) -> None:
-    expected, _ = uninterrupted(shape, STEPS)
-    program = Program(shape, MemoryStore())
-    rng = random.Random(9)
-    for number, (keys, values, times) in enumerate(batches(STEPS)):
-        found: list[Any] = []
-        while len(found) < len(keys):
-            end = len(found) + rng.choice([1, 4, 11])
-            rows = slice(len(found), end)
-            found += program.windows.extend(keys[rows], values[rows], times[rows]).tolist()
-            if rng.random() < 0.3:
-                program.snapshots.append(program.windows.checkpoint())
-        assert found == expected[number][0]
-        if number % 3 == 2:
-            gone = program.windows.expire(before=max(times)).tolist()
-            assert sorted(gone) == expected[number][1]
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_zombie_harms_nothing(shape: str) -> None:
     """One goes on from an older snapshot, with other events, while the newer one works."""
@@ -394,27 +375,6 @@ def test_writes_behind_a_buffer_are_there_before_a_snapshot_is() -> None:
         )
         direct.check()
     buffer.close()
-
-
-def test_a_store_that_fails_now_and_then() -> None:
-    expected, _ = uninterrupted("promoted", STEPS)
-    for seed in range(5):
-        memory = MemoryStore()
-        program = Program("promoted", memory)
-        faulty = FaultyStore(memory, seed=seed)
-        program.store = faulty
-        program.restore()
-        rng = random.Random(seed)
-        for number, batch in enumerate(batches(STEPS)):
-            for attempt in range(100):
-                if attempt < 3:
-                    faulty.fail(rng.randrange(1, 9), applied=rng.random() < 0.5)
-                try:
-                    assert program.step(number, batch) == expected[number]
-                    break
-                except StoreUnavailable:
-                    assert attempt < 99
-                    program.restore()
 
 
 # --- monoids that fail ----------------------------------------------------------------------------

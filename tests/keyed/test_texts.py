@@ -10,12 +10,10 @@ import pytest
 
 from mta import KeyedWindows, Product, TimeWindow
 from mta.aggregations import ExactDistinctCount, LastText, MaxText, Mode
-from mta.columns.schemas import Array, Objects, Record
+from mta.columns.schemas import Objects
 from mta.columns.texts import TextColumn, text_column
 from mta.errors import NotPageable
 from mta.keyed.keys import read_keys
-from mta.keyed.leaves import Leaves, TableLayout, encode
-from mta.keyed.table import Table
 from mta.monoids.ranges import distinct_counts
 from stores import MemoryStore
 from tests.support.sampling import some
@@ -61,39 +59,6 @@ def test_columns_of_text_are_like_lists(seed: int) -> None:
     assert len(few.words) <= 66, "a column keeps the words of rows that it does not have"
     texts = found.words.texts
     assert texts == sorted(set(texts)), "the order of codes is not that of texts"
-
-
-@pytest.mark.parametrize("seed", some(range(40), by_default=15))
-def test_pages_return_their_texts(seed: int) -> None:
-    """Some keys of several pages, which have different words, text or other objects, or no rows."""
-    rng = Random(seed)
-    layout = TableLayout("w", "int", Record([SCHEMA, Array("i8"), SCHEMA]), timed=False)
-    pages, events = [], dict[int, list[Any]]()
-    for page in range(4):
-        keys, _ = read_keys(list(range(page * 10, page * 10 + 7)), None)
-        counts = np.array([rng.choice([0, 1, 3, 40]) for _ in range(7)])
-        count = int(counts.sum())
-        texts, others = drawn(rng, count), drawn(rng, count)
-        if rng.random() < 0.3 and others:
-            others[rng.randrange(count)] = rng.choice([b"x", 1, (1, "a")])
-        bounds = np.append(0, np.cumsum(counts))
-        rows = text_column(texts), np.arange(count), text_column(others)
-        table = Table.of(layout.schema, keys, bounds, None, rows)
-        lists = Table.of(layout.schema, keys, bounds, None, (texts, np.arange(count), others))
-        data = encode(layout, 0, 1, table)
-        assert data == encode(layout, 0, 1, lists), "equal rows have different bytes"
-        pages.append((int(keys.hashes[0]), data))
-        for place in range(7):
-            a, b = bounds[place : place + 2]
-            events[keys.at(place)] = list(zip(texts[a:b], range(a, b), others[a:b], strict=True))
-    leaves = Leaves(layout, [1] * 4, [data for _, data in pages])
-    runs = [(at, at + 1) for at in range(4)]
-    wanted, _ = read_keys(rng.sample(sorted(events), k=rng.choice([1, 9, 28])), None)
-    found = leaves.find(runs, wanted, late=False)
-    rows = layout.schema.listed(found.rows, found.events)
-    for place in range(len(found)):
-        a, b = found.bounds[place : place + 2]
-        assert rows[a:b] == events[found.keys.at(place)]
 
 
 def test_text_that_is_not_unicode_is_refused_and_stays_in_memory() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -26,12 +26,16 @@ VALUES: dict[str, list[Any]] = {
     "bool": [None, True, False],
     "date": [None, date(1999, 12, 31), date(2024, 2, 29)],
     "decimal": [None, Decimal("3.00"), Decimal("0.10"), Decimal("-1234567.89")],
+    "bytes": [None, b"", b"x", b"xyz"],
+    "datetime": [None, datetime(1969, 12, 31, 23, 59), datetime(2024, 2, 29, 1, 5)],
+    "duration": [None, timedelta(0), timedelta(seconds=-7), timedelta(days=400)],
 }
 PLAIN: dict[str, Any] = {
     "first": lambda held: held[0] if held else None,
     "last": lambda held: held[-1] if held else None,
     "min": lambda held: min(held, default=None),
     "max": lambda held: max(held, default=None),
+    "nth(2)": lambda held: held[1] if len(held) > 1 else None,
     "count": len,
     "nunique": lambda held: len({*held}),
     "collect": list,
@@ -55,9 +59,10 @@ def test_columns_of_every_type_beside_plain_lists(seed: int) -> None:
     types = {f"c{at}": rng.choice(list(VALUES)) for at in range(rng.choice([1, 2, 3]))}
     wanted = {}
     for column, kind in types.items():
-        few = ["first", "last", "count"] + ["min", "max"] * (kind != "bool")
-        names = few if kind in ("date", "decimal") else [*few, "nunique", "collect", "mode"]
-        wanted |= {f"{name}_{column}": (column, name) for name in rng.sample(names, 2)}
+        few = ["first", "last", "nth(2)", "count"] + ["min", "max"] * (kind != "bool")
+        whole = kind in ("text", "int", "float", "bool")
+        names = [*few, "nunique", "collect", "mode"] if whole else few
+        wanted |= {f"{name[:3]}_{column}": (column, name) for name in rng.sample(names, 2)}
     frame = rng.choice(FRAMES)
     late = rng.choice([None, 30])
     sizes: dict[str, Any] = {

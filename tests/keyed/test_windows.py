@@ -225,20 +225,6 @@ def test_a_few_new_events_of_long_windows(new: int) -> None:
     assert found["sum"].tolist() == [frame.sum() for frame in frames]
 
 
-def test_products_and_several_frames() -> None:
-    monoid = Product({"top": ("v", Max()), "n": Count()})
-    windows = KeyedWindows(monoid, {"two": CountWindow(2), "all": CountWindow(99)})
-    found = windows.extend(["a", "a", "b"], {"v": [3.0, 1.0, 2.0]})
-    assert found["top_two"].tolist() == [3.0, 3.0, 2.0]
-    assert found["n_all"].tolist() == [1, 2, 1]
-    assert windows.query("a") == {"two": {"top": 3.0, "n": 2}, "all": {"top": 3.0, "n": 2}}
-    unknown = windows.query("z")
-    assert unknown["two"]["n"] == 0
-    found = windows.extend(["a", "c"], {"v": [0.0, 7.0]}, emit="last")
-    line = dict(zip(found.keys.tolist(), found.results["top_two"].tolist(), strict=True))
-    assert line == {"a": 1.0, "c": 7.0}
-
-
 @pytest.mark.parametrize("store", [None, "memory://"])
 @pytest.mark.parametrize(
     "monoid", [Max(), Collect(), LISTS], ids=["vectorized", "lists", "key by key"]
@@ -338,14 +324,6 @@ def test_restore_like_has_the_name_of_its_snapshot() -> None:
     assert one.name == "one" and len(one) == 0
     found.delete_pages()
     assert list(store.keys()) == []
-
-
-def test_the_store_is_closed_by_who_opened_it() -> None:
-    store = MemoryStore("shared")
-    KeyedWindows(Max(), CountWindow(2), store).close()
-    store.put_many({"a": b"b"})
-    own = KeyedWindows(Max(), CountWindow(2), "memory://")
-    own.close()
 
 
 def test_more_standalone_windows_than_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
