@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import numpy as np
@@ -13,15 +12,11 @@ from mta.aggregations import ColumnarMonoid
 from mta.evaluators import amortized_mta as chunks
 from mta.evaluators import runs
 from mta.frames.base import Frame
-from mta.kernels import native
 from mta.monoids.base import AbstractMonoid
 from stores import MemoryStore
 from stores.errors import StoreUnavailable
 from stores.testing import FaultyStore
 from stores.testing.counting import CountingStore
-from tests.support.kernels import numpy_alone
-from tests.support.naive import window_of
-from tests.support.sampling import some
 
 LEAF, ARITY = 32, 16
 
@@ -53,33 +48,6 @@ def counting(frame: Frame, monoid: AbstractMonoid | None = None) -> tuple[Window
     store = CountingStore(MemoryStore())
     options = {"leaf_arity": LEAF, "arity": ARITY}
     return Window(monoid or Max(), frame, store=store, name="w", **options), store
-
-
-@pytest.mark.parametrize("seed", some(range(20), by_default=6))
-def test_bulks_leave_a_whole_window_behind(seed: int, bulks: None) -> None:
-    rng = random.Random(seed)
-    size, now = rng.choice([3, 40, 300, 900]), 0
-    plain: list[tuple[float, int]] = []
-    frame = rng.choice([CountWindow, TimeWindow])(size)
-    leaf_arity, arity = rng.choice([2, 3, 16, 100]), rng.choice([2, 3, 16])
-    window = Window(Max(), frame, name="w", leaf_arity=leaf_arity, arity=arity)
-    for _ in range(4):
-        count = rng.choice([1, 30, 500, 1200])
-        values = [float(rng.randrange(1000)) for _ in range(count)]
-        times = []
-        for _ in range(count):
-            now += rng.choice([0, 1, 1, 2]) if rng.random() < 0.99 else rng.choice([50, 5000])
-            times.append(now)
-        found = window.extend(values, times)
-        for value, time, result in zip(values, times, found, strict=True):
-            plain.append((value, time))
-            plain = plain[window_of(frame, [t for _, t in plain], time)]
-            assert result == max(plain)[0]
-        assert len(window) == len(plain)
-        window.check()
-        if rng.random() < 0.5:
-            window = Window.restore(window.checkpoint(), window.store)
-    assert window.query() == max(v for v, _ in plain)
 
 
 @pytest.mark.parametrize("frame", [CountWindow(3), CountWindow(90), TimeWindow(4), TimeWindow(90)])
@@ -242,28 +210,6 @@ def test_what_comes_and_leaves_before_the_last_result_is_not_written(
     window.check()
     window.structure().delete_pages()
     assert not list(window.store.keys())
-
-
-@pytest.mark.parametrize("monoid", [Sum(), Max(), SampleStdDev()])
-@pytest.mark.parametrize("frame", [CountWindow(900), TimeWindow(900.0)])
-def test_a_batch_longer_than_the_window_has_the_same_results_without_kernels(
-    monoid: AbstractMonoid, frame: Frame, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if native.compiled is None:
-        pytest.skip("the compiled kernels are not in use")
-    monkeypatch.setattr(chunks, "_EVENTS", 64)
-    monkeypatch.setattr(chunks, "_BYTES", 1)
-    random = np.random.default_rng(4)
-    values, times = random.normal(100, 10, 9000), np.sort(random.random(9000)) * 8000
-    found = []
-    for alone in (False, True):
-        window, _ = counting(frame, monoid)
-        if alone:
-            with numpy_alone():
-                found.append(window.extend(values, times))
-        else:
-            found.append(window.extend(values, times))
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-9)
 
 
 @pytest.mark.parametrize("frame", [CountWindow(50 * LEAF), TimeWindow(50 * LEAF)])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mta import Count, Max, Mean, Monoid, Product
 from mta.aggregations import ColumnarMonoid
+from mta.folds.blocks import Blocks
 from mta.folds.sliding import SlidingFolds
 from mta.monoids.base import AbstractMonoid
 from tests.support.kernels import numpy_alone
@@ -39,6 +40,36 @@ KINDS: dict[str, Callable[[np.ndarray], tuple[AbstractMonoid, object]]] = {
         (numbers.astype("f8"),),
     ),
 }
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    kind=st.sampled_from(sorted(KINDS)),
+    starts=st.lists(st.integers(0, 12), min_size=1, max_size=70),
+    first=st.integers(0, 30),
+    bits=st.integers(1, 4),
+    steady=st.booleans(),
+)
+def test_blocks_fold_any_ranges(
+    kind: str, starts: list[int], first: int, bits: int, steady: bool
+) -> None:
+    """Ranges that only move on, from one place to the next or over many."""
+    count = first + len(starts)
+    monoid, values = KINDS[kind](np.arange(count) * 37 % 11)
+    lifted = monoid.lift_rows(values, count)
+    ends = np.arange(first, count)
+    begins = np.minimum(np.cumsum([start // 4 for start in starts]), ends)
+    given: range | np.ndarray = begins
+    if steady:
+        given = range(first - min(first, starts[0]), count - min(first, starts[0]))
+        begins = np.array(given)
+    found = Blocks(monoid, lifted, count, bits).folds(
+        given, range(first + 1, first + 1 + len(given))
+    )
+    for at, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
+        rows = monoid.partials.cut(lifted, begin, end + 1)
+        expected = monoid.fold(rows, end + 1 - begin)
+        assert monoid.same(monoid.partials.at(found, at), expected), (at, begin, end)
 
 
 @settings(max_examples=60, deadline=None)

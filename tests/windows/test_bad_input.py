@@ -20,7 +20,6 @@ from mta import (
     EveryCount,
     EveryPeriod,
     Max,
-    Min,
     Monoid,
     Product,
     SharedWindows,
@@ -158,19 +157,6 @@ def test_late_events_are_dropped_and_counted(aggregator: type) -> None:
         again.insert("i", 19)
 
 
-@pytest.mark.parametrize("wanted", ["all", "last"])
-@BOTH
-def test_empty_batches(aggregator: type, wanted: Any) -> None:
-    window = Window(Sum(), TimeWindow(10), arity=2, aggregator=aggregator)
-    for _ in range(2):
-        before = state(window)
-        for batch in ([], np.empty(0), pd.Series([], dtype=float)):
-            result = window.extend(batch, [], emit=wanted)
-            assert len(result) == 0 and result.dtype == np.float64
-        assert state(window) == before
-        window.extend([1, 2, 3], [4, 4, 4])
-
-
 # --- snapshots ------------------------------------------------------------------------------------
 
 OPTIONS: dict[str, Any] = {"arity": 2, "leaf_arity": 3}
@@ -217,17 +203,6 @@ def test_snapshots_of_another_window(changes: dict[str, Any]) -> None:
         restored(snapshot, **changes)
     same = restored(snapshot, arity=2, leaf_arity=3, store=window.store)
     assert same.query() == "ghijklmnopqrstuvwxyz"
-
-
-def test_a_snapshot_of_another_product_or_bound() -> None:
-    store = MemoryStore()
-
-    def product(column: str) -> Product:
-        return Product({"sum": (column, Sum()), "min": ("z", Min())})
-
-    snapshot = Window(product("x"), CountWindow(3), store=store).checkpoint()
-    with pytest.raises(SnapshotMismatch, match="sum=Sum"):
-        Window.restore(snapshot, store, aggregations=product("y"), window=CountWindow(3))
 
 
 @EVERY

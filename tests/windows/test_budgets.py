@@ -199,6 +199,20 @@ def test_a_frame_that_evicts_half_the_window_takes_log_n(
     assert asked[0] <= 3 * height + math.log2(leaf_arity) + height * (1 + math.log2(arity))
 
 
+def test_what_follows_a_leaf_is_folded_once_for_many_leaves() -> None:
+    """Of a wide tree; else it takes near nine combines per event."""
+    counted, events, batch = Counted(), 2**13, 64
+    window = Window(
+        counted.max, CountWindow(4000), None, leaf_arity=2, arity=64, allowed_lateness=1
+    )
+    for start in range(0, events, batch):
+        if start == events // 2:
+            counted.combines = 0
+        window.extend(np.arange(batch, dtype=float).tolist(), np.arange(start, start + batch))
+    assert counted.combines <= 7 * events / 2
+    window.check()
+
+
 # --- the store ----------------------------------------------------------------------------------
 
 
@@ -387,17 +401,6 @@ def test_a_snapshot_takes_at_most_8_kib_with_small_groups() -> None:
 
 
 # --- deletion -----------------------------------------------------------------------------------
-
-
-def test_pages_that_have_left_are_deleted_without_any_snapshot() -> None:
-    window, store = counting_window(64, 8, CountWindow(1000))
-    most = 0
-    for _ in range(100):
-        window.extend(values(997))
-        most = max(most, len(list(store.keys())))
-    # The window's own pages, and a bounded number that wait to be swept together.
-    assert most <= (1000 / 64 + 40) * 1.2 + 10
-    window.check()
 
 
 def test_all_pages_of_a_restored_window_can_be_deleted() -> None:

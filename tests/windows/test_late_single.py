@@ -189,18 +189,3 @@ def test_a_combine_that_fails_loses_no_event() -> None:
         failing = False
         assert window.query() == stream.text(CountWindow(300))
     window.check()
-
-
-def test_late_events_wait_with_others_until_a_checkpoint() -> None:
-    store = FaultyStore(MemoryStore())
-    window = Window(joined(), CountWindow(50), store, "w", allowed_lateness=3600)
-    for at in range(200):
-        window.insert("a", float(at))
-        window.query()
-    calls = store.calls
-    for at in range(195, 150, -1):
-        window.insert("b", float(at))
-        assert window.query() is not None
-    assert store.calls == calls
-    restored = window.restore_like(window.checkpoint())
-    assert restored.query() == window.query() == "ab" * 23 + "aaaa"

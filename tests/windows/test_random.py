@@ -14,6 +14,7 @@ import pytest
 
 from mta import pages
 from mta.evaluators import amortized_mta as chunks
+from mta.evaluators import ends
 from mta.logs import base as logs
 from mta.windows import engine
 from tests.support import oracle
@@ -28,6 +29,8 @@ SEEDS = range(2)
 #: How many events of a batch go into shared windows at once, and after how many leaf groups these
 #: release what no window needs.
 CHUNKS, TRIMS = (1 << 16, 3), (32, 1)
+#: How far a window follows its front, and how many events are searched with one read, or alone.
+NEAR = 1024, 1
 #: Bytes of a part of an open leaf group: of one event or a few, and of more than any group has.
 PARTS = 24, 72, 216, pages.PART_BYTES
 #: Events of a bulk, and bytes of its values: batches may be longer than a window of several bulks.
@@ -56,6 +59,9 @@ def test_windows_are_lists(
     monkeypatch.setattr(pages, "PART_BYTES", PARTS[turn % 4])
     monkeypatch.setattr(logs, "_CHUNK", CHUNKS[turn % 2])
     monkeypatch.setattr(engine, "_TRIM_GROUPS", TRIMS[turn % 2])
+    monkeypatch.setattr(ends, "_NEAR", NEAR[turn % 2])
+    monkeypatch.setattr(logs, "_FEW", NEAR[turn % 2])
+    monkeypatch.setattr(logs, "_MANY", 4 * NEAR[turn % 2])
     set_bulks(monkeypatch, BULKS[turn // 2 % 2])
     live_twice(sort, order, kind, seed, STEPS, turn=turn)
 

@@ -23,25 +23,7 @@ from mta.errors import EventsGone, InvalidTime, LateEvent, NotPageable, Snapshot
 from mta.frames import BoundWindow, CustomFrame
 from mta.windows.shared import SharedWindows
 from tests.support.naive import joined
-from tests.support.shared_windows import FOUR, N, counted_windows, values
-
-
-def test_a_longer_window_reaches_as_far_as_events_are_kept() -> None:
-    windows, _ = counted_windows({"hour": CountWindow(1_000)}, timed=True)
-    windows.extend(values(5_000), np.arange(5_000), emit="last")
-    windows.checkpoint()
-    kept = 5_000 - windows.stats().kept
-    assert 3_936 <= kept <= 4_000
-    coverage = windows.resize("hour", CountWindow(3_000))
-    assert (coverage.events, coverage.front) == (5_000 - kept, kept)
-    assert coverage.missing_at_least == coverage.missing_at_most == kept - 2_000
-    assert not coverage.complete
-    assert coverage.oldest_time == np.datetime64(kept, "s")
-    assert windows.query("hour") == values(5_000)[kept:].max()
-    windows.extend(values(2_000), np.arange(5_000, 7_000), emit="last")
-    assert windows.coverage("hour").complete
-    assert windows.coverage("hour").events == 3_000
-    assert windows.resize("hour", CountWindow(10)).events == 10
+from tests.support.shared_windows import FOUR, counted_windows, values
 
 
 def test_a_longer_window_by_time_knows_when_it_is_complete() -> None:
@@ -62,22 +44,6 @@ def test_a_longer_window_by_time_knows_when_it_is_complete() -> None:
     assert windows.range(3_000, 9_500, partial=True) == values(len(times))[kept : kept + 501].max()
     assert windows.range(4_000, 9_500) == values(len(times))[kept : kept + 501].max()
     assert np.isnan(windows.range(5_000, 6_000))
-
-
-def test_what_is_kept_beside_the_windows() -> None:
-    windows, store = counted_windows({"five": CountWindow(50)}, retain_for=CountWindow(2_000))
-    windows.extend(values(N), emit="last")
-    windows.checkpoint()
-    assert windows.query(CountWindow(2_000)) == values(N)[-2_000:].max()
-    assert windows.add("more", CountWindow(2_000)).complete
-    assert windows.add("most", CountWindow(4_000)).missing_at_least > 1_900
-    snapshot = windows.checkpoint()
-    kept = CountWindow(2_000)
-    again = SharedWindows.restore(
-        snapshot, store, aggregations=Max(), window=windows.windows, retain_for=kept
-    )
-    assert again.query() == windows.query()
-    assert again.stats() == windows.stats()
 
 
 def test_results_of_products_and_of_windows_without_events() -> None:
@@ -147,18 +113,6 @@ def test_what_cannot_be_says_what_to_do() -> None:
     with pytest.raises(LateEvent):
         timed.extend([1.0, 2.0], [4, 5])
     assert timed.query() == {"a": 1.0}
-
-
-def test_dropped_events_are_counted_once() -> None:
-    windows = SharedWindows(
-        Max(), {"a": TimeWindow(2), "b": CountWindow(3)}, on_late="drop", nulls="drop_row"
-    )
-    results = windows.extend([1.0, np.nan, 3.0, 2.0], [5, 6, 7, 6])
-    assert results["b"].tolist() == [1.0, 3.0]
-    assert windows.last_accepted is not None
-    assert windows.last_accepted.tolist() == [True, False, True, False]
-    stats = windows.stats()
-    assert (stats.late, stats.invalid, stats.inserted, stats.windows) == (1, 1, 2, {"a": 1, "b": 2})
 
 
 def test_an_event_in_place_of_one_that_was_taken_back() -> None:

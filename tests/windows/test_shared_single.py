@@ -11,7 +11,6 @@ import pytest
 from mta import CountWindow, Max, Monoid, SampleStdDev, SharedWindows, TimeWindow, Window
 from mta.algorithms import AmortizedMTA, FiBA, LogMTA
 from mta.errors import InvalidTime, InvalidValue, LateEvent
-from mta.frames import SinceMax
 from mta.windows.engine import Engine
 from tests.support.counted import Counted
 
@@ -155,16 +154,6 @@ def test_what_is_prefetched_is_written_back_for_whoever_looks() -> None:
     assert windows.query() == {"few": 4.0}
     with pytest.raises(ValueError, match="no window is called 'more'"):
         windows.query("more")
-
-
-def test_a_frame_on_values_is_asked_after_every_event() -> None:
-    frames: Any = {"since": SinceMax(own=True), "few": CountWindow(4)}
-    windows = SharedWindows(Max(), frames)
-    for at, value in enumerate([3.0, 5.0, 1.0, 2.0, 9.0, 0.5]):
-        windows.insert(value)
-        most = max([3.0, 5.0, 1.0, 2.0, 9.0, 0.5][max(0, at - 3) : at + 1])
-        assert windows.query("few") == most
-    assert windows.fronts["since"] == 4
 
 
 @pytest.mark.parametrize("error", [ArithmeticError, KeyboardInterrupt])
