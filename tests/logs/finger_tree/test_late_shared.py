@@ -7,47 +7,12 @@ from typing import Any
 import pytest
 
 from mta import CountWindow, TimeWindow
-from mta.audit.walk import live_keys
-from mta.errors import LateEvent
 from mta.frames import BoundWindow
 from mta.windows.shared import SharedWindows
 from stores import open_store
 from tests.support.naive import joined, letters, window_of
 
 FRAMES = {"three": CountWindow(3), "short": TimeWindow(4), "long": TimeWindow(60)}
-
-
-def test_pages_leave_with_the_longest_window() -> None:
-    store = open_store("memory://")
-    windows = SharedWindows(
-        joined(), {"a": CountWindow(5), "b": TimeWindow(50)}, store,
-        arity=2, leaf_arity=2, allowed_lateness=10,
-    )  # fmt: skip
-    for start in range(0, 600, 20):
-        times = [start + i - 7 * (i % 3 == 0) * (start > 0) for i in range(20)]
-        windows.extend(["x"] * 20, times)
-        snapshot = windows.checkpoint()
-        again = windows.restore_like(snapshot)
-        assert set(live_keys(again)) == set(store.keys())
-    assert windows.stats().kept < 100
-
-
-def test_a_frame_on_values_answers_as_of_the_newest_event() -> None:
-    windows = SharedWindows(
-        joined(), {"bound": BoundWindow(letters(), at_most=3)}, allowed_lateness=100
-    )
-    assert list(windows.extend(["a", "b", "c", "d"], [1, 2, 3, 4])["bound"])[-1] == "bcd"
-    windows.insert("X", 3.5)
-    assert windows.query("bound") == "cXd"
-
-
-def test_ranges_and_lateness() -> None:
-    windows = SharedWindows(joined(), {"long": TimeWindow(100)}, allowed_lateness="5 seconds")
-    windows.extend(["a", "c", "b"], [10, 30, 20])
-    windows.insert("x", 27)
-    assert windows.range(10, 27) == "bx"
-    with pytest.raises(LateEvent):
-        windows.insert("y", 24)
 
 
 def test_an_event_older_than_one_that_no_window_kept_has_left_as_well() -> None:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from mta import CountWindow, Monoid, Sum, TimeWindow, Window
-from mta.audit.walk import audit, live_keys
 from mta.errors import CorruptSnapshot, EmptyWindow, InvariantViolation
 from mta.evaluators.reactive import PagedReactiveAggregator
 from stores import PageStore
@@ -252,30 +251,6 @@ def test_events_that_were_moved_are_searched_by_time(leaf_arity: int, count: int
 
 
 # --- snapshots ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("retain", some([3, 2, 5], by_default=1))
-def test_every_retained_snapshot_stays_whole_and_nothing_else_stays(retain: int) -> None:
-    store, rng = MemoryStore(), random.Random(retain)
-    window = window_of(store, 150, 2, 3, retain=retain)
-    text: list[str] = []
-    snapshots: list[tuple[bytes, str]] = []
-    for number in range(16):
-        new = letters(rng.choice((1, 5, 30)))
-        window.extend(new)
-        text = (text + new)[-150:]
-        take(window, text, rng.sample(range(len(text)), rng.randint(0, min(9, len(text) - 1))))
-        snapshots = [*snapshots, (window.checkpoint(), "".join(text))][-retain:]
-        if number % 4 == 1:
-            window = window.restore_like(snapshots[-1][0])
-        for snapshot, expected in snapshots:
-            past = again(snapshot, store)
-            assert past.query() == expected
-            past.check()
-            assert not audit(past).damaged
-        assert set(live_keys(window)) == set(store.keys()), "pages that nobody needs"
-    window.delete_pages()
-    assert list(store.keys()) == []
 
 
 def test_replaying_from_a_snapshot_writes_the_same_pages() -> None:

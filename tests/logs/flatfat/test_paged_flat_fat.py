@@ -107,19 +107,6 @@ def test_growing_and_shrinking_writes_no_page_again() -> None:
     assert store.counts.put.pages == 0
 
 
-def test_prefixes_suffixes_and_ranges() -> None:
-    window = small(90, 77)
-    tree = tree_of(window)
-    text = window.query()
-    front = tree.front
-    for i in range(78):
-        assert tree.fold(front, front + i) == text[:i]
-        assert tree.fold(front + i, tree.back) == text[i:]
-        for j in range(i, 78, 5):
-            assert tree.fold(front + i, front + j) == text[i:j]
-    assert tree.fold(front + 9, front + 3) == ""
-
-
 def test_check_finds_a_block_that_is_not_what_it_should_be() -> None:
     window = small(90, 77)
     window.check()
