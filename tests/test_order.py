@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.order import OWN_JAVA, begin_elsewhere, begin_with_the_longest, in_order
+from tests.support.order import OWN_JAVA, begin_elsewhere, begin_with_the_longest
 
 
 def item(nodeid: str, *fixtures: str) -> Any:
@@ -22,24 +22,11 @@ OWN = [item(f"{OWN_JAVA[0]}::test"), item(f"{OWN_JAVA[-1]}::test")]
 ITEMS = [*PLAIN[:4], *OWN, *ELSEWHERE, *SPARK, *PLAIN[4:]]
 
 
-def test_shares_begin_with_spark_and_with_javas_of_their_own() -> None:
-    ordered = begin_with_the_longest(ITEMS, 3)
-    assert ordered[:3] == [*SPARK, *PLAIN[:2]]
-    assert ordered[3:6] == [*ELSEWHERE, PLAIN[2]]
-    assert ordered[6:] == [*OWN, *PLAIN[3:]]
-
-
 @pytest.mark.parametrize("shares", [1, 2, 4, 20])
 def test_each_test_is_there_once(shares: int) -> None:
     ordered = begin_with_the_longest(ITEMS, shares)
     assert sorted(each.nodeid for each in ordered) == sorted(each.nodeid for each in ITEMS)
     assert ordered[:1] == SPARK
-
-
-def test_of_two_shares_the_first_begins_with_all_on_spark() -> None:
-    ordered = begin_with_the_longest(ITEMS, 2)
-    assert ordered[:5] == [*SPARK, *ELSEWHERE, *PLAIN[:2]]
-    assert ordered[5:] == [*OWN, *PLAIN[2:]]
 
 
 def test_each_process_collects_all_files_and_begins_at_a_share_of_its_own(
@@ -55,9 +42,3 @@ def test_each_process_collects_all_files_and_begins_at_a_share_of_its_own(
         found = begin_elsewhere(["tests"], process, 4)
         assert found == every[process:] + every[:process]
     assert begin_elsewhere(["tests/cli", "mta"], 1, 2) == ["mta", "tests/cli"]
-
-
-def test_the_order_of_files_does_not_depend_on_where_a_process_begins() -> None:
-    files = [[item(f"tests/{name}::test_{at}") for at in (2, 1)] for name in ("a.py", "b.py")]
-    first, second = files
-    assert in_order(first + second) == in_order(second + first) == first + second

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from mta import Collect, Count, CountWindow, Max, Mean, Monoid, Product, Sum, TimeWindow, Window
@@ -36,24 +35,6 @@ def test_an_event_exactly_one_hour_old_is_outside(aggregator: type) -> None:
     assert window.query() == ["b", "c", "d"]
     window.insert("e", HOUR + 1e-6)
     assert window.query() == ["c", "d", "e"]
-
-
-@BOTH
-@pytest.mark.parametrize("arity", [2, 8, None])
-def test_a_time_window_is_what_pandas_rolls(arity: int | None, aggregator: type) -> None:
-    rng = np.random.default_rng(4)
-    # Equal times, gaps of exactly an hour, and gaps much longer.
-    gaps = rng.choice([0, 0, 600, 1800, 3600, 7200, 90_000], 600)
-    times = np.datetime64("2024-01-01", "us") + np.cumsum(gaps).astype("m8[s]")
-    values = rng.integers(0, 100, 600).astype(float)
-    # Among equal times pandas' rows see only those before them, as here.
-    expected = pd.Series(values, index=times).rolling("1h").sum().to_numpy()
-    window = Window(Sum(), TimeWindow("1h"), arity=arity, aggregator=aggregator)
-    assert window.extend(values, times).tolist() == expected.tolist()
-    one = Window(Sum(), TimeWindow("1h"), arity=arity, aggregator=aggregator)
-    for value, time, result in zip(values.tolist(), times, expected, strict=True):
-        one.insert(value, time)
-        assert one.query() == result
 
 
 def test_times_finer_than_a_microsecond_are_refused() -> None:

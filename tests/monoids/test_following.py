@@ -66,23 +66,6 @@ def expected(values: list[Any]) -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize("kind", VALUES)
-@pytest.mark.parametrize("cut", [1, 4, 30])
-@pytest.mark.parametrize("promote_at", [2, 1000])
-def test_keyed_windows_in_any_cut_and_restored(kind: str, cut: int, promote_at: int) -> None:
-    values, store = values_of(kind, 30), MemoryStore()
-    windows = KeyedWindows(product(), CountWindow(SIZE), store, promote_at=promote_at)
-    found: dict[str, list[Any]] = {name: [] for name in NAMED}
-    for at in range(0, 30, cut):
-        done = windows.extend([1] * len(values[at : at + cut]), {"v": values[at : at + cut]})
-        for name in NAMED:
-            found[name] += map(plainly, done[name])
-        snapshot = windows.checkpoint()
-        given = {"aggregations": product()} if at % 2 else {}
-        windows = KeyedWindows.restore(snapshot, store, **given)
-    assert found == expected(values)
-
-
-@pytest.mark.parametrize("kind", VALUES)
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("single", [False, True])
 def test_windows_one_by_one_or_in_batches_and_restored(
@@ -161,24 +144,6 @@ def test_mixed_first_values_leave_the_type_open() -> None:
     window.insert({"v": 7})
     assert windows.extend([1], {"v": [5]})["max"].tolist() == [5.0]
     assert window.query()["max"] == 7.0
-
-
-@pytest.mark.parametrize("kind", VALUES)
-def test_nulls_come_first(kind: str) -> None:
-    """A column without values has no type yet, and its events stay in their windows."""
-    values, store = values_of(kind, 3), MemoryStore()
-    both = Product({"last": ("v", "last"), "n": ("w", "sum")})
-    windows = KeyedWindows(both, CountWindow(3), store, nulls="skip")
-    first = windows.extend([1, 1], {"v": [None, None], "w": [1, 2]})
-    assert [plainly(each) for each in first["last"]] == [None, None]
-    if kind == "durations":
-        windows = windows.restore_like(windows.checkpoint())
-    done = windows.extend([1, 1, 2], {"v": [values[0], None, values[1]], "w": [4, 8, 16]})
-    assert [plainly(each) for each in done["last"]] == [values[0], values[0], values[1]]
-    assert done["n"].tolist() == [7.0, 14.0, 16.0]
-    assert windows.coverage().complete
-    again = KeyedWindows.restore(windows.checkpoint(), store)
-    assert plainly(again.query(1)["last"]) == values[0]
 
 
 def test_a_frame_that_reads_the_value_leaves_it_a_number() -> None:

@@ -79,38 +79,6 @@ def test_combine_and_ufuncs_exclude_each_other() -> None:
         ColumnarMonoid("x", partials="f8", identity=0, combine=max, ufuncs=(np.maximum,))
 
 
-def through_pages(partial_of: Callable[[int], Any], aggregator: type) -> None:
-    """Partials of any type go through pages and a snapshot and come back as they were."""
-    monoid = Monoid(
-        identity=None,
-        combine=lambda a, b: b if a is None else a if b is None else (a, b),
-        lift=partial_of,
-        name="pairs",
-    )
-    # Not associative, but every sealed group of two is the same in whatever order it is asked for.
-    window = Window(monoid, CountWindow(4), arity=2, aggregator=aggregator)
-    for i in range(4):
-        window.insert(i)
-    again = window.restore_like(window.checkpoint())
-    assert again.query() == window.query()
-    assert repr(again.query()) == repr(window.query())
-
-
-@pytest.mark.parametrize("aggregator", AGGREGATORS)
-@pytest.mark.parametrize(
-    "partial_of",
-    [
-        lambda i: (i, "text"), lambda i: 2**80 + i, lambda i: -(2**200) - i, lambda i: bytes([i]),
-        lambda i: {"a": (i, [i, (i,)]), (1, 2): None}, lambda i: [True, False, 1.5, float(i), ()],
-        lambda i: ((((i,),),), {"deep": [{"er": (2**64,)}]}),
-    ],
-)  # fmt: skip
-def test_partials_keep_their_types_in_pages(
-    partial_of: Callable[[int], Any], aggregator: type
-) -> None:
-    through_pages(partial_of, aggregator)
-
-
 JSON_LIKE = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
     | st.binary(),

@@ -13,14 +13,10 @@ import pytest
 
 from mta import (
     Collect,
-    Count,
     CountWindow,
     EveryCount,
     EveryPeriod,
-    Max,
-    Mean,
     OnDemand,
-    Product,
     SlicedWindow,
     Sum,
     TimeWindow,
@@ -167,35 +163,6 @@ def test_events_that_are_dropped_neither_count_nor_move_time() -> None:
         assert window.insert(4, 5) == []
         assert window.intake.late_count == 2
         assert window.insert(4, 11) == [(np.datetime64(10, "s"), 3.0)]
-
-
-def test_products_and_means() -> None:
-    monoid = Product({"peak": ("watts", Max()), "mean": ("watts", Mean()), "n": Count()})
-    values, times = {"watts": [1.0, 3.0, 5.0]}, [1, 60, 61]
-    for window in (
-        TriggeredWindow(Window(monoid, TimeWindow(60), name="p"), EveryPeriod(60)),
-        SlicedWindow(monoid, TimeWindow(60)),
-    ):
-        due = window.extend(values, times)
-        assert {name: column.tolist() for name, column in due.results.items()} == {
-            "peak": [3.0],
-            "mean": [2.0],
-            "n": [2],
-        }
-        given = window.insert({"watts": 7.0}, 200)
-        assert given[0][1] == {"peak": 5.0, "mean": 5.0, "n": 1}
-        assert given[1][0] == np.datetime64(180, "s")
-        assert given[1][1]["n"] == 0
-
-
-def test_a_window_on_demand_gives_what_is_asked_for() -> None:
-    window = TriggeredWindow(Window(Sum(), CountWindow(2), name="d"), OnDemand())
-    assert len(window.extend([1.0, 2.0, 4.0]).moments) == 0
-    assert (window.query(), seconds_or_counts(window.flush())) == (6.0, [(3, 6.0)])
-
-
-def seconds_or_counts(due: Any) -> list[tuple[Any, Any]]:
-    return list(zip(due.moments.tolist(), due.results.tolist(), strict=True))
 
 
 # --- what is refused -----------------------------------------------------------------------------
