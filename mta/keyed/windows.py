@@ -60,7 +60,7 @@ from mta.pages import NAME, require_here
 from mta.publishing.publisher import Publishable
 from mta.publishing.records import What, what_of
 from mta.times import Duration, TimeUnit, are_many, in_unit, to_time
-from mta.windows.checks import read_frame, require_store
+from mta.windows.checks import read_frame, require_kind, require_store
 from mta.windows.display import html_table, human_bytes
 from mta.windows.intake import (
     alone,
@@ -201,6 +201,7 @@ class KeyedWindows(Publishable):
         window = frames if isinstance(window, Mapping) else frames[""]
         if not frames or (isinstance(window, Mapping) and "" in frames):
             raise ValueError("window= needs a frame, or a mapping of nonempty names to frames")
+        require_kind(name, str, "a window's name is text")
         if not NAME.fullmatch(name) or len(name) > NAME_LENGTH:
             raise ValueError(f"a name is 1 to {NAME_LENGTH} of A-Z a-z 0-9 . _ : -, not {name!r}")
         opened = require_store(store)
