@@ -21,9 +21,10 @@ from mta import (
 )  # fmt: skip
 from mta.errors import EventsGone, InvalidTime, UnsupportedOperation
 from mta.frames import BoundWindow
-from mta.frames.base import Both, Frame
+from mta.frames.base import Frame
 from stores import MemoryStore
 from tests.support.key_by_key import KeyByKey
+from tests.support.naive import window_of
 
 WINDOWS: dict[str, Frame] = {
     "time": TimeWindow(10),
@@ -35,26 +36,11 @@ WINDOWS: dict[str, Frame] = {
 }
 
 
-def held(frame: Frame, times: list[int], moment: int) -> list[int]:
-    """The places of the events, in order of time, that a window holds at a moment."""
-    until = [place for place, time in enumerate(times) if time <= moment]
-    if isinstance(frame, Both):
-        one, other = (set(held(p, times, moment)) for p in (frame.one, frame.other))
-        return sorted(one & other if frame.any_of else one | other)
-    if isinstance(frame, CountWindow):
-        return until[-frame.size :]
-    assert isinstance(frame, TimeWindow)
-    if frame is WINDOWS["left"]:
-        return [place for place in until if moment - 10 <= times[place] < moment]
-    end = moment - 3 if frame is WINDOWS["delayed"] else moment
-    size = frame.size // 1_000_000
-    return [place for place in until if end - size < times[place] <= end]
-
-
 def summed(frame: Frame, events: list[tuple[int, int]], moment: int) -> int:
     """The sum of the values of a window at a moment; ``events`` as they came."""
-    events = sorted(events, key=lambda event: event[0])
-    return sum(events[p][1] for p in held(frame, [time for time, _ in events], moment))
+    until = sorted((e for e in events if e[0] <= moment), key=lambda event: event[0])
+    held = window_of(frame, [time for time, _ in until], moment)
+    return sum(value for _, value in until[held])
 
 
 def arrivals(

@@ -22,7 +22,6 @@ from mta import (
     rolling,
 )
 from mta.frames.known import covers, frame_from_text
-from stores.memory import MemoryStore
 
 EPOCH = datetime(1970, 1, 1)
 ZONES = ["UTC", "Europe/Berlin", "America/Sao_Paulo"]
@@ -171,18 +170,6 @@ def test_a_table_of_two_meters() -> None:
     assert found["sum"].tolist() == [
         float(day.day if day.month > 1 else day.day - 29) for day in days
     ]
-
-
-@EACH
-def test_a_window_goes_on_from_its_snapshot(window: CalendarWindow) -> None:
-    store, times = MemoryStore(), times_of(window, 200)
-    values, half = np.random.default_rng(9).normal(size=len(times)), len(times) // 2
-    moments = times.astype("M8[us]")
-    written = Window(Max(), window, store, arity=3, leaf_arity=4)
-    found = written.extend(values[:half], moments[:half]).tolist()
-    again = Window.restore(written.checkpoint(), store, aggregations=Max(), window=window)
-    found += again.extend(values[half:], moments[half:]).tolist()
-    assert found == naive(window, times, values)
 
 
 @EACH

@@ -436,12 +436,3 @@ def test_all_windows_share_one_pool() -> None:
     assert len({window.query() for window in windows}) == 1
     threads = [one for one in threading.enumerate() if one.name.startswith("lcs")]
     assert 1 <= len(threads) <= (os.cpu_count() or 1)
-
-
-def test_numpys_folds_are_the_same_in_both() -> None:
-    values = np.random.default_rng(3).normal(1e6, 1, 3000)
-    sequential = [r for _, r in SBA(SampleStdDev(), 256, 3).instances(values)]
-    parallel = [r for _, r in PBA(SampleStdDev(), 256, 3).instances(values)]
-    expected = [values[i : i + 256].std(ddof=1) for i in range(0, 3000 - 255, 3)]
-    np.testing.assert_allclose(sequential, expected, rtol=1e-9)
-    assert parallel == sequential

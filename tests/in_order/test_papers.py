@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from mta import Max, Monoid
-from mta.algorithms import DABA, FOA, IOA, DABALite, FlatFIT, SlickDeque, TwoStacks, TwoStacksLite
+from mta.algorithms import DABA, FOA, IOA, DABALite, FlatFIT, SlickDeque, TwoStacks
 from mta.in_order.foa import Cell, walk
 from mta.in_order.ioa import cells
-from tests.support.in_order_windows import VARIANTS, Counted, Variant, fill
+from tests.support.in_order_windows import VARIANTS, Variant, fill
 from tests.support.naive import joined
 
 
@@ -56,15 +56,6 @@ def test_figure_1_two_stacks() -> None:
     assert window.back == []
     fill(window, "de")
     assert (window.front[-1][1], window.back[-1][1], window.query()) == ("bc", "de", "bcde")
-
-
-def test_two_stacks_lite_overwrites_values_by_aggregates() -> None:
-    window = fill(TwoStacksLite(joined(), chunk_size=2), "abc")
-    assert window.entries() == ([], ["a", "b", "c"])
-    window.evict()
-    assert (window.entries(), window.agg_b) == ((["bc", "c"], []), "")
-    fill(window, "de")
-    assert (window.entries(), window.agg_b) == ((["bc", "c"], ["d", "e"]), "de")
 
 
 # --- FOA and IOA, Figures 5 to 7 ----------------------------------------------------------------
@@ -192,56 +183,6 @@ def test_figure_11_the_cases_of_fixup_in_turn(chunk_size: int) -> None:
     ]
     window.evict()
     assert window.sizes()["B"] == 0
-
-
-def test_figure_12_each_case() -> None:
-    window = DABA(largest(), chunk_size=2)
-    window.insert(7)
-    assert drawn(window) == {"L": 1, "R": 1, "A": 1, "B": 1, "E": 1}  # singleton
-    window.insert(8)
-    assert drawn(window) == {"L": 1, "R": 1, "A": 1, "B": 2, "E": 2}  # flip, then shrink
-    window.insert(5)
-    assert drawn(window) == {"L": 2, "R": 2, "A": 2, "B": 2, "E": 3}  # shift
-    for _ in range(3):
-        window.evict()
-    assert drawn(window) == {"L": 0, "R": 0, "A": 0, "B": 0, "E": 0}  # and nothing left
-
-
-def test_figure_10_a_flip_falls_through() -> None:
-    """With a branch of its own, a flip would leave the size invariant one short."""
-    counted = Counted()
-    window = fill(DABA(counted.monoid), "abc")
-    assert window.sizes()["B"] == 1
-    assert counted.of(window.insert, "d") == 4  # one for the back, three for the shrink
-    assert window.sizes() == {"F": 4, "L": 1, "R": 1, "A": 1, "B": 0}
-    window.check()
-
-
-@pytest.mark.parametrize("chunk_size", [1, 2, 3, 64])
-def test_daba_lite_moves_as_daba_does(chunk_size: int) -> None:
-    lite, full = state_a(DABALite, chunk_size), state_a(DABA, chunk_size)
-    assert lite.items() == [6, 6, 3, 5, 3]  # l_R, the 3 in the middle, is a value
-    for value in (None, 1, None, 4, None, 1, None, 2, None, None, 3):
-        for window in (lite, full):
-            if value is None:
-                window.evict()
-            else:
-                window.insert(value)
-        lite.check()
-        assert drawn(lite) == drawn(full)
-        assert lite.query() == full.query()
-
-
-def test_daba_lite_keeps_values_in_l_r_and_l_b() -> None:
-    window = fill(DABALite(joined(), chunk_size=2), "abcdefgh")
-    n = window.sizes()
-    assert n == {"F": 8, "L": 3, "R": 3, "A": 1, "B": 0}
-    # a..d reach to the flip's middle, then the shrink made the a reach to the end.
-    assert window.items() == ["abcdefgh", "bcd", "cd", "d", "e", "f", "g", "h"]
-    assert (window.agg_ra, window.agg_b) == ("efgh", "")
-    window.insert("i")
-    assert window.items() == ["abcdefgh", "bcdefgh", "cd", "d", "e", "f", "gh", "h", "i"]
-    assert (window.agg_ra, window.agg_b) == ("efgh", "i")
 
 
 # --- FlatFIT and SlickDeque ---------------------------------------------------------------------

@@ -40,24 +40,6 @@ def test_any_version_goes_on_as_if_it_were_the_only_one() -> None:
         assert text(version) == expected
 
 
-def test_one_old_version_is_drained_again_and_again() -> None:
-    counted = Counted()
-    window = FOA(counted.monoid)
-    fill(window, "abcdefghij")
-    old = window.version
-    for _ in range(3):
-        version = old
-        for left in range(10, 0, -1):
-            assert version.query() == "abcdefghij"[10 - left :]
-            before = counted.combines
-            version = version.evict()
-            assert counted.combines - before <= 3
-        assert version.size == 0
-    fill(window, "klm")
-    assert window.query() == "abcdefghijklm"
-    window.check()
-
-
 def test_a_forced_step_is_not_taken_twice() -> None:
     """Evicting from one version forces the rotation that another version shares."""
     counted = Counted()
@@ -88,15 +70,3 @@ def test_a_version_cannot_be_changed() -> None:
     version = fill(FOA(joined()), "ab").version
     with pytest.raises(AttributeError):
         version.size = 7  # type: ignore[misc]
-
-
-def test_okasakis_invariant_holds_in_every_version() -> None:
-    version = Version(joined())
-    drawn = random.Random(4)
-    for step in range(500):
-        version = version.evict() if version.size and drawn.random() < 0.45 else version.insert("x")
-        front, following, back = (
-            len(list(walk(cells))) for cells in (version.front, version.next, version.back)
-        )
-        assert front >= back, step
-        assert following == front - back, step

@@ -23,14 +23,14 @@ from mta.aggregations import (
     LongestIncreasingRun,
     MomentSketch,
 )
-from mta.algorithms import AmortizedMTA, LogMTA
 from mta.audit.walk import audit
 from tests.support.aggregations import CASES as MORE
 from tests.support.catalogue import NUMBERS, WORDS, batch_of, run_of
+from tests.support.naive import AGGREGATORS
 
 pytest.importorskip("datasketches")
 
-BOTH = pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])
+EACH = pytest.mark.parametrize("aggregator", AGGREGATORS)
 
 
 def exact_quantile(values: list[float], q: float) -> float:
@@ -70,7 +70,7 @@ CASES |= {name: (case.make, case.events, case.agrees) for name, case in MORE.ite
 
 
 @pytest.mark.sample(1)
-@BOTH
+@EACH
 @pytest.mark.parametrize("size", [7, 1, 25])
 @pytest.mark.parametrize("name", CASES)
 def test_windows_on_disk_are_restored_and_equal_the_oracle(

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import CountWindow, KeyedWindows, SharedWindows, TimeWindow, Window
+from mta import CountWindow, KeyedWindows, SharedWindows, TimeWindow
 from mta.folds.sliding import SlidingFolds
 from mta.monoids.product import MissingColumns
 from stores.memory import MemoryStore
 from tests.support.aggregations import CASES, Case
 from tests.support.catalogue import batch_of
-from tests.support.naive import AGGREGATORS
 
 EACH = pytest.mark.parametrize("name", CASES)
 SIZE, BATCH = 6, 17
@@ -32,16 +31,6 @@ def agree(case: Case, found: Any, windows: list[list[Any]]) -> None:
 
 def batches(events: list[Any]) -> list[list[Any]]:
     return [events[at : at + BATCH] for at in range(0, len(events), BATCH)]
-
-
-@EACH
-def test_every_aggregator(name: str) -> None:
-    case, events = CASES[name], CASES[name].events[:40]
-    for aggregator in AGGREGATORS:
-        window = Window(case.make(), CountWindow(SIZE), arity=4, aggregator=aggregator)
-        found = [result for some in batches(events) for result in window.extend(batch_of(some))]
-        agree(case, found, windows_of(events))
-        window.check()
 
 
 @EACH
