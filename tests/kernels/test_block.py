@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import Count, CountWindow, Max, Mean, Min, Product, SampleStdDev, Sum, TimeWindow, Window
+from mta import CountWindow, Max, Mean, Min, Product, Sum, TimeWindow, Window
 from mta.algorithms import AmortizedMTA, FiBA, LogMTA, SteadyMTA
 from mta.errors import EmptyWindow, InvalidTime, InvalidValue, LateEvent, WindowBusy
 from mta.kernels import native
@@ -191,23 +191,6 @@ def test_nearly_all_go_in_a_block(make: Any, frame: Any, kind: Any) -> None:
     assert slow < (5000 / 16 if kind is SteadyMTA else 20)
 
 
-@pytest.mark.parametrize(
-    "window",
-    [
-        lambda: Window(SampleStdDev(), CountWindow(9)),
-        lambda: Window(Count(), CountWindow(9)),
-        lambda: Window(Max("int64"), CountWindow(9)),
-        lambda: Window(Sum("float32"), CountWindow(9)),
-        lambda: Window(Product({"a": ("x", Max()), "n": Count()}), CountWindow(9)),
-        lambda: Window(Product({"a": ("x", SampleStdDev())}), CountWindow(9)),
-        lambda: Window(Product({"a": ("x", Max("int64"))}), CountWindow(9)),
-        lambda: Window(Max(), CountWindow(9) | TimeWindow(9)),
-    ],
-)
-def test_others_go_as_before(window: Callable[[], Window[Any]]) -> None:
-    assert window().engine.single.compiled is None
-
-
 def test_what_somebody_evicts_leaves_a_block() -> None:
     window = Window(Max(), CountWindow(1000), name="w")
     window.extend([float(at) for at in range(100)])
@@ -335,35 +318,6 @@ def stack(
         setattr(found, name, value)
     found.load(np.array(folds), np.array(leaving, "f8"), np.empty(0), np.empty(0))
     return found
-
-
-def test_a_stack_takes_what_was_loaded() -> None:
-    block = stack("mean", [9.0, 5.0, 3.0], 4, right=1.0, newer=1, length=4, spare=2)
-    found = [block.event(2.0, time) for time in (0.0, 1.0, 1.0, 9.0, 9.0)]
-    assert found == [12 / 5, 14 / 6, 12 / 6, 12 / 6, None]
-    assert (block.count, block.left, block.entered) == (4, 2, 4)
-    assert (block.fold(), block.length - block.newer) == (3.0, 1)
-    assert (block.right, block.newer) == (9.0, 5)
-    assert np.frombuffer(block.column(False)).tolist() == [2.0] * 4
-    assert np.frombuffer(block.column(True)).tolist() == [0.0, 1.0, 1.0, 9.0]
-
-
-def test_events_leave_a_stack_by_time() -> None:
-    block = stack("max", [5.0, 4.0, 3.0], leaving=(1, 2, 5), last=10.0, bound=15.0, age=10.0)
-    found = [block.event(1.0, time) for time in (10.0, 11.0, 14.0, 15.0, 13.0)]
-    assert found == [5.0, 4.0, 3.0, None, None] and (block.count, block.left) == (3, 2)
-
-
-@pytest.mark.parametrize("size", [1, 2, 5])
-def test_new_events_become_folds_when_all_others_have_left(size: int) -> None:
-    values = [float(at * at % 7) for at in range(60)]
-    folds, times = [float(at) for at in range(size, 0, -1)], tuple(range(-size, 0))
-    by_count = stack("sum", folds, 60, turns=True, bound=1e9)
-    by_time = stack("sum", folds, 60, times, turns=True, age=size, bound=1e9, last=-1.0)
-    for at, value in enumerate(values):
-        kept = ([1.0] * size + values[: at + 1])[-size:]
-        assert by_count.event(value, 0.0) == by_time.event(value, float(at)) == sum(kept)
-    assert by_count.length == by_time.length == size and by_count.left == 60
 
 
 def test_a_stack_holds_no_more_than_it_has_room_for() -> None:

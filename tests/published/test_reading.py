@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from decimal import Decimal
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,6 @@ from mta.errors import (
     UnsuitableKey,
     UnsupportedOperation,
 )
-from mta.monoids.base import AbstractMonoid
 from mta.monoids.nulls import CountValues
 from stores import MemoryStore
 from stores.testing import CountingStore
@@ -344,74 +342,7 @@ def test_a_damaged_page_is_an_error_until_the_store_has_a_good_copy(remote: bool
     assert (features.query(17), features.query([17, 18]).tolist()) == (17, [17, 18])
 
 
-PARTS: dict[str, Any] = {
-    "n": Count(), "m": Count(), "sum": ("v", Sum("int64")), "values": Count("v"),
-    "last": ("v", Last("int64")),
-}  # fmt: skip
-#: Every choice of these aggregations, and one without a name: some read no column.
-CHOICES: list[AbstractMonoid] = [
-    Count(),
-    *[
-        Product({name: PARTS[name] for name in names})
-        for size in range(1, len(PARTS) + 1)
-        for names in combinations(PARTS, size)
-    ],
-]
-
-
-@pytest.mark.parametrize("nulls", ["raise", "skip"])
-@pytest.mark.parametrize("timed", [True, False])
-def test_a_key_has_the_results_of_any_choice_of_aggregations(timed: bool, nulls: Any) -> None:
-    frames: Any = {"few": CountWindow(3)} | ({"minute": TimeWindow(60)} if timed else {})
-    for monoid in CHOICES:
-        store, values = MemoryStore(), {"v": [7, 8, 9, 4, 5]}
-        columns: Any = values if isinstance(monoid, Product) else values["v"]
-        cards = KeyedWindows(monoid, frames, store, name="cards", nulls=nulls)
-        cards.publish("cards")
-        cards.extend([*"aaaab"], columns, range(5) if timed else None)
-        cards.checkpoint()
-        features = open_published(store, "cards")
-        for at in (None, 9, 10_000) if timed else (None,):
-            among = features.query(["a", "b", "c"], at=at)
-            columns = among if isinstance(among, dict) else {"": among}
-            for row, key in enumerate("abc"):
-                found = features.query(key, at=at)
-                one = found if isinstance(found, dict) else {"": found}
-                assert one == {name: result_of(each, row) for name, each in columns.items()}
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_a_key_with_nulls_has_the_results_that_it_has_among_others(seed: int) -> None:
-    chance, store = random.Random(seed), MemoryStore()
-    monoid = Product(
-        {"n": Count(), "values": Count("v"), "sum": ("v", Sum("int64")), "mean": ("w", Mean())}
-    )
-    windows = {"few": CountWindow(3), "minute": TimeWindow(60), "all": TimeWindow(10_000)}
-    settings: dict[str, Any] = {"allowed_lateness": 100} if seed % 2 else {}
-    cards = KeyedWindows(
-        monoid, windows, store, name="cards", nulls="skip", page_bytes=200, **settings
-    )
-    cards.publish("cards")
-    keys, clock = [f"card {number}" for number in range(9)], 0
-    for _ in range(6):
-        count, are_null = chance.randrange(1, 40), seed < 4 and chance.random() < 0.7
-        times = [clock + chance.randrange(50) for _ in range(count)]
-        clock += 50
-        values = [None if are_null and chance.random() < 0.5 else at for at in range(count)]
-        columns = {"v": values, "w": [None if v is None else v / 4 for v in values]}
-        order = times if seed % 2 else sorted(times)
-        cards.extend([chance.choice(keys) for _ in range(count)], columns, order, emit="last")
-        cards.checkpoint()
-    features = open_published(store, "cards")
-    for at in (None, clock, clock + 61, clock + 20_000):
-        among = features.query(keys, at=at)
-        for place, key in enumerate(keys):
-            one, row = features.query(key, at=at), {}
-            for name, column in among.items():
-                row[name] = None if column[place] is np.ma.masked else column[place]
-            assert one == row
-
-
+#: Types of a column, and values.
 COLUMNS: dict[str, tuple[Any, list[Any]]] = {
     "float": ("f8", [0.1 * n for n in range(8)]),
     "integer": ("int64", [3 * n - 9 for n in range(8)]),
@@ -421,31 +352,56 @@ COLUMNS: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
+def drawn(chance: random.Random, kind: str) -> Any:
+    """Any choice of aggregations of a column, one without a name, or some that read none."""
+    of, counts = COLUMNS[kind][0], {"rows": Count(), "again": Count()}
+    named: dict[str, Any] = {each.__name__: ("v", each(of)) for each in (Max, Min, First, Last)}
+    if kind not in ("boolean", "time"):
+        named["sum"] = ("v", Sum(of))
+    if kind in ("float", "integer"):
+        named |= {"mean": ("v", Mean()), "deviation": ("v", SampleStdDev())}
+    named |= {**counts, "values": ("v", CountValues())}
+    names = chance.sample([*named], chance.choice([1, 2, len(named)]))
+    return Count() if chance.random() < 0.1 else Product({name: named[name] for name in names})
+
+
 @pytest.mark.parametrize("nulls", ["raise", "skip"])
 @pytest.mark.parametrize("kind", COLUMNS)
-def test_a_key_has_results_of_the_types_that_it_has_among_others(nulls: Any, kind: str) -> None:
-    of, column = COLUMNS[kind]
-    given: dict[str, AbstractMonoid] = {
-        each.__name__: each(of) for each in (Max, Min, First, Last)
-    } | {"count": CountValues()}
-    if kind not in ("boolean", "time"):
-        given["sum"] = Sum(of)
-    if kind in ("float", "integer"):
-        given |= {"mean": Mean(), "deviation": SampleStdDev()}
-    windows = {"few": CountWindow(3), "hour": TimeWindow(3600)}
-    monoid, store = Product({name: ("v", each) for name, each in given.items()}), MemoryStore()
-    cards = KeyedWindows(monoid, windows, store, name="cards", nulls=nulls)
-    cards.publish("cards")
-    cards.extend(["a"] * 8 + ["b"], {"v": [*column, column[0]]}, range(9), emit="last")
-    cards.checkpoint()
-    features = open_published(store, "cards")
-    for at in (None, 8, 100_000):
-        one, among = features.query("a", at=at), features.query(["a", "b"], at=at)
-        for name, results in among.items():
-            expected = result_of(results, 0)
-            assert type(one[name]) is type(expected), name
-            alike = pytest.approx(expected, nan_ok=True) if type(expected) is float else expected
-            assert one[name] == alike, name
+def test_a_key_has_the_results_that_it_has_among_others(nulls: Any, kind: str) -> None:
+    """Of the same types, for any choice of aggregations and frames, late or not."""
+    chance, values = random.Random(f"{kind} {nulls}"), COLUMNS[kind][1]
+    for _ in range(12):
+        monoid, late, store = drawn(chance, kind), chance.choice([None, 100]), MemoryStore()
+        frames: Any = {"few": CountWindow(3), "minute": TimeWindow(60), "all": TimeWindow(10_000)}
+        timed = late is not None or chance.random() < 0.7
+        settings: dict[str, Any] = {"allowed_lateness": late, "nulls": nulls, "page_bytes": 200}
+        cards = KeyedWindows(
+            monoid, frames if timed else {"few": CountWindow(3)}, store, name="cards", **settings
+        )
+        cards.publish("cards")
+        keys, clock = [f"card {number}" for number in range(6)], 0
+        for _ in range(4):
+            count, are_null = chance.randrange(1, 30), nulls == "skip" and chance.random() < 0.7
+            times = [clock + chance.randrange(50) for _ in range(count)]
+            clock += 50
+            column = chance.choices([*values, None] if are_null else values, k=count)
+            given: Any = {"v": column} if isinstance(monoid, Product) else range(count)
+            order = times if late else sorted(times)
+            events = [chance.choice(keys) for _ in range(count)]
+            cards.extend(events, given, order if timed else None, emit="last")
+            cards.checkpoint()
+        features = open_published(store, "cards")
+        for at in (None, clock, clock + 61, clock + 20_000) if timed else (None,):
+            found = features.query([*keys, "unknown"], at=at)
+            columns = found if isinstance(found, dict) else {"": found}
+            for row, key in enumerate([*keys, "unknown"]):
+                one = features.query(key, at=at)
+                for name, result in (one if isinstance(one, dict) else {"": one}).items():
+                    expected = result_of(columns[name], row)
+                    assert type(result) is type(expected), name
+                    if type(expected) is float:
+                        expected = pytest.approx(expected, nan_ok=True)
+                    assert result == expected, name
 
 
 def many_keys() -> tuple[CountingStore, int]:

@@ -40,7 +40,6 @@ from tests.support.counted import Counted
 from tests.support.naive import CrowdedFiBA
 from tests.support.random_windows.kinds import TEXT
 from tests.support.random_windows.rules import SECOND, Rule, bound, count, either, session, span
-from tests.support.sampling import parts
 
 LATE = 30 * SECOND
 RULES: dict[str, Callable[[], Rule]] = {
@@ -191,50 +190,6 @@ def test_windows_are_lists(rule: str, existing: Any, aggregator: type, seed: int
         assert window.query() == listed.held, f"seed {seed}, step {step}: {what}"
 
 
-@pytest.mark.parametrize("existing", ["append", "replace", "combine"])
-@pytest.mark.parametrize("seed", parts(3))
-def test_windows_that_share_events(existing: Any, seed: int) -> None:
-    rules = {
-        "time": span(20 * SECOND), "short": span(4 * SECOND), "gap": session(5 * SECOND),
-        "count": count(7), "few": count(2),
-    }  # fmt: skip
-    random = Random(f"{existing} {seed}")
-    listed = {name: Listed(rule, existing, LATE) for name, rule in rules.items()}
-    frames = {name: rule.frame() for name, rule in rules.items()}
-    settings: dict[str, Any] = {
-        "on_duplicate": existing, "on_late": "drop",
-        "allowed_lateness": timedelta(microseconds=LATE),
-    }  # fmt: skip
-    windows = SharedWindows(TEXT.monoid(True), frames, MemoryStore(), arity=2, **settings)
-    now = 1_700_000_000 * SECOND
-    for step in range(60):
-        batch = []
-        for _ in range(random.choice([0, 1, 3, 10])):
-            now += random.choice([0, 1, 2, 3]) * SECOND
-            time = now - random.choice([0, 0, 0, 1, 4, 12]) * SECOND
-            batch.append((time, f"{step}{random.choice('abc')}"))
-        batch.sort(key=lambda event: event[0])
-        batch = [event for event in batch if listed["time"].accepts(event[0])]
-        found = windows.extend(
-            [value for _, value in batch], np.array([time for time, _ in batch], "M8[us]")
-        )
-        for name, one in listed.items():
-            results = [one.add(*event) for event in batch]
-            assert_results(results, found[name])
-        times = [t for t in listed["time"].retractable() if t >= now - LATE]
-        if times and random.random() < 0.4:
-            time = random.choice(times)
-            windows.retract(np.datetime64(time, "us"))
-            for one in listed.values():
-                one.retract(time)
-        if random.random() < 0.3:
-            windows = windows.restore_like(windows.checkpoint())
-        if random.random() < 0.2:
-            windows.check()
-        for name in rules.keys() - {"gap"}:
-            assert windows.query(name) == listed[name].held
-
-
 def test_what_a_correction_changes() -> None:
     """``revise`` gives the results of the event that took another's place, and of all after it."""
     settings: dict[str, Any] = {"allowed_lateness": 100, "on_duplicate": "replace", "arity": 2}
@@ -315,15 +270,6 @@ def test_what_is_not_there() -> None:
         Window(Max(), CountWindow(2), aggregator=AmortizedMTA, on_duplicate="replace")
     with pytest.raises(ValueError, match="on_duplicate is "):
         Window(Max(), CountWindow(2), aggregator=FiBA, on_duplicate="join")  # type: ignore[arg-type]
-
-
-def test_the_newest_of_several_is_retracted() -> None:
-    window = Window(
-        TEXT.monoid(True), CountWindow(9), aggregator=FiBA, allowed_lateness=60, arity=2
-    )
-    window.extend(["a", "b", "c", "d"], [0, 10, 10, 20])
-    window.retract(10)
-    assert window.query() == "abd"
 
 
 def test_combines_at_a_distance() -> None:

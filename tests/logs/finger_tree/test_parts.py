@@ -202,14 +202,3 @@ def test_states_that_cannot_be(parts: Any) -> None:
     snapshot.state[6] = parts
     with pytest.raises(CorruptSnapshot):
         again(snapshot.encode(), store)
-
-
-def test_snapshots_without_parts_are_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    window = begin(MemoryStore())
-    window.extend(range(2), range(2))
-    small = window.checkpoint()
-    assert Snapshot.decode(small).state[6] == []
-    monkeypatch.undo()
-    other = begin(MemoryStore())
-    other.extend(range(2), range(2))
-    assert other.checkpoint() == small

@@ -20,13 +20,11 @@ from mta.monoids.base import AbstractMonoid
 from tests.support.counted import hash_of, rolling_hash
 from tests.support.machines import run_machine
 from tests.support.naive import joined
-from tests.support.sampling import some
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 #: Minimal arities of inner nodes and of leaves; large leaves under small nodes, and the reverse.
 ARITIES = [(2, None), (2, 5), (3, None), (4, 2), (8, None), (8, 3)]
 BY_ARITY = pytest.mark.parametrize("arities", ARITIES, ids=str)
-COLUMNAR = pytest.mark.parametrize("columnar", [False, True], ids=["objects", "columns"])
 
 
 @dataclass
@@ -151,9 +149,12 @@ class TreeMachine(RuleBasedStateMachine):
     columnar = False
     arities: tuple[int, int | None] = (2, None)
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(size=st.sampled_from([0, 0, 0, 400]))
+    def begin(self, size: int) -> None:
+        """With nothing, or with a tree of some levels."""
         self.pair = Pair(self.kind, self.arities, self.columnar)
+        for at in range(size):
+            self.pair.insert(at * 60 // size, LETTERS[at % 26])
 
     def newest(self) -> int:
         return self.pair.list.times[-1] if len(self.pair.list) else 0
@@ -231,66 +232,11 @@ def test_a_tree_is_a_list(machine: type[TreeMachine], arities: tuple[int, int | 
     run_machine(machine, 4, steps=25, arities=arities, columnar=columnar)
 
 
-# --- seeded: larger trees -----------------------------------------------------------------------
-
-
-@pytest.mark.sample(1)
-@BY_ARITY
-@COLUMNAR
-def test_a_large_tree_grows_and_shrinks(arities: tuple[int, int | None], columnar: bool) -> None:
-    """Some hundreds of values, so that trees of arity 8 have three levels, and down to none."""
-    draw, pair = random.Random(0), Pair(FingerTree, arities, columnar)
-    highest = 0
-    for phase in range(4):
-        for _ in range(40):
-            grows = draw.random() < (0.8 if phase % 2 == 0 else 0.15)
-            _step(pair, draw, grows)
-            highest = max(highest, pair.tree.root.level)
-        pair.check()
-        _ask(pair, draw)
-    assert highest >= 2
-    while len(pair.list):
-        pair.evict_oldest(len(pair.list) // 3 + 1)
-        pair.check()
-
-
-def _step(pair: Pair, draw: random.Random, grows: bool) -> None:
-    times = pair.list.times
-    if grows or not times:
-        base = times[-1] if times and draw.random() < 0.5 else draw.randint(0, 400)
-        count = draw.choice([1, 2, 7, 40])
-        batch = sorted(base + draw.randint(0, 30) for _ in range(count))
-        pair.insert_sorted(batch, "".join(draw.choices(LETTERS, k=count)))
-    elif draw.random() < 0.3:
-        pair.evict_oldest(draw.randint(0, len(times)) // 3)
-    else:
-        for _ in range(min(len(times), draw.choice([1, 5, 30]))):
-            match draw.randrange(4):
-                case 0 | 1:
-                    pair.evict_oldest()
-                case 2:
-                    pair.evict(draw.choice(times))
-                case 3:
-                    pair.remove_at(draw.randrange(len(times)))
-    pair.agrees(pair.tree.query(), pair.list.text())
-
-
-def _ask(pair: Pair, draw: random.Random) -> None:
-    for _ in range(10):
-        size = len(pair.list)
-        pair.ask_positions(draw.randint(0, size), draw.randint(0, size))
-        pair.ask_times(draw.randint(-5, 460), draw.randint(-5, 460))
-
-
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", some(range(100), by_default=30))
-def test_long_runs(seed: int) -> None:
-    draw = random.Random(seed)
-    pair = Pair(FingerTree, draw.choice(ARITIES), draw.random() < 0.3)
-    for step in range(150):
-        _step(pair, draw, grows=draw.random() < (0.7 if step // 50 % 2 == 0 else 0.3))
-        pair.check()
-        _ask(pair, draw)
+@BY_ARITY
+@pytest.mark.parametrize("columnar", [False, True])
+def test_a_tree_is_a_list_for_long(arities: tuple[int, int | None], columnar: bool) -> None:
+    run_machine(FingerMachine, 20, steps=150, arities=arities, columnar=columnar)
 
 
 # --- corners ------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import CountWindow, Max, Monoid, TimeWindow, Window
+from mta import CountWindow, Max, Monoid, Window
 from mta.aggregations import ColumnarMonoid
 from mta.errors import InvariantViolation
 from mta.evaluators.flatfat import PagedFlatFAT
@@ -193,54 +193,3 @@ def test_a_batch_costs_a_few_combines_an_event() -> None:
 
 
 # --- store calls and memory -----------------------------------------------------------------------
-
-
-def test_pages_are_written_once_and_read_once() -> None:
-    store = CountingStore(MemoryStore())
-    window = Window(
-        Max(), CountWindow(N), store=store, leaf_arity=512, arity=64, aggregator=PagedFlatFAT
-    )
-    window.extend(values(N))
-    groups = N / 512
-    assert groups - 2 <= store.counts.put.pages <= groups * (1 + 2 / 64) + 2
-    assert store.counts.get.pages == 0
-    store.reset()
-    window.extend(values(N // 4))
-    moved = N / 4 / 512
-    assert store.counts.put.pages <= moved * (1 + 2 / 64) + 2
-    assert store.counts.get.pages <= moved * (1 + 3 / 64) + 10
-    assert store.counts.put.calls <= moved + 1
-
-
-@pytest.mark.parametrize("timed", [False, True])
-def test_a_restored_window_reads_a_page_a_level_when_its_front_moves(timed: bool) -> None:
-    store = CountingStore(MemoryStore())
-    frame = TimeWindow(N) if timed else CountWindow(N)
-    window = Window(Max(), frame, store=store, leaf_arity=64, arity=8, aggregator=PagedFlatFAT)
-    count = N + N // 3
-    window.extend(values(count), np.arange(count).astype("M8[s]"), emit="last")
-    snapshot, expected = window.checkpoint(), window.query()
-    store.reset()
-    again = Window.restore(snapshot, store)
-    assert again.query() == expected
-    assert store.counts.get.pages == 0
-    again.insert(0.5, np.datetime64(count, "s"))
-    assert again.query() == max(expected, 0.5)
-    assert store.counts.get.pages <= again.structure().height
-    assert store.counts.put.pages == 0
-    assert len(snapshot) <= 16 << 10
-
-
-@pytest.mark.parametrize(("leaf_arity", "arity"), [(64, 4), (256, 16), (512, 256)])
-def test_memory_is_logarithmic(leaf_arity: int, arity: int) -> None:
-    window = Window(
-        Max(), CountWindow(N), leaf_arity=leaf_arity, arity=arity, aggregator=PagedFlatFAT
-    )
-    most = 0
-    for _ in range(12):
-        window.extend(values(N // 8 + 999), emit="last")
-        window.insert(0.25)
-        window.query()
-        most = max(most, window.stats().resident_rows)
-    # Two paths of blocks, of each its elements and the levels within.
-    assert most <= 2 * 3 * (leaf_arity + arity * height(N, leaf_arity, arity)) + 2

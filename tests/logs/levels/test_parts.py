@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgpack
 import numpy as np
 import pytest
 
 from mta import CountWindow, Product, Sum, TimeWindow, Window, pages
-from mta.algorithms import AmortizedMTA, SteadyMTA
+from mta.algorithms import AmortizedMTA
 from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptPage, CorruptSnapshot, MissingPage
 from mta.evaluators.flatfat import PagedFlatFAT
@@ -19,7 +18,6 @@ from stores import MemoryStore, PageStore
 from stores.testing.counting import CountingStore
 
 LEAF, SIZE = 10, 40
-TREES: list[type[Any]] = [AmortizedMTA, SteadyMTA]
 
 
 @pytest.fixture(autouse=True)
@@ -195,15 +193,3 @@ def test_states_that_cannot_be(parts: Any, retired: Any) -> None:
     snapshot.state[-1][0] = [*snapshot.state[-1][0][:3], parts, retired]
     with pytest.raises(CorruptSnapshot):
         again(snapshot.encode(), store)
-
-
-def test_snapshots_without_parts_are_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    window = begin(MemoryStore())
-    window.extend(range(2))
-    small = window.checkpoint()
-    assert len(state_of(small)) == 3
-    monkeypatch.undo()
-    other = begin(MemoryStore())
-    other.extend(range(2))
-    assert other.checkpoint() == small
-    assert msgpack.unpackb(small[:-16])[0] == "mta-snapshot"
