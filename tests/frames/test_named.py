@@ -399,54 +399,6 @@ def of_a_batch(frame: Callable[[], Frame], times: list[int]) -> list[int]:
     return list(window.extend(order.tolist(), np.array(times)[order])[-1])
 
 
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("rule", MERGING)
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("aggregator", BY_TIME)
-def test_late_events_merge_sessions_as_a_batch_has_them(
-    rule: str, seed: int, aggregator: type
-) -> None:
-    """One by one and in batches, in all kinds of windows, with restores in between."""
-    random, frame = Random(f"{rule} {seed}"), MERGING[rule]
-    times = late_stream(random, 60)
-    settings: dict[str, Any] = {"aggregator": aggregator, "allowed_lateness": LATENESS}
-    store, done = MemoryStore(), 0
-    one = Window(Collect(), frame(), store, "one", arity=2, **settings)
-    several = SharedWindows(
-        Collect(),
-        {"s": frame(), "n": CountWindow(3)},
-        store,
-        "several",
-        allowed_lateness=LATENESS,
-        arity=2,
-    )
-    keys = KeyedWindows(Collect(), frame(), store, "keys", allowed_lateness=LATENESS, arity=2)
-    while done < len(times):
-        stop = done + random.choice([1, 1, 2, 7])
-        numbers, some = list(range(done, stop))[: len(times) - done], times[done:stop]
-        newest = max(times[: done or 1])
-        # A batch may hold no event that is too late once it is in order.
-        assert min(some) >= newest - LATENESS
-        if len(some) == 1:
-            one.insert(numbers[0], some[0])
-            several.insert(numbers[0], some[0])
-        else:
-            one.extend(numbers, some)
-            several.extend(numbers, some, emit=random.choice(["all", "last"]))
-        keys.extend(["k"] * len(some), numbers, some)
-        done = stop
-        wanted = of_a_batch(frame, times[:done])
-        assert one.query() == wanted
-        assert several.query("s") == wanted
-        assert keys.query("k") == wanted
-        if random.random() < 0.3:
-            for window in (one, several, keys):
-                window.check()
-            one = one.restore_like(one.checkpoint())
-            several = SharedWindows.restore(several.checkpoint(), store)
-            keys = keys.restore_like(keys.checkpoint())
-
-
 @pytest.mark.parametrize("evict", [True, False])
 def test_sessions_that_no_late_event_can_reach_leave_the_tree(evict: bool) -> None:
     store = MemoryStore()
@@ -477,37 +429,6 @@ def test_an_insertion_that_fails_after_a_merge_is_taken_back() -> None:
     window.check()
     window.insert(1, 298)
     assert window.query() == 2
-
-
-@pytest.mark.parametrize("kind", ["window", "shared", "keyed", "promoted"])
-@pytest.mark.parametrize("rule", MERGING)
-def test_each_result_covers_the_window_that_ends_with_its_event(rule: str, kind: str) -> None:
-    """However late the event is, and however events are cut into batches."""
-    random, frame, store = Random(f"{rule} {kind}"), MERGING[rule], MemoryStore()
-    times = late_stream(random, 80)
-    settings: dict[str, Any] = {"allowed_lateness": LATENESS, "arity": 2}
-    sums = Product({"s": ("v", Sum("int64")), "n": Count()})
-    windows: dict[str, Callable[[], Any]] = {
-        "window": lambda: Window(sums, frame(), store, **settings),
-        "shared": lambda: SharedWindows(sums, {"s": frame()}, store, **settings),
-        "keyed": lambda: KeyedWindows(sums, frame(), store, **settings),
-        "promoted": lambda: KeyedWindows(sums, frame(), store, promote_at=2, **settings),
-    }
-    ours, done = windows[kind](), 0
-    while done < len(times):
-        stop = min(done + random.choice([1, 2, 3, 9]), len(times))
-        numbers, some = list(range(done, stop)), times[done:stop]
-        keys = [["k"] * len(some)] if isinstance(ours, KeyedWindows) else []
-        found = ours.extend(*keys, {"v": numbers}, some)
-        end = "_s" if kind == "shared" else ""
-        for number, *result in zip(numbers, found["s" + end], found["n" + end], strict=True):
-            # The events of the batch are all there, as are those of earlier batches.
-            until = [n for n in range(stop) if (times[n], n) <= (times[number], number)]
-            wanted = of_a_batch(frame, [times[n] for n in until])
-            assert result == [sum(until[n] for n in wanted), len(wanted)], (number, times)
-        done = stop
-        if random.random() < 0.3:
-            ours = ours.restore_like(ours.checkpoint())
 
 
 @pytest.mark.parametrize("rule", MERGING)

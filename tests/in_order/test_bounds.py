@@ -33,7 +33,6 @@ from tests.support.in_order_windows import Counted, cut_off, fill, longest
 from tests.support.naive import joined
 from tests.support.sampling import some
 
-Step = tuple[str, str]
 Cut = Callable[[int, int], tuple[int, ...]]
 
 

@@ -39,7 +39,7 @@ from mta.kernels import native
 from mta.logs.finger_tree import node_cache
 from mta.monoids.base import AbstractMonoid
 from tests.support import oracle
-from tests.support.bits import Near, bits
+from tests.support.bits import Near
 from tests.support.kernels import numpy_alone
 from tests.support.sampling import some
 
@@ -94,53 +94,38 @@ def batches(rng: random.Random, sizes: list[int]) -> list[tuple[np.ndarray, np.n
 
 
 def one_life(seed: int) -> None:
+    """Results, and how windows are laid out: the front, or a snapshot, which names pages."""
     rng = random.Random(seed)
     make, frame = rng.choice(MONOIDS), frame_of(rng)
     sizes = {"leaf_arity": rng.choice([2, 3, 8, 64, 300, 1000]), "arity": rng.choice([2, 3, 16])}
-    came, kind = batches(rng, [1, 2, 5, 50, 700, 1500]), rng.choice(["window", "window", "shared"])
+    kind = rng.choice(["window", "by time", "shared", "keyed"])
+    came = batches(rng, [1, 20, 300] if kind == "keyed" else [1, 2, 5, 50, 700, 1500])
+    lateness = rng.choice([None, 0, 20]) if kind in ("by time", "keyed") else None
+    moves, chosen = np.random.default_rng(seed), [rng.randrange(9) for _ in range(1500)]
+    if lateness and kind == "by time":
+        came = [(v, t - moves.integers(0, 20, len(t)).astype("m8[s]")) for v, t in came]
 
-    def live() -> list[Any]:
-        monoid = make()
+    def made(monoid: AbstractMonoid) -> Any:
+        settings: dict[str, Any] = {"name": "w", "allowed_lateness": lateness, **sizes}
         if kind == "shared":
-            frames = {"one": frame, "other": CountWindow(20)}
-            window: Any = SharedWindows(monoid, frames, name="w", **sizes)
-        else:
-            window = Window(monoid, frame, name="w", **sizes)
-        seen = []
-        for values, times in came:
-            seen.append(Near(window.extend(given(monoid, values), times), values))
-            seen.append(Near(window.query(), values))
-            if isinstance(window, Window):
-                structure = window.structure()
-                with np.errstate(all="ignore"):
-                    seen.append((structure.front, len(window)))
-        return seen
-
-    found = live()
-    with numpy_alone():
-        assert found == live(), f"seed {seed}"
-
-
-def one_life_by_time(seed: int) -> None:
-    """Of FiBA, in order or with late events: results, and the snapshot, which names pages."""
-    rng = random.Random(seed)
-    make, frame = rng.choice(MONOIDS), frame_of(rng)
-    sizes = {"leaf_arity": rng.choice([4, 64, 300, 2000]), "arity": rng.choice([4, 16])}
-    lateness = rng.choice([0, 0, 20])
-    came = batches(rng, [1, 2, 5, 50, 700, 1500])
+            return SharedWindows(monoid, {"one": frame, "other": CountWindow(20)}, **settings)
+        if kind == "keyed":
+            return KeyedWindows(monoid, frame, timed=True, promote_at=200, **settings)
+        return Window(monoid, frame, aggregator=FiBA if kind == "by time" else None, **settings)
 
     def live() -> list[Any]:
-        window = Window(
-            make(), frame, name="w", aggregator=FiBA, allowed_lateness=lateness, **sizes
-        )
-        seen, random_moves = [], np.random.default_rng(seed)
+        monoid, seen = make(), list[Any]()
+        window = made(monoid)
         for values, times in came:
-            if lateness:
-                times = times - random_moves.integers(0, 20, len(times)).astype("m8[s]")
-            batch = given(window.monoid, values), times
-            seen.append(outcome(lambda w=window, b=batch: w.extend(*b), values))
-            seen.append(bits(window.query()))
-        return [*seen, window.checkpoint()]
+            batch = given(monoid, values), times
+            keys = [chosen[: len(values)]] if kind == "keyed" else []
+            seen.append(outcome(lambda b=(*keys, *batch): window.extend(*b), values))
+            if kind != "keyed":
+                seen.append(Near(window.query(), values))
+            if kind == "window":
+                with np.errstate(all="ignore"):
+                    seen.append((window.structure().front, len(window)))
+        return [*seen, window.checkpoint()] if kind == "by time" else seen
 
     found = live()
     with numpy_alone():
@@ -154,45 +139,26 @@ def outcome(call: Callable[[], Any], values: np.ndarray) -> Any:
         return str(error)
 
 
-def lived(life: Callable[[int], None], seed: int) -> None:
+def lived(seed: int) -> None:
     """Of odd seeds with all leaves as large ones."""
     with pytest.MonkeyPatch.context() as patch:
         if seed % 2:
             patch.setattr(node_cache, "_LARGE", 1)
             patch.setattr(node_cache, "_AT_ONCE", 2)
-        life(seed)
+        one_life(seed)
 
 
-@pytest.mark.parametrize("life", [one_life, one_life_by_time])
-@pytest.mark.parametrize("part", some(range(4), by_default=2))
-def test_windows(life: Callable[[int], None], part: int) -> None:
-    for seed in range(part * 15, part * 15 + 15):
-        lived(life, seed)
+@pytest.mark.parametrize("part", some(range(8), by_default=4))
+def test_windows(part: int) -> None:
+    for seed in range(part * 18, part * 18 + 18):
+        lived(seed)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("life", [one_life, one_life_by_time])
-def test_windows_for_long(life: Callable[[int], None]) -> None:
+def test_windows_for_long() -> None:
     seed = oracle.seed("windows with kernels and without")
-    for at in range(3000):
-        lived(life, seed + at)
-
-
-@pytest.mark.parametrize("seed", some(range(28), by_default=10))
-def test_keyed_windows(seed: int) -> None:
-    rng = random.Random(seed)
-    make, frame, lateness = rng.choice(MONOIDS), frame_of(rng), rng.choice([None, 5.0])
-    came = [(v, t, [rng.randrange(9) for _ in v]) for v, t in batches(rng, [1, 20, 300])]
-
-    def live() -> list[Any]:
-        monoid = make()
-        settings: Any = {} if lateness is None else {"allowed_lateness": lateness}
-        windows = KeyedWindows(monoid, frame, name="k", timed=True, promote_at=200, **settings)
-        return [Near(windows.extend(keys, given(monoid, v), t), v) for v, t, keys in came]
-
-    found = live()
-    with numpy_alone():
-        assert found == live()
+    for at in range(6000):
+        lived(seed + at)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -453,37 +453,3 @@ def test_a_key_that_is_standalone_again_keeps_the_pages_that_it_had_before() -> 
         windows = windows.restore_like(windows.checkpoint())
         windows.check()
         assert windows.query("a") == 7.0
-
-
-@pytest.mark.parametrize(
-    "frame",
-    [
-        CountWindow(5),
-        TimeWindow(20),
-        CountWindow(3) | TimeWindow(50),
-        {"few": CountWindow(5), "long": TimeWindow(60)},
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("seed", range(5))
-def test_retractions_return_the_same_events_to_windows_with_few_and_many(
-    frame: Any, seed: int
-) -> None:
-    rng, now, held = Random(seed), 1000, list[int]()
-    few, many = (
-        KeyedWindows(Sum(), frame, MemoryStore(), allowed_lateness=25, promote_at=most)
-        for most in (4, 1000)
-    )
-    for value in range(60):
-        now += rng.choice([1, 2])
-        if (time := now - rng.choice([0, 0, 7])) in held:
-            continue
-        held.append(time)
-        gone = rng.choice([each for each in held if each > now - 20])
-        for windows in (few, many):
-            windows.extend(["x"], [value], [time])
-            if value % 3 == 0:
-                windows.retract("x", gone)
-        if value % 3 == 0:
-            held.remove(gone)
-        assert few.query("x") == many.query("x"), value

@@ -86,7 +86,7 @@ def test_a_batch_reads_the_pages_of_its_keys_and_their_indexes() -> None:
 
 
 def test_runs_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A ``get_many`` a level, however many runs there are."""
+    """A ``get_many`` a level, and as much taken out of all at once, however many runs there are."""
     monkeypatch.setattr(lsm, "_ORDER_BITS", 4)  # so many of one order are not merged
     store = Tally()
     windows = many(store, 20_000, page_bytes=300, cache_bytes=1)
@@ -99,8 +99,9 @@ def test_runs_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
     windows.extend([13, 26, 39], [1, 1, 1])
     assert len(store.gets) <= 3
     store.reset_counts()
+    taken = Taken(monkeypatch)
     windows.query(list(range(50)))
-    assert len(store.gets) <= 3
+    assert len(store.gets) <= 3 and 0 < taken.calls <= 12
 
 
 def test_a_checkpoint_writes_once_a_level_and_nothing_that_was_not_touched() -> None:
@@ -382,27 +383,6 @@ def test_a_batch_takes_out_of_pages_what_is_of_its_keys(
         assert pages > 20
         assert taken.bytes <= 2 * 8 * keys + 400 * pages + count * (each * 16 + 60)
         assert taken.calls <= 20
-
-
-@pytest.mark.parametrize("text", [False, True])
-def test_how_often_is_taken_out_does_not_follow_from_how_many_runs_there_are(
-    text: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lsm, "_ORDER_BITS", 4)
-    store, keys = Tally(), 300
-    names = np.array([f"key {at}" for at in range(keys)], object) if text else np.arange(keys)
-    # The first run outweighs the others, so that none is merged.
-    windows = KeyedWindows(Max(), TimeWindow(10**6), store, page_bytes=512, cache_bytes=1)
-    windows.extend(np.repeat(names, 60), np.ones(60 * keys), np.zeros(60 * keys))
-    taken, calls = Taken(monkeypatch), []
-    for now in range(8):
-        windows.checkpoint()
-        taken.calls = 0
-        windows.query(list(names))
-        calls.append(taken.calls)
-        windows.extend(names, np.ones(keys), np.full(keys, now))
-    assert windows.stats().runs == 8
-    assert len(set(calls)) == 1 and calls[0] <= 12
 
 
 class Remote(Tally):
