@@ -42,7 +42,7 @@ OF_ITS_TIME = (
 NUMPY_SUITES = (
     "tests/folds", "tests/evaluators/test_runs.py",
     *(f"tests/keyed/test_{name}.py"
-      for name in ("formats", "going_on", "keys", "random", "rolling", "windows")),
+      for name in ("formats", "keys", "random", "rolling", "windows")),
 )  # fmt: skip
 
 

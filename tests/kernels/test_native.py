@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,7 +25,7 @@ from mta.aggregations import CheckedSum, GeometricMean, PopulationStdDev
 from mta.folds.blocks import fold_ranges
 from mta.folds.sliding import SlidingFolds, has_kernel, sweep_into
 from mta.kernels import native
-from mta.kernels.native import Kernel, Sweep, bounds_of, first_later, ranks
+from mta.kernels.native import Kernel, Sweep, ranks
 from mta.monoids.base import AbstractMonoid, Refold
 from tests.support import oracle
 from tests.support.bits import HARD, bits
@@ -161,14 +160,6 @@ def test_searches(seed: int) -> None:
     times = np.sort(np.array([rng.randint(-near, near) for _ in range(size)], "i8"))
     keys = np.sort(np.array([rng.randint(-near, near) for _ in range(count)], "i8"))
     same_with_and_without(lambda: np.array(ranks(times, keys, age=near // 3)))
-    counts = np.array([rng.choice([0, 0, 1, 5]) for _ in range(30)])
-    bounds = bounds_of(counts)
-    lanes = np.array([rng.randint(-near, near) for _ in range(int(bounds[-1]))], "i8")
-    for start, stop in pairwise(bounds.tolist()):
-        lanes[start:stop].sort()
-    which = np.sort(np.array([rng.randrange(30) for _ in range(200)]))
-    asked = np.array([rng.randint(-near, near) for _ in range(200)], "i8")
-    same_with_and_without(lambda: first_later(lanes, bounds, which, asked))
 
 
 class KeyPages:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from bisect import bisect_right
+from contextlib import nullcontext
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -20,6 +21,7 @@ from mta.kernels.native import (
     sort_within,
     spread,
 )
+from tests.support.kernels import numpy_alone
 from tests.support.sampling import some
 
 #: Values near each other, far apart, and so far that lanes of them do not fit 64 bits.
@@ -107,7 +109,9 @@ def test_first_later(seed: int) -> None:
         first, last = int(bounds[at]), int(bounds[at + 1])
         expected.append(first + bisect_right(times[first:last], moment))
     columns = np.array(times, "i8"), bounds, np.array(segment), np.array(asked, "i8")
-    assert first_later(*columns).tolist() == expected
+    for kernel in (nullcontext, numpy_alone):
+        with kernel():
+            assert first_later(*columns).tolist() == expected
 
 
 def test_segments_that_do_not_fit_64_bits_are_taken_one_by_one(

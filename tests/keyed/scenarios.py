@@ -191,6 +191,8 @@ class Life:
         self.saved: list[tuple[bytes, Any]] = []
         #: Whether pages may be left over by a writer that was given up.
         self.strayed = False
+        #: How many keys were standalone after each batch.
+        self.standalone: list[int] = []
         self.choose()
         self.windows = self.started("w", self.store)
 
@@ -463,6 +465,7 @@ class Life:
             assert {*found.keys.tolist()} == places.keys()
             taken = [places[key][1] for key in found.keys.tolist()]
             found = found.results
+        self.standalone.append(self.windows.stats().standalone)
         for row, i in enumerate(taken):
             line, event = self.lines[rows[i][0]], None if emit == "last" else events[i]
             for window in self.named:

@@ -1,4 +1,4 @@
-"""Other windows and aggregations for a snapshot, at random, beside plain lists of what is kept."""
+"""Other windows and aggregations for a snapshot: stores that fail, and columns of other types."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from mta import Collect, CountWindow, KeyedWindows, Last, Max, Mean, Product, Sum, TimeWindow
-from mta.audit.keyed import OpaqueKeys
 from mta.errors import StoreUnavailable
 from stores import MemoryStore
 from stores.testing.faults import FaultyStore
@@ -23,21 +22,6 @@ def meters() -> tuple[KeyedWindows, MemoryStore]:
     made.extend(["many"] * 360, {"a": np.arange(360.0)[::-1]}, times)
     made.extend(["few"] * 12, {"a": np.arange(12.0)[::-1]}, times[::30])
     return made, store
-
-
-def test_pages_of_an_earlier_snapshot_are_deleted_with_the_snapshots_that_name_them() -> None:
-    made, store = meters()
-    for size in ("2 hours", "1 hour", "30 minutes"):
-        snapshot, frame = made.checkpoint(), TimeWindow(size)
-        made = KeyedWindows.restore(snapshot, store, window=frame, promote_at=50)
-        made.check()
-    for moment in range(4):
-        made.extend(["few"], {"a": [1.0]}, [7300 + moment])
-        made.checkpoint()
-    live = {*OpaqueKeys(made.checkpoint(), store).live_keys()}
-    assert {*store.keys()} == live
-    made.delete_pages()
-    assert {*store.keys()} == set()
 
 
 def test_a_store_that_fails_leaves_the_snapshot_as_it_was() -> None:

@@ -20,25 +20,12 @@ from mta import (
     rolling,
 )
 from mta.aggregations import AbstractMonoid
-from mta.monoids.catalogue import NAMES, named
+from mta.monoids.catalogue import NAMES
 
 #: By name there are the kinds for numbers, which become those for text with their column.
 FOR_TEXT = {"FirstText", "LastText", "MinText", "MaxText", "LagText", "NthText"}
 #: So do these, for integers and decimals.
 FOR_EXACT = {"CheckedSum", "LongSum", "DecimalMean"}
-NEED_ARGUMENTS = {
-    "nth_value": "2", "nth": "2", "top_k": "2", "largest": "2", "nlargest": "2", "bottom_k": "2",
-    "smallest": "2", "nsmallest": "2", "decayed_sum": "'1m'", "decayed_mean": "'1m'",
-    "bloom_filter": "100",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_name_makes_an_aggregation(name: str) -> None:
-    pytest.importorskip("datasketches")
-    arguments = NEED_ARGUMENTS.get(name, "")
-    made, shouted = (named(f"{each}({arguments})") for each in (name, name.upper()))
-    assert made.fingerprint == shouted.fingerprint
 
 
 def test_every_ready_made_aggregation_has_a_name() -> None:
