@@ -14,7 +14,6 @@ import pytest
 
 from mta import pages
 from mta.evaluators import amortized_mta as chunks
-from mta.evaluators import ends
 from mta.logs import base as logs
 from mta.windows import engine
 from tests.support import oracle
@@ -59,7 +58,6 @@ def test_windows_are_lists(
     monkeypatch.setattr(pages, "PART_BYTES", PARTS[turn % 4])
     monkeypatch.setattr(logs, "_CHUNK", CHUNKS[turn % 2])
     monkeypatch.setattr(engine, "_TRIM_GROUPS", TRIMS[turn % 2])
-    monkeypatch.setattr(ends, "_NEAR", NEAR[turn % 2])
     monkeypatch.setattr(logs, "_FEW", NEAR[turn % 2])
     monkeypatch.setattr(logs, "_MANY", 4 * NEAR[turn % 2])
     set_bulks(monkeypatch, BULKS[turn // 2 % 2])
