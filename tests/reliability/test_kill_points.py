@@ -146,7 +146,7 @@ def test_no_point_is_missed(tmp_path: Path) -> None:
     without |= {"view_many", "get_many_async", "ping"}  # which ask get_many and delete_many
     without.add("explain_missing")  # which asks about no page
     without |= {"get_records", "put_records", "delete_records"}  # killed in tests/service
-    without.add("compact")  # killed at each of its steps in tests/stores/test_pack_folder.py
+    without.add("compact")  # killed at each of its steps in tests/stores/test_packs.py
     assert calls - without <= vars(Pointed).keys()
     assert {
         "before a page put", "between pages and snapshot", "after the snapshot",

@@ -29,12 +29,10 @@ from stores import (
     StoreFull,
     StoreUnavailable,
     WindowStoreError,
-    WriteBuffer,
     open_store,
     ping_store,
 )
 from stores.address import parse
-from stores.head_cache import HeadCache
 from tests.support.patience import LONG, in_time
 from tests.support.s3_server import ACCESS_KEY, BUCKET, SECRET, S3Server
 from tests.support.sampling import some
@@ -323,12 +321,6 @@ def test_a_certificate_is_trusted_if_it_is_named(tmp_path: Path) -> None:
             assert store.get_many(list(PAGES)) == list(PAGES.values())
     finally:
         server.stop()
-
-
-def test_buffer_and_cache_stand_before_it(s3_server: S3Server) -> None:
-    store = open_store(s3_server.url(uuid4().hex))
-    assert isinstance(store, WriteBuffer) and isinstance(store.store, HeadCache)
-    store.close()
 
 
 def _grandchild(store: PageStore) -> None:

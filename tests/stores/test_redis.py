@@ -24,7 +24,7 @@ from stores import (
     open_store,
 )
 from tests.support.faulty import eventually
-from tests.support.patience import LONG, in_time, set_deadline
+from tests.support.patience import LONG, in_time
 from tests.support.proxy import Proxy
 from tests.support.servers import PASSWORD_IN_URL, RedisServer, shown
 from tests.support.streams import Stream
@@ -315,14 +315,6 @@ def test_a_full_server_refuses_and_takes_on_when_there_is_room(own_redis: RedisS
     store.close()
 
 
-def test_an_emptied_server_has_no_pages(own_redis: RedisServer) -> None:
-    store = bare(own_redis.url)
-    store.put_many({"g/1": PAGE})
-    with redis.Redis(port=own_redis.port) as client:
-        client.flushall()
-    assert store.get_many(["g/1"]) == [None]
-
-
 def test_a_frozen_server(own_redis: RedisServer) -> None:
     patient, store = bare(own_redis.url), bare(f"{own_redis.url}?timeout=0.2")
     patient.put_many({"g/1": PAGE})
@@ -390,21 +382,6 @@ def test_a_killed_server_that_comes_back(own_redis: RedisServer) -> None:
     own_redis.stop()
     own_redis.start()  # what it has acknowledged is in its append-only file
     assert bare(own_redis.url).get_many([f"g/{i}" for i in range(100)]) == [PAGE] * 100
-    store.close()
-
-
-def test_an_outage_past_the_deadline(own_redis: RedisServer) -> None:
-    store = open_store(f"{own_redis.url}?deadline=0.5&timeout=5")
-    own_redis.stop()
-    store.put_many({"g/1": PAGE})
-    with pytest.raises(StoreUnavailable, match="held"):
-        store.flush()
-    with pytest.raises(StoreUnavailable):
-        store.get_many(["g/2"])
-    set_deadline(store, LONG)
-    own_redis.start()
-    store.flush()
-    assert bare(own_redis.url).get_many(["g/1"]) == [PAGE]
     store.close()
 
 

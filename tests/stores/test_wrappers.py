@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import pickle
-import threading
 import time
 from collections.abc import Callable
-from itertools import count
 
 import pytest
 
-from stores import HeadCache, MemoryStore, PageStore, StoreFull, StoreUnavailable, WriteBuffer
+from stores import MemoryStore, PageStore, StoreUnavailable
 from stores.testing import Constant, CountingStore, FaultyStore, Jittered, LatencyStore, OneSlow
 from stores.testing.counting import CallCount
 from stores.testing.faults import OPERATIONS, Delay
-from tests.support.faulty import eventually
-from tests.support.patience import LONG
 
 PAGES = {f"g/{i:02d}": bytes([i]) * 10 for i in range(20)}
 
@@ -44,16 +40,6 @@ def test_it_fails_for_ever_until_healed() -> None:
     assert store.fired == 5
     store.heal()
     store.flush()
-
-
-def test_only_some_operations_count() -> None:
-    store = FaultyStore(MemoryStore())
-    store.fail(2, operations=["put", "flush"], error=StoreFull("no room"))
-    store.get_many(["g/1"])
-    store.put_many({"g/1": b"a"})
-    store.get_many(["g/1"])
-    with pytest.raises(StoreFull, match="no room"):
-        store.flush()
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -86,34 +72,6 @@ def test_the_answer_is_lost_after_the_call_was_applied() -> None:
     with pytest.raises(StoreUnavailable):
         store.delete_many(PAGES)
     assert list(inner.keys()) == []
-
-
-def test_two_failures_and_a_failure_during_recovery() -> None:
-    store = FaultyStore(MemoryStore())
-    store.fail(1)
-    store.fail(2)
-    for _ in range(2):
-        with pytest.raises(StoreUnavailable):
-            store.put_many(PAGES)
-    store.put_many(PAGES)
-
-
-def test_counting_up_until_a_run_has_no_failure() -> None:
-    """reliability 11: behind the buffer, one failure anywhere costs nothing."""
-    for n in count(1):
-        inner = MemoryStore()
-        store = FaultyStore(inner)
-        store.fail(n)
-        buffer = WriteBuffer(store, capacity_bytes=600, deadline=LONG)
-        for key, page in PAGES.items():
-            buffer.put_many({key: page})
-        buffer.delete_many(list(PAGES)[:5])
-        buffer.flush()
-        assert sorted(inner.keys()) == list(PAGES)[5:]
-        buffer.abandon()
-        if not store.fired:
-            break
-    assert n > 2
 
 
 def test_a_delay() -> None:
@@ -314,26 +272,6 @@ def test_it_can_be_sent() -> None:
     again = pickle.loads(pickle.dumps(store))
     assert again.get_many(["g/1"]) == [b"page"]
     assert again.calls == 1
-
-
-def test_reading_ahead_hides_the_wait() -> None:
-    """reliability 15, in kind: who prefetches waits for no round trip, and has each page once."""
-    pages = {f"g/{i}": bytes([i]) * 100 for i in range(40)}
-    counting = CountingStore(MemoryStore())
-    counting.put_many(pages)
-    waiting: list[threading.Thread] = []
-    slow = LatencyStore(
-        counting, Constant(1), sleep=lambda _: waiting.append(threading.current_thread())
-    )
-    keys = list(pages)
-    with WriteBuffer(HeadCache(slow)) as store:
-        for i, key in enumerate(keys):
-            store.prefetch(keys[i : i + 8])
-            eventually(lambda key=key: store.peek(key) is not None)
-            assert store.get_many([key]) == [pages[key]]
-        assert waiting
-        assert threading.current_thread() not in waiting
-        assert counting.counts.get.pages == len(pages)
 
 
 def test_every_operation_is_counted() -> None:
