@@ -166,9 +166,9 @@ def short_soak(session: nox.Session) -> None:
     scenarios that start Javas of their own, or start queries many times.
     """
     names = {
-        "reliability": "kills soak holes", "windows": "random", "device": "broker",
-        "spark": "fire shipping connect interpreter migration publishing second_format "
-        "state_stream",
+        "reliability": "kills soak", "windows": "random", "device": "broker",
+        "spark": "fire shipping connect starting migration publishing second_format "
+        "streaming",
         "cli": "mistakes rights_and_room",
     }  # fmt: skip
     paths = [f"tests/{suite}/test_{name}.py" for suite in names for name in names[suite].split()]
