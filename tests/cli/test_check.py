@@ -1,23 +1,29 @@
-"""``mta check`` and ``mta gc`` on what a real run has left."""
+"""``mta check``, ``gc`` and ``inspect`` on what runs and queries of one's own have left."""
+
+from __future__ import annotations
 
 import json
 import os
 import re
 import shutil
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from mta import KeyedWindows, TimeWindow
+from mta import Max
+from mta.cli import main
 from mta.cli.console import Exit
-from mta.monoids.product import skipping
-from spark_integration.cli.checkpoints import Sighting, last_batch, note, saved_snapshots
-from spark_integration.cli.expressions import parse_aggregation
-from spark_integration.request import make_product
-from spark_integration.session import local_session
+from spark_integration.cli import checkpoints
+from spark_integration.cli.checkpoints import Sighting, last_batch, note
 from stores import open_store
 from tests.support.console import mta
+from tests.support.key_by_key import KeyByKey
+from tests.support.spark.events import make_events, write_files
+from tests.support.spark.jobs import Job, spread
+from tests.support.spark.session import spark
 
 ROWS = 11_000
 AGGREGATIONS = ("--agg", "peak=watts:max", "--agg", "mean=watts:mean")
@@ -62,21 +68,9 @@ def run_of_two(tmp_path_factory):
     return ran(tmp_path_factory.mktemp("two"), dict.fromkeys("ab", ROWS), first=1900)
 
 
-@pytest.fixture(scope="module")
-def run_of_many(tmp_path_factory):
-    """A run over many keys, of which one has a standalone window."""
-    keys = {f"k{number:03}": 100 for number in range(300)} | {"large": 2000}
-    return ran(tmp_path_factory.mktemp("many"), keys)
-
-
 @pytest.fixture
 def out(run_of_two, tmp_path):
     return copied(run_of_two, tmp_path / "out")
-
-
-@pytest.fixture
-def many(run_of_many, tmp_path):
-    return copied(run_of_many, tmp_path / "out")
 
 
 def keys_of(out, level):
@@ -159,55 +153,9 @@ def test_a_damaged_window_is_left_out_of_the_sweep(out, capsys):
         assert set(store.keys()) == before
 
 
-def test_one_key_of_a_run(many, capsys):
-    assert mta("inspect", many, "--limit", 2) == 0
-    printed = capsys.readouterr().out
-    assert re.search(r"^k000 +100 .*^k001 +100 .*299 more", printed, re.MULTILINE | re.DOTALL)
-    assert re.search(r"windows +301 keys, 32,000 events$", printed, re.MULTILINE)
-    for key, events in (("k123", "100"), ("large", "2,000")):
-        assert mta("inspect", many, "--key", key) == 0
-        printed = capsys.readouterr().out
-        assert re.search(rf"^{key} +{events} ", printed, re.MULTILINE)
-        assert f"windows   1 key, {events} events\n" in printed
-    assert mta("inspect", many, "--key", "k999") == 2
-    assert "--key 'k999': no window has it" in capsys.readouterr().err
-
-
 def test_a_run_with_a_least_number_of_values_is_whole(tmp_path, capsys):
     assert mta("check", ran(tmp_path, {"a": 2000}, more=("--min-samples", 3))) == 0
     assert re.search(r"windows +1 key, ", capsys.readouterr().out)
-
-
-def attempt_and_die(out):
-    """What a batch leaves that never ended: pages of new rows, whose snapshots are lost."""
-    address = f"file://{out / 'pages'}"
-    aggregations = [parse_aggregation(text, ["watts"]) for text in AGGREGATIONS[1::2]]
-    monoid = skipping(make_product({each.name: each.pair("timestamp") for each in aggregations}))
-    with open_store(address) as store:
-        before = set(store.keys())
-        for snapshot in saved_snapshots(local_session(), out / "checkpoint", address):
-            windows = KeyedWindows.restore(
-                snapshot, store, aggregations=monoid, window=TimeWindow("7 days")
-            )
-            keys = [f"new {number}" for number in range(1000)]
-            times = np.full(1000, np.datetime64("2025-01-09"))
-            windows.extend(keys, {"watts": np.arange(1000.0)}, times)
-            windows.checkpoint()
-        return set(store.keys()) - before, before
-
-
-def test_what_a_killed_attempt_left_is_deleted(many, capsys):
-    orphans, before = attempt_and_die(many)
-    assert orphans
-    assert mta("gc", many, "--delete") == 0
-    printed = capsys.readouterr().out
-    assert re.search(rf"unneeded +{len(orphans)} pages?, ", printed)
-    assert "deleted   0 pages" in printed
-    for _ in range(2):
-        assert mta("gc", many, "--delete", "--grace", "1 ms") == 0
-    with open_store(f"file://{many / 'pages'}") as store:
-        assert set(store.keys()) == before
-    assert mta("check", many) == 0
 
 
 def test_a_page_is_noted_when_it_was_first_seen(tmp_path):
@@ -218,3 +166,145 @@ def test_a_page_is_noted_when_it_was_first_seen(tmp_path):
         "c": Sighting(2.0, 8),
     }
     assert note(path, ["a"], Sighting(3.0, 9)) == {"a": Sighting(3.0, 9)}
+
+
+__all__ = ["spark"]
+
+#: Its windows go key by key, and Spark's state has their snapshots.
+PEAK = KeyByKey(float("-inf"), max, "peak")
+
+
+@pytest.fixture(scope="module", params=[Max(), PEAK], ids=["vectorized", "key by key"])
+def job(spark: Any, tmp_path_factory: pytest.TempPathFactory, request: Any) -> Job:
+    job = Job(spark, tmp_path_factory.mktemp("own"))
+    write_files(spread(make_events(900, 4)), job.input, files=2)
+    job.run(aggregations={"peak": ("watts", request.param)}, types={"peak": "double"})
+    return job
+
+
+def seen(note: Path) -> dict[str, tuple[float, int]]:
+    """When each page was first seen that nobody needs, and in which batch."""
+    found: dict[str, tuple[float, int]] = json.loads(note.read_text())
+    return found
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
+    code = main([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    return code, printed.out + printed.err
+
+
+def test_whole_and_damaged_pages(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = answer(capsys, "check", job.checkpoint, "--store", job.store)
+    assert code == 0 and "4 keys" in said
+    with open_store(job.store) as store:
+        first = max(store.keys())
+        (page,) = store.get_many([first])
+        assert page is not None
+        store.put_many({first: page[:-1] + bytes([page[-1] ^ 1])})
+        store.flush()
+    code, said = answer(capsys, "check", job.checkpoint, "--store", job.store)
+    assert code == Exit.DAMAGED and first in said
+    with open_store(job.store) as store:
+        store.put_many({first: page})
+    code, said = answer(capsys, "check", job.checkpoint, "--store", job.store)
+    assert code == 0
+
+
+def test_pages_that_nobody_needs(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
+    needed = job.pages()
+    orphan = min(needed).rpartition("/")[0] + "/orphan"
+    with open_store(job.store) as store:
+        store.put_many({orphan: b"x", "another/0/0/x": b"y"})
+    gc = ("gc", job.checkpoint, "--store", job.store, "--delete")
+    for wanted in ("unneeded  1 page, 1 B", "deleted   0 pages, seen unneeded for 1 hour"):
+        code, said = answer(capsys, *gc)
+        assert code == 0 and wanted in said
+    note = job.checkpoint / "gc.json"
+    note.write_text(json.dumps({key: [0.0, batch] for key, (_, batch) in seen(note).items()}))
+    code, said = answer(capsys, *gc)
+    assert "deleted   1 page" in said
+    assert job.pages() == needed | {"another/0/0/x"}
+
+
+def test_the_pages_of_a_query_whose_checkpoint_is_gone(
+    job: Job, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pages = job.pages() - {"another/0/0/x"}
+    name = min(pages).partition(".")[0]
+    address = f"file://{tmp_path}/pages"
+    with open_store(address) as store:
+        store.put_many(dict.fromkeys(pages, b"x") | {f"{name}s/0/0/x": b"y"})
+    code, said = answer(capsys, "gc", "--name", name, "--store", address)
+    assert code == 0 and f"to delete {len(pages)} pages" in said
+    answer(capsys, "gc", "--name", name, "--store", address, "--delete")
+    with open_store(address) as store:
+        assert set(store.keys()) == {f"{name}s/0/0/x"}
+    for wrong in ((), ("--name", name, job.checkpoint), ("--name", "..")):
+        assert answer(capsys, "gc", "--store", address, *wrong)[0] == 2
+
+
+IN_STATE = 6_000
+
+
+@pytest.fixture(scope="module")
+def in_state(tmp_path_factory):
+    """The output folder of a run in two parts over two keys; an inner page is over 5040 events."""
+    folder = tmp_path_factory.mktemp("state")
+    times = pd.date_range("2025-01-01", periods=IN_STATE, freq="min")
+    watts = [(7 * i) % 23 + 0.5 for i in range(IN_STATE)]
+    frames = [pd.DataFrame({"ts": times, "device": key, "watts": watts}) for key in "ab"]
+    source, out = folder / "in", folder / "out"
+    source.mkdir()
+    half = IN_STATE // 2
+    for number, rows in enumerate((slice(0, half), slice(half, IN_STATE))):
+        pd.concat(frame[rows] for frame in frames).to_csv(source / f"{number}.csv", index=False)
+        assert mta("run", source, "--key", "device", "--agg", "peak=watts:max", "--agg",
+                   "mean=watts:mean", "--window", "9 days", "--output", out, "--no-plot",
+                   "--store", "spark://state") == 0  # fmt: skip
+    expected = frames[0].set_index("ts")["watts"].rolling("9D")
+    results = pd.read_parquet(out / "results").sort_values(["device", "ts"])
+    for _, rows in results.groupby("device"):
+        assert rows["peak"].tolist() == expected.max().tolist()
+        assert rows["mean"].tolist() == pytest.approx(expected.mean().tolist())
+    return out
+
+
+def test_inspect_counts_its_pages(in_state, capsys):
+    assert mta("inspect", in_state) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"^a +6,000 ", printed, re.MULTILINE)
+    pages = re.search(r"store +spark://state: (\d+) pages, \S+ \S+ on disk", printed)
+    assert pages
+    # A leaf group has an eighth of the 3,000 events that a window begins with.
+    assert int(pages[1]) >= 2 * (IN_STATE // 375 - 1)
+
+
+def test_check_verifies_every_page(in_state, capsys, monkeypatch):
+    assert mta("check", in_state) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"pages +\d+ verified", printed)
+    assert "damaged   none" in printed
+    whole = checkpoints.open_pages
+
+    @contextmanager
+    def damaged(spark, checkpoint, address):
+        with whole(spark, checkpoint, address) as store:
+            # The first ones may be of runs that only the state before needs.
+            store.delete_many([max(store.keys())])
+            yield store
+
+    monkeypatch.setattr(checkpoints, "open_pages", damaged)
+    assert mta("check", in_state) == Exit.DAMAGED
+    printed = capsys.readouterr().out
+    assert re.search(r"damaged +1 page$", printed, re.MULTILINE)
+
+
+def test_what_is_not_possible_is_reported(in_state, capsys):
+    assert mta("gc", in_state, "--delete") == 0
+    assert "nothing to collect" in capsys.readouterr().out
+    assert mta("inspect", in_state / "checkpoint") == 2
+    assert "give the store of this checkpoint" in capsys.readouterr().err
+    assert mta("inspect", in_state / "checkpoint", "--store", "spark://state") == 0
+    assert mta("inspect", in_state, "--store", "spark://head:7077") == 2
+    assert "spark:// store is spark://state" in capsys.readouterr().err

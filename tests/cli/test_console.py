@@ -1,15 +1,24 @@
-"""What commands print and draw, and the stream that the demo makes up."""
+"""What commands print and draw, the demo's stream, and ``mta serve`` of an output folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pytest
 
-from mta.cli.console import plural, table
+from mta.cli import main
+from mta.cli.console import own_command, plural, table
 from mta.windows.display import human_bytes
 from spark_integration.cli.demo import Meters, write_stream
 from spark_integration.cli.expressions import parse_aggregation
-from spark_integration.cli.plot import _figure, _line, _panels
+from spark_integration.cli.plot import _figure, _panels
+from tests.serve.conftest import KEYS, Published
+from tests.support.serving import Served
 
 
 def test_table():
@@ -44,35 +53,6 @@ def extremes(keys=("a",), gap_at=None):
     return pd.concat(parts)
 
 
-def test_results_of_another_scale_have_a_panel_of_their_own():
-    texts = ("peak=watts:max", "total=watts:sum", "watts:mean")
-    panels = _panels([parse_aggregation(text, ()) for text in texts])
-    assert [[aggregation.function for aggregation in panel] for panel in panels] == [
-        ["max", "mean"],
-        ["sum"],
-    ]
-
-
-def test_a_line_goes_through_both_extremes_and_breaks_where_events_are_missing():
-    times, heights = _line(extremes(gap_at=20), "watts")
-    assert heights[:4].tolist() == [1.0, 3.0, 1.0, 3.0]
-    assert len(times) == len(heights) == 2 * 50 + 1
-    assert np.flatnonzero(np.isnan(heights)).tolist() == [40]
-
-
-def test_a_figure_has_a_titled_panel_for_each_key(tmp_path):
-    panels = _panels(
-        [parse_aggregation(text, ()) for text in ("peak=watts:max", "total=watts:sum")]
-    )
-    figure = _figure(extremes(("a", "b")), ["a", "b"], panels, "watts in a window of 1 day")
-    titles = [axes.get_title(loc="left") for axes in figure.axes]
-    assert titles == ["a", "", "b", ""]
-    labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    assert labels == ["watts", "peak = watts:max"]
-    figure.savefig(tmp_path / "plot.png")
-    assert (tmp_path / "plot.png").stat().st_size > 5000
-
-
 def test_results_without_values_are_drawn_alone(tmp_path):
     rows = extremes()
     rows[["min watts", "max watts"]] = np.nan
@@ -105,3 +85,33 @@ def test_modification_times_follow_the_order_of_the_files(tmp_path):
 def test_one_meter_and_few_events():
     meters = Meters(10, 1)
     assert 0 < meters.events(0, meters.slots).num_rows <= 10
+
+
+@pytest.mark.parametrize("inner", ["", "run"])
+def test_a_run_is_served_from_its_folder(inner: str, tmp_path: Path) -> None:
+    """The folder of a demo has the run's in it."""
+    published = Published(f"file://{tmp_path / 'pages'}")
+    note = {"publish": published.name, "store": published.store}
+    (tmp_path / "out" / inner).mkdir(parents=True)
+    (tmp_path / "out" / inner / "job.json").write_text(json.dumps(note))
+    with Served(None, str(tmp_path / "out")) as service:
+        status = service.get("/v1/status").json
+        assert (status["name"], status["keys"]) == (published.name, len(KEYS))
+
+
+def test_a_run_that_publishes_nothing_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "job.json").write_text(json.dumps({"publish": None, "store": "file:///pages"}))
+    assert main(["serve", str(tmp_path)]) == 2
+    assert "run it again with a name" in capsys.readouterr().err
+
+
+def test_a_command_that_no_shell_finds_is_named_by_its_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.argv", [".venv/bin/mta", "demo"])
+    monkeypatch.setenv("PATH", "")
+    assert own_command() == ".venv/bin/mta"
+    monkeypatch.setattr("sys.argv", ["/usr/lib/python3/spark_integration/cli/__main__.py"])
+    assert own_command() == "mta"

@@ -237,6 +237,17 @@ REFUSED = {
         {"a.parquet": parquet(k=[7], v=[1]), "b.parquet": parquet(k=["007"], v=[1])},
         r"\.parquet: the column 'k' contains (string|int64), but .* in the first file",
     ),
+    "a number beyond doubles": case(
+        table(("a", 1), ("a", "1e400")), r"line 3: v is not a number: '1e400'"
+    ),
+    "a number of JSON beyond doubles": case(
+        "".join(f'{{"k":"a","ts":"{AT}","v":{v}}}\n' for v in (1, "-1e999999")),
+        r"v is not a number: '-1e999999'", name="a.json",
+    ),
+    "a point beside decimal commas": case(
+        f"k;ts;v\na;{AT};20,97\na;{AT};1.000,5\n", r"line 3: v is not a number: '1\.000,5'",
+        delimiter=";", decimal=",",
+    ),
     "an encoding of nobody": case(HEAD, "--encoding 'utf-99' is unknown", encoding="utf-99"),
     "a delimiter of two": case(HEAD, "--delimiter '::': give one character", delimiter="::"),
     "a quote of two": case(HEAD, "--quote \"''\": give one character", quote="''"),

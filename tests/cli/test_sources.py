@@ -19,8 +19,6 @@ from spark_integration.cli.stream import read_input
 from spark_integration.errors import InvalidRequest
 from tests.support.patience import in_time
 
-AT = "2024-01-15 00:00:00"
-
 
 def readings(hour=0, rows=4):
     times = pd.date_range("2025-01-01", periods=rows, freq="min") + pd.Timedelta(hours=hour)
@@ -195,14 +193,6 @@ def test_what_a_spreadsheet_exports_is_read_or_explained(tmp_path, capsys, spark
         assert row[1] == (20.97 if known else 1)
 
 
-def test_a_decimal_comma_allows_no_point(tmp_path, spark):
-    path = tmp_path / "a.csv"
-    path.write_text("ts;watts\n2024-01-15;20,97\n2024-01-16;1.000,5\n")
-    job = job_for(path, delimiter=";", decimal=",", time="ts", value=("watts",), agg=("watts:max",))
-    with pytest.raises(Exception, match=r"line 3: watts is not a number: '1\.000,5'"):
-        read_input(spark, job, open_source(job)).collect()
-
-
 def test_a_table_of_many_columns_is_read_in_linear_time_and_bounded_memory(tmp_path):
     width = 100_000
     path = tmp_path / "a.csv"
@@ -217,31 +207,6 @@ def test_a_table_of_many_columns_is_read_in_linear_time_and_bounded_memory(tmp_p
     with pytest.raises(InvalidRequest) as caught:
         resolve_columns(job.replace(key="meter"), source)
     assert len(str(caught.value)) < 500 and "and 99,972 more" in str(caught.value)
-
-
-@pytest.mark.parametrize("text", ["1e400", "-1e400", "1e999999"])
-@pytest.mark.parametrize("fmt", ["csv", "json"])
-def test_a_number_too_large_for_a_double_is_invalid(tmp_path, spark, fmt, text):
-    path = tmp_path / f"a.{fmt}"
-    csv, rows = f"ts,watts\n{AT},1\n{AT},{text}\n", (1, text)
-    json = "".join(f'{{"ts": "{AT}", "watts": {value}}}\n' for value in rows)
-    path.write_text(csv if fmt == "csv" else json)
-    job = job_for(path, time="ts", value=("watts",), agg=("watts:max",))
-    with pytest.raises(Exception, match=f"watts is not a number: '{text}'"):
-        read_input(spark, job, open_source(job)).collect()
-
-
-@pytest.mark.parametrize("fmt", ["csv", "json", "parquet"])
-def test_formats(tmp_path, fmt):
-    path = tmp_path / f"a.{fmt}"
-    if fmt == "csv":
-        readings().to_csv(path, index=False)
-    elif fmt == "json":
-        readings().to_json(path, orient="records", lines=True, date_format="iso")
-    else:
-        readings().to_parquet(path)
-    source = open_source(job_for(tmp_path))
-    assert (source.format, source.columns) == (fmt, ["ts", "device", "watts", "note"])
 
 
 def test_no_usable_input(tmp_path):
