@@ -146,10 +146,8 @@ def test_what_goes_together(every, lateness):
 HOURS = 600
 
 
-def write_hours(path, *events):
-    rows = [
-        (FIRST_HOUR + pd.Timedelta(hours=hour), device, watts) for hour, device, watts in events
-    ]
+def write_events(path, unit, *events):
+    rows = [(FIRST_HOUR + pd.Timedelta(at, unit), device, watts) for at, device, watts in events]
     pd.DataFrame(rows, columns=["ts", "device", "watts"]).to_csv(path, index=False)
 
 
@@ -165,7 +163,7 @@ def test_idle_keys_and_late_rows(tmp_path, capsys):
     source.mkdir()
     # "a" is heard of every minute for 50 hours; "b" once an hour, and to the end.
     long = [(minute / 60, "a", minute % 7) for minute in range(50 * 60)]
-    write_hours(source / "1.csv", *long, *((hour, "b", hour) for hour in range(HOURS)))
+    write_events(source / "1.csv", "h", *long, *((hour, "b", hour) for hour in range(HOURS)))
     command = ("run", source, "--key", "device", "--agg", "peak=watts:max", "--agg", "n=count",
                "--window", "48 hours", "--idle", "emit", "--on-late", "side",
                "--output", out)  # fmt: skip
@@ -187,7 +185,7 @@ def test_idle_keys_and_late_rows(tmp_path, capsys):
     assert mta("check", out) == 0
     assert pages_of(out, "a") == waiting
 
-    write_hours(source / "2.csv", (HOURS, "b", 1.0), (HOURS - 9, "b", 2.0), (60, "a", 3.0))
+    write_events(source / "2.csv", "h", (HOURS, "b", 1.0), (HOURS - 9, "b", 2.0), (60, "a", 3.0))
     assert mta(*command, "--no-plot", "--on-late", "raise") == 2
     assert "--on-late was 'side' and is 'raise'" in capsys.readouterr().err
     assert mta(*command, "--no-plot") == 0
@@ -204,11 +202,6 @@ def test_idle_keys_and_late_rows(tmp_path, capsys):
     ]
     assert empty["watts"].isna().all()
     assert len(rows) == len(long) + HOURS + 3 + 1
-
-
-def write_minutes(path, *events):
-    rows = [(FIRST_HOUR + pd.Timedelta(minutes=at), device, watts) for at, device, watts in events]
-    pd.DataFrame(rows, columns=["ts", "device", "watts"]).to_csv(path, index=False)
 
 
 def results_in(out):
@@ -233,12 +226,12 @@ def test_late_rows_with_corrections(tmp_path, capsys):
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     # 3,000 minutes, of which one is missing and comes later.
-    write_minutes(source / "1.csv", *((at, "a", at % 7) for at in range(3000) if at != 2990))
+    write_events(source / "1.csv", "min", *((at, "a", at % 7) for at in range(3000) if at != 2990))
     command = ("run", source, "--key", "device", "--agg", "peak=watts:max", "--window", "48 hours",
                "--on-late", "drop", "--allowed-lateness", "20 minutes", "--emit-updates",
                "--output", out)  # fmt: skip
     assert mta(*command) == 0
-    write_minutes(source / "2.csv", (2990, "a", 99.0), (2978, "a", 99.0))
+    write_events(source / "2.csv", "min", (2990, "a", 99.0), (2978, "a", 99.0))
     assert mta(*command) == 0
     assert re.search(r"late +1 row, dropped", capsys.readouterr().out)
     rows = results_in(out)
@@ -260,7 +253,7 @@ def test_late_rows_with_corrections(tmp_path, capsys):
 def test_a_query_of_several_windows(tmp_path, capsys):
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
-    write_minutes(source / "1.csv", *((at, "a", at % 7) for at in range(3000)))
+    write_events(source / "1.csv", "min", *((at, "a", at % 7) for at in range(3000)))
     query = """SELECT *, max(watts) OVER day AS peak, count(*) OVER hour AS n_hour,
                count(*) OVER day AS n_day FROM t
                WINDOW hour AS (PARTITION BY device ORDER BY ts RANGE INTERVAL 59 MINUTES PRECEDING),
