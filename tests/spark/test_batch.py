@@ -71,7 +71,7 @@ def test_the_result_has_the_columns_asked_for(
     assert key_of_site == {(r.device, r.site) for r in df.collect()}
 
 
-@pytest.mark.proves("options", '`emit="last"`', "a batch")
+@pytest.mark.proves("options", '`emit="last"`', "vectorized", "a batch")
 def test_last_gives_one_row_per_key(spark: SparkSession, store: str, events: pa.Table) -> None:
     df = spark.createDataFrame(events)
     rows = run(df, store, emit="last", window=CountWindow(5), carry=["site"]).collect()

@@ -1,4 +1,4 @@
-"""Long decimals, dates and timestamps as values: equal to Spark's own SQL, in value and in type."""
+"""Results have the values and types that Spark's own SQL gives: nothing is rounded."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from mta import CountWindow
+from mta import ArgMax, ArgMin, CountWindow, First, Last, Max, Mean, Min, Sum, TimeWindow
 from spark_integration import sliding_aggregate, sql
 from spark_integration.errors import InvalidRequest
+from spark_integration.options import Options
+from spark_integration.request import make_request
+from spark_integration.step.step import step
+from stores import MemoryStore
 from tests.support.sampling import REST, some
 from tests.support.spark.cards import reader_of
 from tests.support.spark.jobs import run_to_end
@@ -28,8 +32,14 @@ SIZE, ROWS = 4, 120
 KINDS: dict[str, pa.DataType] = {
     "short": pa.decimal128(18, 2), "long": pa.decimal128(30, 6), "widest": pa.decimal128(38, 38),
     "day": pa.date32(), "moment": pa.timestamp("us", "UTC"), "local": pa.timestamp("us"),
+    "big": pa.int64(), "small": pa.int16(), "text": pa.string(), "raw": pa.binary(),
 }  # fmt: skip
 DECIMALS = [name for name, kind in KINDS.items() if pa.types.is_decimal(kind)]
+#: Neighbours of the first are the same double.
+PLAIN: dict[pa.DataType, list[Any]] = {
+    pa.int64(): [2**53 + 1, 2**53, 2**53 + 2, -(2**63)], pa.int16(): [3, 1, -(2**15)],
+    pa.string(): ["b", "\u00e9", "a", ""], pa.binary(): [b"b", b"\xff", b"", b"a"],
+}  # fmt: skip
 #: The sums of the oracle are not rounded.
 EXACT = Context(prec=60)
 #: The first and the last moment that Spark has.
@@ -38,11 +48,12 @@ FIRST, LAST = datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)
 
 def values(kind: pa.DataType, chance: random.Random) -> list[Any]:
     """A few values, the extreme ones among them, some of them equal or null."""
+    few = PLAIN.get(kind, [])
     if pa.types.is_decimal(kind):
         most = 10**kind.precision // 20
-        few: list[Any] = [0, most, -most, *(chance.randint(-most, most) for _ in range(4))]
+        few = [0, most, -most, *(chance.randint(-most, most) for _ in range(4))]
         few = [Decimal(each).scaleb(-kind.scale) for each in few]
-    else:
+    elif pa.types.is_temporal(kind):
         few = [FIRST, LAST, datetime(1969, 12, 31, 23, 59, 59, 1), datetime(2024, 3, 31, 2, 30)]
         few = [each.date() for each in few] if kind == pa.date32() else few
     return [None if chance.random() < 0.15 else chance.choice(few) for _ in range(ROWS)]
@@ -97,8 +108,9 @@ def counts(column: pa.ChunkedArray) -> list[Any]:
     """Values that compare alike in every zone: times as integers."""
     kind = column.type
     if pa.types.is_list(kind):
-        raw = {32: pa.int32(), 64: pa.int64()}.get(kind.value_type.bit_width)
-        column = column if raw is None else column.cast(pa.list_(raw))
+        if pa.types.is_temporal(kind.value_type):
+            raw = pa.int32() if kind.value_type.bit_width == 32 else pa.int64()
+            column = column.cast(pa.list_(raw))
     elif pa.types.is_temporal(kind):
         column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
     return column.to_pylist()
@@ -258,3 +270,94 @@ def test_sql_equals_sparks_own(spark: SparkSession) -> None:
     for name in expected.column_names:
         assert counts(found[name]) == counts(expected[name]), name
         assert type_of(found, name) == type_of(expected, name), name
+
+
+#: No double: it comes back as the one below.
+BEYOND = 2**53 + 1
+PRICE = Decimal("1234567890123456.78")
+
+
+def sent_rows(spark: SparkSession, times: list[int] | None = None) -> DataFrame:
+    """Four rows of one device, in which neighbours are one double."""
+    table = pa.table({
+        "device": ["a"] * 4,
+        "ts": pa.array([t * 1_000_000 for t in times or [0, 1, 2, 3]], pa.timestamp("us", "UTC")),
+        "big": [BEYOND, BEYOND - 1, BEYOND + 1, BEYOND],
+        "small": pa.array([3, 1, 2, 3], pa.int16()),
+        "price": pa.array([PRICE, PRICE + Decimal("0.01"), PRICE, -PRICE], pa.decimal128(18, 2)),
+        "long": pa.array([PRICE, -PRICE, PRICE, PRICE], pa.decimal128(30, 2)),
+        "day": pa.array([0, -700_000, 2_900_000, 1], pa.int32()).cast(pa.date32()),
+        "text": ["b", "é", "a", "c"], "raw": [b"b", b"\xff", b"a", b"c"],
+    })  # fmt: skip
+    return spark.createDataFrame(table)
+
+
+def results_of(df: DataFrame, store: str, aggregations: dict[str, Any], **changes: Any) -> pa.Table:
+    settings: dict[str, Any] = {"by": "device", "on": "ts", "window": CountWindow(2)}
+    asked = {**settings, "store": store, "aggregations": aggregations, **changes}
+    return sliding_aggregate(df, **asked).toArrow().sort_by("ts")
+
+
+def test_sums_and_arguments(spark: SparkSession, store: str) -> None:
+    asked: dict[str, Any] = {
+        "sum": ("big", Sum()), "money": ("price", Sum()), "few": ("small", Sum()),
+        "at": (("big", "price"), ArgMax()), "least": (("price", "big"), ArgMin()),
+        "mean": ("big", Mean()), "double": ("big", Max("float64")),
+    }  # fmt: skip
+    done = results_of(sent_rows(spark), store, asked)
+    assert done["sum"].to_pylist() == [BEYOND, 2 * BEYOND - 1, 2 * BEYOND, 2 * BEYOND + 1]
+    assert done["money"].to_pylist()[1] == 2 * PRICE + Decimal("0.01")
+    assert done["money"].to_pylist()[3] == 0
+    assert done.schema.field("money").type == pa.decimal128(28, 2)
+    assert done.schema.field("sum").type == done.schema.field("few").type == pa.int64()
+    prices = done["price"].to_pylist()
+    assert done["at"].to_pylist() == [prices[0], prices[0], prices[2], prices[2]]
+    assert done["least"].to_pylist() == [BEYOND, BEYOND, BEYOND + 1, BEYOND]
+    assert done["mean"].to_pylist()[0] == float(BEYOND)
+    assert done["double"].to_pylist()[0] == float(BEYOND)
+
+
+def test_a_window_without_events_has_neither_extreme_nor_sum(
+    spark: SparkSession, store: str
+) -> None:
+    asked: dict[str, Any] = {
+        "top": ("big", Max()), "price": ("price", Min()), "sum": ("big", Sum()),
+        "first": ("big", First()), "at": (("small", "big"), ArgMin()), "newest": ("text", Last()),
+        "mean": ("big", Mean()), "double": ("big", Max("float64")),
+    }  # fmt: skip
+    asked["cheapest"] = asked.pop("price")
+    done = results_of(
+        sent_rows(spark, [0, 58, 60, 178]),
+        store,
+        asked,
+        window=TimeWindow("5 seconds"),
+        emit_every="1 minute",
+    )
+    names = ["top", "cheapest", "first", "at", "newest", "mean", "double"]
+    empty = [all(row[name] is None for name in names) for row in done.to_pylist()]
+    assert empty == [False, False, True, False]
+    assert done["sum"].to_pylist() == [BEYOND, 2 * BEYOND, None, BEYOND]
+    assert done["top"].to_pylist()[0] == BEYOND
+    assert done["mean"].null_count == 1
+
+
+def test_rows_given_again_are_as_they_were_sent(spark: SparkSession) -> None:
+    """Also where an aggregation beside it reads the column as doubles."""
+    sent = sent_rows(spark, [0, 10, 20, 30])
+    options = Options.of(
+        by="device", on="ts", window=CountWindow(2), store="file:///nowhere",
+        aggregations={"top": ("big", Max()), "mean": ("big", Mean()), "last": ("price", Last()),
+                      "total": ("long", Sum()), "days": ("day", "collect_list")},
+        allowed_lateness=60, emit_updates=True, name="again",
+    )  # fmt: skip
+    plan, table, store = make_request(sent, options).plan, sent.toArrow(), MemoryStore()
+    first = step(None, table.select(plan.columns).take([0, 2, 3]), plan, store)
+    done = step(first.state, table.select(plan.columns).take([1]), plan, store).rows
+    again = done.filter(done["corrected"])
+    assert again["big"].to_pylist() == [BEYOND + 1, BEYOND]
+    assert again["price"].to_pylist() == [PRICE, -PRICE]
+    assert again["top"].to_pylist() == [BEYOND + 1] * 2
+    assert again["total"].to_pylist() == [0, 2 * PRICE]
+    assert again["long"].to_pylist() == [PRICE, PRICE]
+    assert again["day"].to_pylist() == table["day"].to_pylist()[2:]
+    assert again["days"].to_pylist() == [table["day"].to_pylist()[at : at + 2] for at in (1, 2)]

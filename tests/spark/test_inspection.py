@@ -1,7 +1,8 @@
-"""Into a query's windows from a notebook."""
+"""Into a query's windows from a notebook, and what a query counts of its pages."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ from pyspark.sql import SparkSession
 
 from mta import Count, CountWindow, Max, Mean, TimeWindow
 from mta.errors import MissingPage, SnapshotMismatch
-from spark_integration import events_of_key, inspect_query, inspection
+from spark_integration import events_of_key, inspect_query, inspection, report_counts
 from spark_integration.errors import InvalidRequest
 from stores import open_store
+from tests.support.faulty import eventually
 from tests.support.key_by_key import KeyByKey
 from tests.support.sampling import some
 from tests.support.spark.events import SECOND, make_events, write_files
@@ -149,3 +151,35 @@ def test_a_query_that_goes_on_meanwhile(
         store.delete_many(list(store.keys()))
     with pytest.raises(MissingPage, match=r"^(?!.*too quickly)"):
         events_of_key(job.checkpoint, job.store, "d2", **asked)
+
+
+PEAK = KeyByKey(float("-inf"), max, "peak")
+
+
+@pytest.mark.parametrize("monoid", [Max(), PEAK], ids=["vectorized", "key by key"])
+@pytest.mark.proves("options", "counts of pages", "vectorized", "key by key")
+def test_counts_are_those_of_the_store(job: Job, monoid: Any) -> None:
+    """Each page that is in the store was counted when it was written, with its bytes."""
+    events = spread(make_events(1200, 4))
+    write_files(events, job.input, files=3)
+    seen: list[Mapping[str, int]] = []
+    name = f"counts of {job.checkpoint}"  # not of queries that have ended, and are still reported
+    listener = report_counts(job.spark, lambda query, counts: seen.append(counts), metrics=name)
+    try:
+        job.run(
+            aggregations={"peak": ("watts", monoid)}, types={"peak": "double"},
+            window=CountWindow(100_000), retain=50, metrics=name,
+        )  # fmt: skip
+        eventually(lambda: len(seen) >= 3)  # Spark tells of a batch a little later
+    finally:
+        job.spark.streams.removeListener(listener)
+    total = {name: sum(counts[name] for counts in seen) for name in seen[0]}
+    assert total["rows_read"] == 1200
+    with open_store(job.store) as store:
+        keys = list(store.keys())
+        size = sum(len(page or b"") for page in store.get_many(keys))
+    assert (total["pages_written"] - total["pages_deleted"]) == len(keys)
+    if not total["pages_deleted"]:
+        assert total["bytes_written"] == size
+    assert total["pages_written"] > 0 and total["bytes_written"] >= size
+    assert total["store_micros"] > 0

@@ -1,11 +1,9 @@
-"""Nulls and filters in Spark: each micro-batch's results are those of DuckDB."""
+"""Nulls and filters in Spark; ``test_sql`` compares results with those of DuckDB."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import duckdb
-import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -20,7 +18,6 @@ from spark_integration.step.step import step
 from stores import MemoryStore
 from tests.support.spark.states import make_plan
 
-ROWS = 300
 AGGREGATIONS: Any = {
     "total": ("watts", Sum()),
     "peak": ("watts", Max()),
@@ -30,22 +27,6 @@ AGGREGATIONS: Any = {
     "as_is": ("watts", Last(skip_nulls=False)),
     "some": ("watts", Sum(), "ok"),
 }
-SQL = """
-    SELECT sum(watts) OVER w, max(watts) OVER w, avg(watts) OVER w, count(watts) OVER w,
-        count(*) OVER w, last(watts) OVER w, sum(watts) FILTER (WHERE ok) OVER w
-    FROM rows WINDOW w AS (PARTITION BY device ORDER BY ts ROWS 4 PRECEDING) ORDER BY ts
-"""
-
-
-def events() -> pa.Table:
-    rng = np.random.default_rng(5)
-    gone = rng.random((2, ROWS)) < 0.4
-    return pa.table({
-        "device": rng.choice(["a", "b"], ROWS),
-        "ts": np.arange(ROWS),
-        "watts": pa.array(rng.integers(0, 50, ROWS).astype(float), mask=gone[0]),
-        "ok": pa.array(rng.random(ROWS) < 0.5, mask=gone[1]),
-    })  # fmt: skip
 
 
 def plan_of(**changes: Any) -> Any:
@@ -55,27 +36,6 @@ def plan_of(**changes: Any) -> Any:
     columns = ("device", "ts", "watts", "ok")
     given = {"window": CountWindow(5), "monoid": product, "columns": columns, "results": kinds}
     return make_plan(**{**given, **changes})
-
-
-@pytest.mark.parametrize("lateness", [None, 1.0])
-@pytest.mark.proves("asking", '`nulls="skip"`', "a stream")
-def test_a_stream_is_as_sql_for_any_cut_into_batches(lateness: float | None) -> None:
-    rng, store, rows = np.random.default_rng(8), MemoryStore(), events()
-    wanted, given = duckdb.sql(SQL).fetchall(), rows
-    plan, state, at = plan_of(allowed_lateness=lateness), None, 0
-    found: list[tuple[Any, ...]] = []
-    while at < ROWS:
-        rows = given.slice(at, int(rng.integers(1, 80)))
-        at += rows.num_rows
-        done = step(state, rows, plan, store)
-        state = done.state
-        ordered = done.rows.sort_by("ts")
-        found += zip(*(ordered.column(a).to_pylist() for a in AGGREGATIONS), strict=True)
-    assert [tuple(map(rounded, row)) for row in found] == [tuple(map(rounded, r)) for r in wanted]
-
-
-def rounded(value: Any) -> Any:
-    return round(value, 9) if isinstance(value, float) else value
 
 
 def test_a_null_is_updated_replaced_and_joined() -> None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from inspect import Parameter, signature
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,16 +31,19 @@ from mta import (
     TimeWindow,
     Window,
 )
+from mta.algorithms import FiBA
 from mta.frames import BoundWindow
 from mta.keyed.standalone import INNER_BYTES, small_groups
-from spark_integration import recommended_conf, sliding_aggregate
+from spark_integration import recommended_conf, save_history, sliding, sliding_aggregate
 from spark_integration.errors import InvalidRequest
-from spark_integration.options import Options
+from spark_integration.options import SETTINGS, Options
 from spark_integration.plan import Plan
 from spark_integration.request import make_request
+from spark_integration.runners.bucket import ENCODING
 from spark_integration.versions import INSTALLED
 from stores.errors import WindowStoreError, pip_install
 from stores.memory import MemoryStore
+from tests.support.spark.jobs import Job
 
 
 @pytest.fixture(scope="module")
@@ -378,3 +385,158 @@ def test_corrections_need_no_lateness(df: DataFrame) -> None:
     given: dict[str, Any] = {"by": "device", "on": "ts", "aggregations": "count"}
     options = Options.of(**given, window=CountWindow(3), on_duplicate="replace")
     assert options.settings.lateness == 0
+
+
+@pytest.fixture(params=["file", "spark://state"])
+def windows(job: Job, request: pytest.FixtureRequest) -> DataFrame:
+    """Behind something else, as a query may do more with what comes out."""
+    changes: dict[str, Any] = {} if request.param == "file" else {"store": request.param}
+    return sliding_aggregate(job.source(), **job.settings(**changes)).where("n > 1")
+
+
+@pytest.mark.parametrize("mode", ["update", "Complete"])
+def test_an_output_mode_that_gives_rows_again(windows: DataFrame, job: Job, mode: str) -> None:
+    advice = rf"output mode is '{mode}'.* leave the mode unset \('append'\).*emit_updates=True"
+    with pytest.raises(InvalidRequest, match=advice):
+        windows.writeStream.outputMode(mode)
+    with pytest.raises(InvalidRequest, match=advice):
+        windows.writeStream.format("noop").start(outputMode=mode)
+    with pytest.raises(InvalidRequest, match=advice):
+        windows.writeStream.toTable("never", outputMode=mode)
+    assert not job.spark.streams.active
+    windows.writeStream.outputMode("append")
+
+
+@pytest.mark.parametrize("name", ["realTime", "continuous"])
+def test_a_trigger_without_micro_batches(windows: DataFrame, name: str) -> None:
+    with pytest.raises(InvalidRequest, match=rf"trigger is {name}='5 minutes'.*processingTime="):
+        windows.writeStream.trigger(**{name: "5 minutes"})
+    windows.writeStream.trigger(processingTime="1 second")
+
+
+def test_streams_without_windows_are_as_they_were(windows: DataFrame, job: Job) -> None:
+    assert windows.isStreaming
+    counts = job.source().groupBy("device").count()
+    counts.writeStream.outputMode("update").trigger(continuous="5 minutes")
+
+
+def test_an_encoding_of_states(job: Job) -> None:
+    job.spark.conf.set(ENCODING, "avro")
+    try:
+        with pytest.raises(InvalidRequest, match=rf"{ENCODING} is 'avro'.*'unsaferow'"):
+            sliding_aggregate(job.source(), **job.settings())
+        sliding_aggregate(job.source(), **job.settings(store="spark://state"))
+    finally:
+        job.spark.conf.unset(ENCODING)
+
+
+def test_a_stream_needs_a_store_and_a_batch_none(job: Job, tmp_path: Path) -> None:
+    """A batch's pages, of which there are thousands here, are nowhere afterwards."""
+    settings = {name: value for name, value in job.settings().items() if name != "store"}
+    with pytest.raises(InvalidRequest, match=r"is a stream, but store is not given.*file:///path"):
+        sliding_aggregate(job.source(), **settings)
+    before = everything_near(tmp_path)
+    rows = job.spark.range(20_000).selectExpr(
+        "concat('d', id % 3) device", "timestamp_seconds(id) ts", "double(id % 7) watts"
+    )
+    done = sliding_aggregate(rows, **{**settings, "window": CountWindow(3000)})
+    assert done.agg({"peak": "min", "n": "max"}).first() == (0.0, 3000)
+    assert everything_near(tmp_path) == before
+
+
+def everything_near(folder: Path) -> set[Path]:
+    """All files where pages could be left: among the test's, here, and ours for a while."""
+    return {
+        *folder.rglob("*"),
+        *Path.cwd().glob("*"),
+        *Path(tempfile.gettempdir()).glob("mta-pages-*"),
+    }
+
+
+def test_no_option_is_lost_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {
+        name: (f"<{name}>",) if name == "carry" else f"<{name}>"
+        for name in signature(sliding_aggregate).parameters
+    }
+    given["aggregations"] = {"peak": ("watts", "max")}  # those of them with filters add columns
+    given["at"] = None  # another DataFrame, which is no option
+    given["df"] = stream = SimpleNamespace(isStreaming=True, sparkSession="<session>")
+    unchecked = SimpleNamespace(of=lambda **options: SimpleNamespace(**options))
+    monkeypatch.setattr(sliding, "Options", unchecked)
+    request = SimpleNamespace(plan=SimpleNamespace(store="<store>"))
+
+    def make_request(*arguments: Any) -> Any:
+        request.arguments = arguments
+        return request
+
+    monkeypatch.setattr(sliding, "make_request", make_request)
+    monkeypatch.setattr(sliding, "run_request", lambda *arguments: arguments)
+    for name in ("check_chain", "check_starts", "follow", "warn_of_buckets"):
+        monkeypatch.setattr(sliding, name, lambda *arguments: None)
+    df, made, step, metrics = sliding_aggregate(**given)
+    same, options = made.arguments
+    assert (df, same, step, metrics) == (stream, stream, sliding.step, "<metrics>")
+    assert {"df": df, "at": None, "metrics": metrics, **vars(options)} == given
+
+
+def test_the_defaults_are_those_of_the_options() -> None:
+    asked = signature(sliding_aggregate).parameters
+    found = {n: p.default for n, p in signature(Options).parameters.items()}
+    settings = found.pop("settings")
+    of_windows = {name: getattr(settings, name) for name in SETTINGS}
+    assert not found.pop("aside")
+    found |= of_windows
+    assert found.keys() == asked.keys() - {"df", "at", "metrics"}
+    assert found == {name: asked[name].default for name in found}
+    assert Parameter.empty in found.values()
+
+
+def test_a_changed_option_leaves_the_others() -> None:
+    given: dict[str, Any] = {
+        "by": "k", "on": "t", "aggregations": "count", "window": CountWindow(1), "on_late": "side",
+        "allowed_lateness": "1 minute",
+    }  # fmt: skip
+    options = Options.of(**given)
+    assert options.marks == ["late"] and options.settings.on_late == "drop"
+    for changes in ({"emit": "last"}, {"retain": 4}, {"on_late": "raise"}, {"max_ahead": "1 hour"}):
+        assert options.changed(**changes) == Options.of(**given | changes)
+    with pytest.raises(InvalidRequest, match="on_late is 'aside': it must be 'raise' or 'drop' or"):
+        options.changed(on_late="aside")
+    with pytest.raises(InvalidRequest, match="retain_for is CountWindow"):
+        Options.of(**given, retain_for=CountWindow(5))
+    with pytest.raises(TypeError, match="aggregator"):
+        Options.of(**given, aggregator=FiBA)
+
+
+@pytest.fixture(scope="module")
+def events(spark: SparkSession) -> DataFrame:
+    """Rows in order of their times, with ties; the values of one time are in order, too."""
+    rows = spark.range(600).withColumn("device", F.concat(F.lit("d"), F.col("id") % 7))
+    rows = rows.withColumn("ts", F.timestamp_seconds(F.floor(F.col("id") / 14) * 3))
+    return rows.withColumn("watts", (F.col("id") * 1000 + F.col("id") * 37 % 101).cast("long"))
+
+
+def run(df: DataFrame, **changes: Any) -> DataFrame:
+    aggregations = {"n": Count(), "most": ("watts", Max()), "total": ("watts", Sum())}
+    given = {"by": "device", "on": "ts", "aggregations": aggregations, "buckets": 2, **changes}
+    return sliding_aggregate(df, **given)
+
+
+@pytest.mark.refuses("asking", '`ties="peers"`', "a stream", "periodic")
+def test_peers_of_a_stream_may_still_come(
+    spark: SparkSession, events: DataFrame, tmp_path: Path
+) -> None:
+    peers = TimeWindow(20, ties="peers")
+    events.write.parquet(str(tmp_path / "events"))
+    stream = spark.readStream.schema(events.schema).parquet(str(tmp_path / "events"))
+    store = f"file://{tmp_path}/pages"
+    with pytest.raises(InvalidRequest, match="later micro-batches may bring more rows with"):
+        run(stream, window=peers, store=store)
+    aggregations = {"n": Count()}
+    with pytest.raises(InvalidRequest, match="leave ties= out"):
+        save_history(
+            events, "h", until=100, by="device", on="ts", window=peers, store=store,
+            aggregations=aggregations,
+        )  # fmt: skip
+    with pytest.raises(InvalidRequest, match="emit_every"):
+        run(events, window=peers, emit_every=10)

@@ -1,21 +1,22 @@
-"""Multiple windows in one call: each as though it were alone, over the pages of one."""
+"""Multiple windows in one call: each as if it were alone, over the pages of one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from mta import Collect, Count, CountWindow, Product, Sum, TimeWindow
+from mta import Collect, Count, CountWindow, KeyedWindows, Product, SessionWindow, Sum, TimeWindow
 from mta.audit import describe_snapshot
-from mta.frames import BoundWindow
-from mta.frames.base import Frame
+from mta.frames import ADWIN, BoundWindow, DeltaWindow, Frame, PunctuationWindow
 from spark_integration import sliding_aggregate
+from spark_integration.errors import InvalidRequest
 from spark_integration.plan import Plan
 from spark_integration.step.step import step
 from stores import PageStore
@@ -96,18 +97,6 @@ def test_with_late_events(batches: int, names: list[str], store: MemoryStore) ->
     windows = {name: WINDOWS[name][0] for name in names}
     plan = several_plan(windows, allowed_lateness=25)
     run(plan, store, out_of_order(300, 2, 45.0, batches, batches))
-
-
-def test_last_gives_one_row_per_key(store: MemoryStore) -> None:
-    for lateness in (None, 40):
-        plan, state = several_plan(emit="last", allowed_lateness=lateness), None
-        oracle = Oracle(WINDOWS["long"][1], None)
-        for part in out_of_order(150, 2, 40.0 if lateness else 0.0, 1, 30):
-            done = step(state, shuffled(part, 0), plan, store)
-            state, expected = done.state, oracle.feed(part)
-            newest = {row[0]: row for row in expected.new}
-            assert in_form(done.rows, names_of("long")) == sorted(newest.values())
-        store = MemoryStore()
 
 
 @pytest.mark.proves("options", "multiple windows", "key by key")
@@ -200,3 +189,58 @@ def test_a_batch_query(spark: SparkSession, tmp_path: Path) -> None:
         expected = Oracle(left, None).feed(events)
         assert job.found(*names_of(name)) == as_found([expected])
     assert job.pages() == set()
+
+
+LISTED: dict[str, Any] = {"all": ("n", Collect()), "count": (None, Count())}
+BY_VALUES: dict[str, Frame] = {
+    "session": SessionWindow(5),
+    "delta": DeltaWindow(10, "km"),
+    "punctuation": PunctuationWindow("start", last=2) | CountWindow(9),
+    "adwin": ADWIN(0.05, "load", clock=2),
+}
+
+
+def drives(seed: int, count: int = 400) -> pa.Table:
+    random, rows = Random(seed), []
+    now, km = START, 0.0
+    for n in range(count):
+        now += random.choice([1, 1, 2, 6]) * 1_000_000
+        km += random.choice([0.5, 2.0, 7.0])
+        load = random.random() / 5 + (n // 120 % 2) * 0.6
+        car, start = random.choice("abc"), random.random() < 0.1
+        rows.append({"car": car, "ts": now, "n": n, "km": km, "start": start, "load": load})
+    table = pa.Table.from_pylist(rows)
+    return table.set_column(1, "ts", table["ts"].cast(pa.timestamp("us", "UTC")))
+
+
+def of_keyed(events: pa.Table, frames: dict[str, Frame]) -> dict[str, list[Any]]:
+    """What ``KeyedWindows`` gives, whose own tests hold it to plain lists."""
+    windows = KeyedWindows(Product(LISTED), frames, store=None)
+    found = windows.extend(events["car"], events, events["ts"])
+    return {name: [list(one) for one in found[f"all_{name}"]] for name in frames}
+
+
+@pytest.mark.proves("options", "session, delta and punctuation windows", "key by key", "a batch")
+def test_windows_by_columns_in_a_batch(spark: SparkSession, tmp_path: Path) -> None:
+    store, events = f"file://{tmp_path}/pages", drives(1, 240)
+    expected = of_keyed(events, BY_VALUES)
+    assert len(expected["adwin"][-1]) < 60  # it was cut where the load rose
+    done = sliding_aggregate(
+        spark.createDataFrame(events),
+        by="car", on="ts", aggregations=LISTED, window=BY_VALUES, store=store, buckets=2,
+    ).collect()  # fmt: skip
+    rows = {row["n"]: row for row in done}
+    assert len(rows) == events.num_rows
+    for name, windows in expected.items():
+        found = [rows[n][f"all_{name}"] for n in range(len(rows))]
+        assert found == windows
+    assert rows[7]["km"] == events["km"][7].as_py()
+
+
+def test_a_column_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
+    given, store = spark.createDataFrame(drives(1, 5)), f"file://{tmp_path}/pages"
+    settings: dict[str, Any] = {"by": "car", "on": "ts", "aggregations": LISTED, "store": store}
+    with pytest.raises(InvalidRequest, match="window names column 'miles'"):
+        sliding_aggregate(given, window=DeltaWindow(10, "miles"), **settings)
+    with pytest.raises(InvalidRequest, match=r"window DeltaWindow.*cannot read column 'car'"):
+        sliding_aggregate(given, window=DeltaWindow(10, "car"), **settings)

@@ -89,6 +89,7 @@ HOUR = "PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND
 
 
 @pytest.mark.parametrize("seed", some(range(12), by_default=3))
+@pytest.mark.proves("asking", "`closed=`, `delay=`, `exclude_current=`", "a batch")
 def test_batches_equal_duckdb(spark: SparkSession, seed: int) -> None:
     case = case_of(np.random.default_rng(seed))
     query = case.query.replace("avg(d)", "avg(x)")
@@ -134,6 +135,8 @@ def test_joins_and_expressions_are_left_to_spark(spark: SparkSession) -> None:
     require_equal(found, by_duckdb(Case(events(), wanted, False)))
 
 
+@pytest.mark.proves("asking", "`closed=`, `delay=`, `exclude_current=`", "a stream")
+@pytest.mark.proves("asking", '`nulls="skip"`', "a stream")
 def test_a_stream_is_exact_over_restarts_and_changes(stream: Stream) -> None:
     """A second run with another aggregation and a longer frame continues from the first."""
     table = events(90)

@@ -1,23 +1,33 @@
-"""The step without Spark: against the oracle, over many batches, in any order, and its failures."""
+"""The step without Spark: against the oracle, in any order and at once; and its state."""
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
+import msgpack
 import numpy as np
 import pyarrow as pa
 import pytest
+import xxhash
 
-from mta import CountWindow, First, Monoid, Product, SessionWindow, Sum, TimeWindow
+from mta import CountWindow, First, Product, SessionWindow, Sum, TimeWindow
 from mta.audit.keyed import OpaqueKeys
-from mta.errors import InvalidTime, InvalidValue, LateEvent, ResultOutOfRange
-from spark_integration.errors import StateMismatch
+from mta.errors import InvalidTime, InvalidValue, LateEvent, MissingPage
+from spark_integration.errors import CorruptState, StateMismatch
 from spark_integration.plan import Plan
+from spark_integration.runners import workers
+from spark_integration.step.states import State
 from spark_integration.step.step import Advanced, step
-from stores import PageStore
+from stores import PageStore, open_store
 from stores.memory import MemoryStore
-from tests.support.spark.events import Fold, last_n, last_of_each, last_seconds, make_events, oracle
+from tests.support import forgeries
+from tests.support.spark.events import Fold, last_n, last_seconds, make_events, oracle
+from tests.support.spark.jobs import spread
 from tests.support.spark.states import check_places, make_plan, snapshot_in
 
 
@@ -76,13 +86,6 @@ def distinct_times(events: pa.Table) -> pa.Table:
 def test_equal_times_come_in_the_order_of_their_values(store: MemoryStore) -> None:
     events = make_events(1000, 3)
     assert gather(advance(events, make_plan(), store, 1)) == oracle(events, last_n(100), FOLDS)
-
-
-@pytest.mark.proves("options", '`emit="last"`', "vectorized")
-def test_last_gives_one_row_per_key(store: MemoryStore) -> None:
-    events = distinct_times(make_events(1000, 20))
-    (done,) = advance(events, make_plan(emit="last"), store, 1)
-    assert in_form(done.rows) == last_of_each(oracle(events, last_n(100), FOLDS))
 
 
 def test_a_replay_in_another_order_gives_the_same_state_results_and_pages(
@@ -174,20 +177,6 @@ def with_watts(events: pa.Table, watts: Sequence[float | None]) -> pa.Table:
     return events.set_column(events.column_names.index("watts"), "watts", [watts])
 
 
-@pytest.mark.parametrize("bad", [None, float("nan")])
-@pytest.mark.parametrize("emit", ["all", "last"])
-def test_values_that_are_none_stop_the_batch_or_are_dropped(
-    bad: float | None, emit: str, store: MemoryStore
-) -> None:
-    events = distinct_times(make_events(4, 1))
-    rows = with_watts(events, [bad, 1.0, 2.0, bad])
-    with pytest.raises(InvalidValue):
-        step(None, rows, make_plan(emit=emit), store)
-    done = step(None, rows, make_plan(emit=emit, on_invalid="drop", nulls="drop_row"), store)
-    assert done.counts.rows_dropped == 2
-    assert done.rows.column("sum").to_pylist() == ([1.0, 3.0] if emit == "all" else [3.0])
-
-
 def test_another_plan_is_named(store: MemoryStore) -> None:
     events = make_events(10, 2)
     state = step(None, events, make_plan(), store).state
@@ -218,21 +207,6 @@ def test_a_temporary_plan_leaves_no_pages(store: MemoryStore) -> None:
             store,
         )
     assert list(store.keys()) == []
-
-
-def test_what_becomes_of_results_beyond_int64(store: MemoryStore) -> None:
-    """Sums over "int64" are those modulo 2**64; what Python adds does not fit, and is named."""
-    watts = pa.array([2**62, 2**62, 2**62, 1 - 2**62], pa.int64())
-    events = distinct_times(make_events(4, 1)).set_column(2, "watts", watts)
-    plan = make_plan(monoid=Product({"sum": ("watts", Sum("i8"))}), results={"sum": pa.int64()})
-    sums = np.cumsum(watts.to_pylist(), dtype=object)
-    expected = [(total + 2**63) % 2**64 - 2**63 for total in sums]
-    assert step(None, events, plan, store).rows.column("sum").to_pylist() == expected
-    total = Monoid(identity=0, combine=lambda a, b: a + b, name="total")
-    plan = make_plan(monoid=Product({"sum": ("watts", total)}), results={"sum": pa.int64()})
-    with pytest.raises(ResultOutOfRange, match="a result of aggregation 'sum'"):
-        step(None, events, plan, store)
-    assert step(None, events.slice(0, 1), plan, store).rows.column("sum").to_pylist() == [2**62]
 
 
 def readings(*rows: tuple[int, float], numbers: bool = False) -> pa.Table:
@@ -301,3 +275,170 @@ def test_a_column_of_numbers_counts_its_stated_unit(
     assert last == dict(zip(times, [1, 2, 2, 2], strict=True))
     with pytest.raises(InvalidTime, match=f"time_unit='{unit}'"):
         step(None, batches[0], make_plan(**settings), store)
+
+
+WINDOW, ARITY = 200, 4
+PLAN = make_plan(window=CountWindow(WINDOW), arity=ARITY, leaf_arity=ARITY)
+
+
+def shuffled(rows: pa.Table, seed: int) -> pa.Table:
+    return rows.take(pa.array(np.random.default_rng(seed).permutation(rows.num_rows)))
+
+
+@pytest.mark.parametrize("attempts", [2, 4])
+def test_attempts_of_one_batch_at_the_same_time_agree(store: str, attempts: int) -> None:
+    # Equal times among the events: only the canonical order makes the attempts agree.
+    events = make_events(4000, 5)
+    size, state, done = 400, None, []
+    barrier = threading.Barrier(attempts)
+    with open_store(store) as pages, ThreadPoolExecutor(attempts) as pool:
+
+        def attempt(state: bytes | None, rows: pa.Table, seed: int) -> Advanced:
+            barrier.wait()
+            return step(state, shuffled(rows, seed), PLAN, pages)
+
+        for at in range(0, events.num_rows, size):
+            batch = events.slice(at, size)
+            running = [pool.submit(attempt, state, batch, seed) for seed in range(attempts)]
+            twins = [one.result() for one in running]
+            for twin in twins[1:]:
+                assert twin.state == twins[0].state
+                assert gather([twin]) == gather(twins[:1])
+            # Whichever attempt Spark commits.
+            done.append(twins[at // size % attempts])
+            state = done[-1].state
+            count = check_places([snapshot_in(state)], pages, events.slice(0, at + size), WINDOW)
+    assert count > 0
+    assert sum(one.rows.num_rows for one in done) == events.num_rows
+
+
+def test_a_late_twin_of_a_committed_batch_harms_nobody(store: str) -> None:
+    """A task that was given up runs on beside the batches after it.
+
+    Here it fails for want of a page, or writes what the batches after it have not deleted.
+    """
+    events = spread(make_events(3000, 3))
+    size, state, done = 150, None, []
+    older: list[tuple[bytes | None, pa.Table]] = []
+    with open_store(store) as pages:
+        for at in range(0, events.num_rows, size):
+            batch = events.slice(at, size)
+            for age, (before, rows) in enumerate(reversed(older[-3:])):
+                try:
+                    again = step(before, shuffled(rows, at), PLAN, pages)
+                    assert age > 0 or again.state == state
+                except MissingPage:  # two batches late and more; its result would not be used
+                    assert age > 0
+            older.append((state, batch))
+            done.append(step(state, batch, PLAN, pages))
+            state = done[-1].state
+        assert state is not None
+        assert check_places([snapshot_in(state)], pages, events, WINDOW) > 0
+    assert gather(done) == oracle(events, last_n(WINDOW), FOLDS)
+
+
+def test_a_worker_keeps_few_stores_open(tmp_path: Path) -> None:
+    urls = [f"file://{tmp_path}/{i}" for i in range(3 * workers.MOST)]
+    with workers.store_of(urls[0]) as held:
+        for url in urls[1:]:
+            with workers.store_of(url) as store:
+                store.put_many({"page": b"page"})
+        held.put_many({"page": b"page"})  # a store in use stays open, however long ago it was taken
+        held.flush()
+        with workers.store_of(urls[0]) as same:
+            assert same is held
+    assert len(workers._open) == workers.MOST
+    assert [*workers._open][-1] == (os.getpid(), urls[0])
+    for url in urls[1:]:  # those that were closed had everything sent, and open again
+        with workers.store_of(url) as store:
+            assert store.get_many(["page"]) == [b"page"]
+    assert len(workers._open) <= workers.MOST
+
+
+FIXED = [("by", "device string")]
+STATE = State(64, FIXED, b"snapshot" * 20)
+
+
+def signed(body: bytes) -> bytes:
+    return xxhash.xxh3_64_digest(body) + body
+
+
+def test_round_trip() -> None:
+    assert State.decode(STATE.encode()) == STATE
+    assert State.decode(STATE.encode()).snapshot_for(64, FIXED) == b"snapshot" * 20
+
+
+def test_golden() -> None:
+    """The format as it lies in checkpoints: change it only together with ``VERSION``."""
+    state = State(2, [("a", "b")], b"r")
+    assert state.encode().hex() == GOLDEN
+    assert State.decode(bytes.fromhex(GOLDEN)) == state
+
+
+GOLDEN = "da79238c0811433f95a96d74612d737061726b01029192a161a162c40172"
+
+
+def test_every_truncation_and_every_flipped_bit_is_named() -> None:
+    state = STATE.encode()
+    for end in range(len(state)):
+        with pytest.raises(CorruptState):
+            State.decode(state[:end])
+    for at in range(len(state) * 8):
+        damaged = bytearray(state)
+        damaged[at // 8] ^= 1 << at % 8
+        with pytest.raises(CorruptState):
+            State.decode(bytes(damaged))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        7,
+        [],
+        ["mta-spark"],
+        ["mta-spark", "1", 64, FIXED, b"snapshot"],
+        ["other", 1, 64, FIXED, b"snapshot"],
+        ["mta-spark", 1, "64", FIXED, b"snapshot"],
+        ["mta-spark", 1, 64, FIXED],
+        ["mta-spark", 1, 64, FIXED, "snapshot"],
+        ["mta-spark", 1, 64, FIXED, b"snapshot", 0],
+        ["mta-spark", 1, 64, b"fixed", b"snapshot"],
+        ["mta-spark", 1, 64, [["key"]], b"snapshot"],
+        ["mta-spark", 1, 64, [["key", 1]], b"snapshot"],
+    ],
+)
+def test_foreign_content_under_a_good_digest_is_named(content: object) -> None:
+    with pytest.raises(CorruptState):
+        State.decode(signed(msgpack.packb(content)))
+
+
+def test_forged_states_are_named_or_states() -> None:
+    """Any one thing changed under a good digest; the snapshot inside is not decoded here."""
+    for body in forgeries.forged(msgpack.unpackb(STATE.encode()[8:])):
+        data = forgeries.packed(body)
+        if data is not None:
+            error = forgeries.bare_error(lambda data=data: State.decode(signed(data)))
+            assert error is None, data
+
+
+def test_bytes_that_are_no_msgpack_are_named() -> None:
+    with pytest.raises(CorruptState):
+        State.decode(signed(b"\xc1"))
+    with pytest.raises(CorruptState):
+        State.decode(signed(b"\xdd\xff\xff\xff\xff"))  # a list of 2**32 - 1 items
+
+
+def test_an_unknown_version_is_named() -> None:
+    for version in (0, 2, 5):
+        other = signed(msgpack.packb(["mta-spark", version, 64, FIXED, b"snapshot"]))
+        with pytest.raises(StateMismatch, match=f"state format {version}, but .* knows only 1"):
+            State.decode(other)
+
+
+def test_other_settings_say_what_to_restore() -> None:
+    with pytest.raises(StateMismatch, match="set buckets=64"):
+        STATE.snapshot_for(32, FIXED)
+    with pytest.raises(StateMismatch, match="restore its settings"):
+        STATE.snapshot_for(64, [])
+    with pytest.raises(StateMismatch, match=r"\* by \(PARTITION BY\) +device string +id bigint"):
+        STATE.snapshot_for(64, [("by", "id bigint")])

@@ -117,6 +117,7 @@ def of_each_key(rows: pa.Table) -> dict[Any, list[str]]:
 
 
 @pytest.mark.parametrize("seed", some(range(40), by_default=8))
+@pytest.mark.proves("options", "`emit_every`", "vectorized", "a batch")
 def test_both_ways_give_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
     plan = some_plan(rng)

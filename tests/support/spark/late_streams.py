@@ -90,14 +90,6 @@ class Oracle:
         time = START + round(rows[-1][0] * SECOND)
         return (device, time, rows[-1][2], values, max(values), len(values))
 
-    def all(self) -> list[Row]:
-        """The result of each event by all that is known."""
-        return sorted(
-            self._row(device, rows[: i + 1])
-            for device, rows in self.known.items()
-            for i in range(len(rows))
-        )
-
     def newest(self) -> dict[str, Row]:
         """The result of the newest event of each key."""
         return {device: self._row(device, rows) for device, rows in self.known.items()}
@@ -114,11 +106,6 @@ def shuffled(events: Sequence[Event], seed: int) -> pa.Table:
     """Events as a step's input, in any order."""
     order = np.random.default_rng(seed).permutation(len(events))
     return rows_of(*(events[i] for i in order))
-
-
-def last_rows(results: Iterable[Row]) -> list[Row]:
-    """The last row of each event."""
-    return sorted({row[:3]: row for row in results}.values())
 
 
 class LateJob(Job):

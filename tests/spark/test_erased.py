@@ -1,4 +1,4 @@
-"""``mta erase`` for a query that publishes its windows: readers and the store have nothing left.
+"""``mta erase`` for a query: nothing has anything of the keys, and the rest goes on.
 
 The oracle is a list of each key's events, and a search for bytes in what the stores hold outside of
 their interface.
@@ -36,13 +36,15 @@ from mta.publishing import batches
 from spark_integration import migration, publishing, sliding_aggregate
 from spark_integration.checkpoint import query_id, states_by_bucket
 from spark_integration.cli import checkpoints
+from spark_integration.errors import InvalidRequest
 from spark_integration.step.states import State
 from stores import PageStore, open_store
 from tests.keyed.test_erase import SECRET, Killed, Stopping, files, left_of
 from tests.support.s3_server import S3Server
 from tests.support.sampling import some
 from tests.support.spark.cards import reader_of
-from tests.support.spark.jobs import run_to_end
+from tests.support.spark.events import last_n, make_events, oracle, write_files
+from tests.support.spark.jobs import FOLDS, Job, run_to_end, spread
 from tests.support.spark.session import quick_environment
 
 PEOPLE = [f"person-{number:03}" for number in range(12)]
@@ -347,3 +349,79 @@ def kill(spark: SparkSession, folder: Path, random: Random, kills: int) -> None:
     people.run()
     with people.reader(batch=2) as reader:
         people.assert_published(reader)
+
+
+SECRET_KEYS = ["d-of-a-person", "d-standalone"]
+
+
+def raw(*folders: Path) -> bytes:
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    return b"".join(path.read_bytes() for path in files if path.suffix != ".parquet")
+
+
+def test_keys_of_a_query_are_gone_and_every_other_row_counts_once(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job, events = Job(spark, tmp_path), spread(make_events(3000, 20))
+    names = [
+        "d-standalone" if n % 3 else SECRET_KEYS[0] if n % 51 == 0 else f"d{n % 20}"
+        for n in range(3000)
+    ]
+    events = events.set_column(0, "device", pa.array(names))
+    write_files(events.slice(0, 2000), job.input, files=2)
+    window = {"window": CountWindow(1100)}
+    job.run(**window)
+    home = tmp_path / "home"  # which no worker of the session has open
+    shutil.copytree(tmp_path / "pages", home)
+    job.store = home.as_uri()
+    assert b"d-of-a-person" in raw(home, job.checkpoint / "state")
+    keys = [option for key in [*SECRET_KEYS, "nobody"] for option in ("--key", key)]
+    assert main(["erase", str(job.checkpoint), "--store", job.store, *keys]) == 0
+    said = capsys.readouterr().out
+    assert "erased    2 keys of 3 keys, after batch 1" in said and "no window has 'nobody'" in said
+    found = raw(home, job.checkpoint)
+    assert not [key for key in SECRET_KEYS if key.encode() in found]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "checkpoint",
+        "home",
+        "input",
+        "pages",
+    ]
+    before, job.batches = job.batches, {}
+    write_files(events.slice(2000), job.input, files=1, first=2)
+    job.run(**window)
+    assert [*job.batches] == [2]
+    job.batches |= before
+    others = pa.compute.invert(pa.compute.is_in(events["device"], pa.array(SECRET_KEYS)))
+    rows = [row for row in job.results() if row[0] not in SECRET_KEYS]
+    assert rows == oracle(events.filter(others), last_n(1100), FOLDS)
+    # A key that was erased begins again.
+    later = [row for row in job.batches[2] if row.device == SECRET_KEYS[0]]
+    assert min(row.n for row in later) == 1
+
+
+def test_folders_of_a_killed_erasure_are_finished(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "cp"
+    new, old = tmp_path / ".cp.new", tmp_path / ".cp.old"
+    for folder, text in ((new, "new"), (old, "old")):
+        folder.mkdir()
+        (folder / "text").write_text(text)
+    migration.finish(checkpoint)
+    assert (checkpoint / "text").read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["cp"]
+    checkpoint.rename(new)
+    old.mkdir()
+    checkpoint.mkdir()
+    with pytest.raises(InvalidRequest, match="a query has been started"):
+        migration.finish(checkpoint)
+    new.rename(tmp_path / "elsewhere")
+    migration.finish(checkpoint)
+    assert checkpoint.is_dir() and not old.exists()
+
+
+def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["erase", str(tmp_path / "none"), "--key", "a", "--store", "memory://"]) == 2
+    assert "there is no folder" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["erase", str(tmp_path)])
+    assert "--key" in capsys.readouterr().err
