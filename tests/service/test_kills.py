@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import signal
+import sys
 import threading
 import time
 from collections import defaultdict
@@ -164,12 +165,9 @@ def test_a_few_kills(store: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_thousand_kills(store: Store, tmp_path: Path, seed: int) -> None:
-    for part in range(10):
-        folder = tmp_path / str(part)
-        folder.mkdir()
-        kill(store, folder, kills=50, seed=10 * seed + part)
+@pytest.mark.parametrize("part", range(20))
+def test_a_thousand_kills(store: Store, tmp_path: Path, part: int) -> None:
+    kill(store, tmp_path, kills=50, seed=10 + part)
 
 
 def kill(store: Store, folder: Path, kills: int, seed: int) -> None:
@@ -203,7 +201,11 @@ def kill(store: Store, folder: Path, kills: int, seed: int) -> None:
         try:
             clients.check(serving[0])
         finally:
+            failed = sys.exc_info()[0] is not None
             logs += [each.stop()[1] for each in serving]
+            if failed:  # pytest shows what is logged
+                logger.error("seed %d, %d kills; wrong: %s", seed, killed, clients.wrong)
+                logger.error("%s", "\n--- the next process\n".join(logs))
             failures = "".join(log for log in logs if "Traceback" in log)
             assert not failures, failures
     accepted = sum(map(len, clients.accepted.values()))
