@@ -581,13 +581,15 @@ class Index:
     def holding(self, hashes: np.ndarray) -> np.ndarray:
         """Return each page that may have keys with some hashes, which never decrease."""
         if len(hashes) < len(self):  # search for the shorter list in the longer one
-            found = np.searchsorted(self.firsts, hashes, "right") - 1
+            found = self.firsts.searchsorted(hashes, "right") - 1
             found = found[found >= 0]
-            is_first = np.append(True, found[1:] != found[:-1])
-            distinct: np.ndarray = found[is_first[: len(found)]]
+            is_first = np.ones(len(found), bool)
+            np.not_equal(found[1:], found[:-1], out=is_first[1:])
+            distinct: np.ndarray = found[is_first]
             return distinct
-        first = np.searchsorted(hashes, self.firsts)
-        return np.flatnonzero(np.diff(first, append=len(hashes)))
+        bounds = np.full(len(self) + 1, len(hashes))
+        bounds[:-1] = hashes.searchsorted(self.firsts)
+        return np.flatnonzero(bounds[1:] > bounds[:-1])
 
     def between(self, low: int, high: int | None) -> np.ndarray:
         """Return the names of pages that may have keys from hash ``low`` on, before ``high``."""
