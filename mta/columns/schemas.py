@@ -520,9 +520,11 @@ class Objects(Schema):
     kind = "msgpack"
     row_bytes: int | None = None
 
-    def __init__(self, only: type | None = None, nullable: bool = False) -> None:
+    nullable = False
+
+    def __init__(self, only: type | None = None) -> None:
         self.put, self.at = setitem, getitem
-        self.only, self.nullable = only, nullable
+        self.only = only
 
     def __repr__(self) -> str:
         return "Nullable(Objects())" if self.nullable else "Objects()"

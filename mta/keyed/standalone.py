@@ -32,14 +32,13 @@ from mta.columns.texts import listed_text
 from mta.errors import CorruptSnapshot, EventsGone, PartialBatch, SnapshotMismatch
 from mta.folds.sliding import Events
 from mta.frames.base import Frame
+from mta.keyed.corrections import Retractions
 from mta.keyed.keys import Keys
 from mta.keyed.kind import KeyedKind
 from mta.keyed.leaves import COMPACT, KEYS_AT_ONCE, Entry
 from mta.keyed.table import ALL, STANDALONE, Table, join
 from mta.keyed.work import Asked, Boundaries, Found, Work, unanswered, union_of
 from mta.logs.base import Leaf
-from mta.logs.finger_tree.log import FingerTreeLog
-from mta.logs.levels.log import LeafReader, LevelLog
 from mta.logs.ranges import events_in, leaves_from
 from mta.monoids.base import AbstractMonoid, as_output
 from mta.monoids.product import Observed
@@ -282,10 +281,10 @@ class StandaloneWindows:
         if not kind.vectorized or (kind.attributes and not self._may_shrink(engine)):
             return None
         engine.release()
-        events, few = engine.structure().remembered(), kind.settings.promote_at // _SHRUNK
-        assert isinstance(events, LeafReader | LevelLog | FingerTreeLog)  # as in ``open_engine``
-        if isinstance(events, FingerTreeLog) and events.newest_time() != engine.intake.last_time:
-            return None  # the newest event was retracted, and only the window knows its time
+        log, few = engine.structure(), kind.settings.promote_at // _SHRUNK
+        if log.has_lost(engine.intake.last_time):
+            return None  # only the window knows the time of the newest event
+        events: Any = log.remembered()
         if events.back - events.kept_from > 2 * few:
             return None
         schema, keys, first = work.new.schema, work.new.keys.cut(place, place + 1), events.kept_from
@@ -405,22 +404,20 @@ class _KeyBatch:
 
     def extend(self) -> None:
         """Add new events and retractions to the window, and collect results."""
-        taken = self._work.taken
-        if taken is None:
-            first = last = 0
-        else:
-            first, last = np.searchsorted(taken.of, [self.place, self.place + 1]).tolist()
-        asked = self._work.asked
-        if first < last:
-            self._extend_and_retract(first, last)
-        elif isinstance(self.want, Boundaries):
-            assert asked is not None
+        taken, asked = self._work.taken, self._work.asked
+        if taken is not None and (own := self._own(taken.of)):
+            self._extend_and_retract(taken, own)
+        elif asked is not None and isinstance(self.want, Boundaries):
             self._extend_to_boundaries(asked)
-        elif asked is not None and self.place in asked.of:
-            self._extend_and_answer(asked)
+        elif asked is not None and (own := self._own(asked.of)):
+            self._extend_and_answer(asked, own)
         else:
             self._extend()
         self._work.parts += self._parts
+
+    def _own(self, of: np.ndarray) -> range:
+        """Return the places of the key among those of the keys of retractions or moments."""
+        return range(*np.searchsorted(of, [self.place, self.place + 1]).tolist())
 
     def _given(self, start: int, stop: int) -> tuple[Any, np.ndarray | None]:
         """Return new events in the form that a window accepts."""
@@ -461,7 +458,7 @@ class _KeyBatch:
         """Add new events, and compute results at the boundaries that are due."""
         engine, done = self.engine, 0
         rows, micros, count = engine.intake.admit_batch(*self._given(self.start, self.stop))
-        for at in range(*np.searchsorted(due.of, [self.place, self.place + 1]).tolist()):
+        for at in self._own(due.of):
             slot = int(due.slots[at]) - self.start
             engine.ingest(rows, micros, done, slot)
             engine.put_results(due.outputs, at, int(due.times[at]))
@@ -477,13 +474,13 @@ class _KeyBatch:
             return found
         return found.take(self.kind.monoid, np.flatnonzero((at >= 0) | (moments < before)))
 
-    def _extend_and_retract(self, first: int, last: int) -> None:
-        """Add events and the retractions from ``first`` to ``last`` in turn; collect results."""
-        taken, times, done, end = self._work.taken, self.times, self.start, self.stop
-        assert taken is not None and times is not None
+    def _extend_and_retract(self, taken: Retractions, retractions: range) -> None:
+        """Add events and retractions in turn; collect results."""
+        times, done, end, last = self.times, self.start, self.stop, retractions.stop
+        assert times is not None
         own, appends = Counter[int](), self.kind.settings.appends
         revises = self.want in ("changed", "newest")
-        for at in range(first, last + 1):
+        for at in (*retractions, last):
             slot = int(taken.slots[at]) if at < last else end
             moment = int(taken.times[at]) if at < last else None
             if slot > done:
@@ -511,18 +508,17 @@ class _KeyBatch:
         elif self._parts and self.want not in ("each", "changed"):
             self._keep_last()
 
-    def _extend_and_answer(self, asked: Asked) -> None:
+    def _extend_and_answer(self, asked: Asked, questions: range) -> None:
         """Add new events and answer questions, in order of time."""
-        first, last = np.searchsorted(asked.of, [self.place, self.place + 1]).tolist()
         done, left = self.start, bool(self._work.left[self.place])
-        for at in range(first, last + 1):
-            slot = int(asked.slots[at]) if at < last else self.stop
+        for at in questions:
+            slot, moment, row = (int(each[at]) for each in (asked.slots, asked.times, asked.rows))
             if slot > done:
                 self._take_in(done, slot)
                 done = slot
-            if at < last:
-                moment, row = int(asked.times[at]), int(asked.rows[at])
-                put_answer(self.kind, self.engine, moment, left, asked.outputs, row)
+            put_answer(self.kind, self.engine, moment, left, asked.outputs, row)
+        if self.stop > done:
+            self._take_in(done, self.stop)
         if self.want != "each":
             assert self.want == "last", "questions go with results of events, or of the last ones"
             self._keep_last()

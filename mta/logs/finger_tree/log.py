@@ -445,13 +445,9 @@ class FingerTreeLog(TreePages):
             return front
         return min(front, self._as_of(window, newest - reach, self.first_after))
 
-    def _as_of(
-        self, window: Any, time: int, after: Callable[[int], int],
-        total: Callable[[Frame], Any] | None = None,
-    ) -> int:  # fmt: skip
+    def _as_of(self, window: Any, time: int, after: Callable[[int], int]) -> int:
         """Return the front of the window that ends at a time; ``after`` is ``first_after``."""
-        total = total or partial(self._total_until, window, time)
-        view = Positions(lambda: after(time), after, total)
+        view = Positions(lambda: after(time), after, partial(self._total_until, window, time))
         cut: int = window.frame.cut(view, time)
         return max(self.kept_from, cut)
 
