@@ -124,7 +124,7 @@ class AmortizedMTA(LevelLog, SegmentedWindow):
         """
         coming = None if times is None else times[start:stop]
         front = self._front_after(coming, stop - start)
-        least = self.back + self.levels.span(1)
+        least = self.back + self.levels.spans[1]
         if front < least or not (self.discards and self.monoid.is_columnar):
             return super().extend(rows, times, start, stop)
         self.store(Events(rows, times, stop).cut(self.monoid.inputs, start, stop), front)
@@ -162,7 +162,7 @@ class AmortizedMTA(LevelLog, SegmentedWindow):
 
     def release(self) -> None:
         super().release()
-        self.cursor.shrink(self.levels.span(1))
+        self.cursor.shrink(self.levels.spans[1])
         self._fetched.shrink(_FETCHED)
 
     def _evict_before(self, position: int) -> None:

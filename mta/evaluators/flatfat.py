@@ -93,7 +93,7 @@ class PagedFlatFAT(SegmentedWindow):
         sealed = [
             self.blocks.tail(tail.level)
             for tail in full
-            if front // levels.span(tail.level + 1) == tail.number
+            if front // levels.spans[tail.level + 1] == tail.number
         ]
         first, left_at = levels.tails[0].first, self.left_at
         levels.seal()
@@ -143,7 +143,7 @@ class PagedFlatFAT(SegmentedWindow):
             return self.blocks.tail(0)
         if not self.blocks.is_on_path(self.front):
             self.blocks.retain(self.path_to(self.front))
-        block = self.blocks.at(0, self.levels.leaf_at(self.front))
+        block = self.blocks.at(0, self.front // self.levels.spans[1])
         assert block is not None
         return block
 
@@ -247,7 +247,7 @@ class PagedFlatFAT(SegmentedWindow):
     # --- runs -----------------------------------------------------------------------------------
 
     def most_together(self, left: int, each: bool) -> int:
-        return TOGETHER * self.levels.span(1) if each else left
+        return TOGETHER * self.levels.spans[1] if each else left
 
     def store_chunk(self, new: Events, chunk: Chunk, front: int) -> None:
         """Add the events of a few leaf blocks, whose results are known, and move the front.
@@ -273,7 +273,7 @@ class PagedFlatFAT(SegmentedWindow):
         return [
             Block(levels, level, number, group)
             for (level, number), group in written.items()
-            if front // levels.span(level + 1) == number
+            if front // levels.spans[level + 1] == number
         ]
 
     # --- pages and snapshots ----------------------------------------------------------------------
@@ -312,7 +312,7 @@ class PagedFlatFAT(SegmentedWindow):
     def ordered_from(self, named: Named) -> int:
         # Before the front, there may be events that were moved to the back, after newer ones that
         # had already left.
-        return max(0, self.front - named.first) // self.levels.span(named.level)
+        return max(0, self.front - named.first) // self.levels.spans[named.level]
 
     def check(self) -> None:
         with self.preserving_state():

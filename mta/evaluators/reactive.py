@@ -247,7 +247,7 @@ class PagedReactiveAggregator(Aggregator):
 
     def _evict_inside(self, positions: Sequence[int]) -> None:
         """Remove events other than the oldest; of each leaf block, either all of them or none."""
-        arity = self.levels.span(1)
+        arity = self.levels.spans[1]
         if positions and self.holes > max(self._count, arity):
             self.compact()
         slots = [self.slot(position) for position in positions]
@@ -372,7 +372,7 @@ class PagedReactiveAggregator(Aggregator):
             raise corrupt("its aggregate counts the wrong events")
         for tail in self.levels.tails[1:]:
             counts = tail.rows[1][: tail.count]
-            if not 0 <= counts.min() <= counts.max() <= self.levels.span(tail.level):
+            if not 0 <= counts.min() <= counts.max() <= self.levels.spans[tail.level]:
                 raise corrupt("an aggregate counts events outside its slots")
 
     @property

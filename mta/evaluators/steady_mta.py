@@ -127,16 +127,16 @@ class SteadyEvaluator(Cursor):
         """Read the highest unread group that starts at the border."""
         levels, border = self.events.levels, self._border
         level = self._above(border) - 1 - len(self._made)
-        number = border // levels.span(level + 1)
+        number = border // levels.spans[level + 1]
         group = self.events.group_at(level, number)
         piece = self._made[level, number] = Piece(levels, level, group)
         return piece
 
     def _of_leaves(self, leaves: Sequence[Leaf], front: int, right: Partial) -> Folds:
         leaf, levels = leaves[0], self.events.levels
-        if len(leaves) > 1 or isinstance(leaf, Chunk) or leaf.count < levels.span(1):
+        if len(leaves) > 1 or isinstance(leaf, Chunk) or leaf.count < levels.spans[1]:
             return super()._of_leaves(leaves, front, right)
-        number = levels.leaf_at(leaf.first)
+        number = leaf.first // levels.spans[1]
         piece = self._made.get((0, number)) or Piece(levels, 0, leaf)
         piece.make(leaf.count, front - leaf.first)
         rows = self.monoid.partials.cut(piece.suffixes, front - leaf.first, leaf.count + 1)
@@ -144,7 +144,7 @@ class SteadyEvaluator(Cursor):
 
     def _of_group(self, group: PathGroup, right: Partial) -> Folds:
         levels = self.events.levels
-        number = (group.stop - 1) // levels.span(group.level + 1)
+        number = (group.stop - 1) // levels.spans[group.level + 1]
         piece = self._made.get((group.level, number))
         if piece is None or not group.size:
             return super()._of_group(group, right)

@@ -196,7 +196,7 @@ class BlockPager(Pager):
 
     def is_on_path(self, position: int) -> bool:
         """Return whether an event is below the front path."""
-        return (0, self._levels.leaf_at(position)) in self._path
+        return (0, position // self._levels.spans[1]) in self._path
 
     def path_to(self, position: int) -> list[Block]:
         """Return the sealed blocks from an event up to the open block above it, the leaf first.
@@ -204,7 +204,7 @@ class BlockPager(Pager):
         At most one page read per level. Call ``retain`` to retain the blocks.
         """
         levels, found, path = self._levels, dict[Where, Block](), list[Block]()
-        level, number = 0, levels.leaf_at(position)
+        level, number = 0, position // levels.spans[1]
         while number != levels.tails[level].number:
             path.append(self.find(level, number, found))
             level, number = level + 1, number // levels.arity
@@ -268,7 +268,7 @@ class BlockPager(Pager):
         The leaf is first. At most one page read per level. If a read fails, nothing changes.
         """
         levels = self._levels
-        path = self.path_to(number * levels.span(1))
+        path = self.path_to(number * levels.spans[1])
         for block in path:
             if not block.dirty:  # copies the group, because the page it came from may be cached
                 group, schema = block.group, levels.layouts[block.level > 0].schema

@@ -44,7 +44,7 @@ def drawn(window: Window) -> list[list[tuple[Any, ...]]]:
     """Every level as the paper draws it, from the leaves: groups, with None for no element."""
     levels, front, found = window.structure().levels, window.structure().front, []
     for level in range(levels.top(front) + 1):
-        arity, span = levels.arities[level > 0], levels.span(level)
+        arity, span = levels.arities[level > 0], levels.spans[level]
         groups = []
         for number in range(front // span // arity, levels.tails[level].number + 1):
             group = _group(levels, level, number)

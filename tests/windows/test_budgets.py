@@ -119,7 +119,7 @@ def test_amortized_mta_takes_what_its_head_says(leaf_arity: int, arity: int, at_
     more = counted.cost(lambda: [window.insert(value) for value in values(steps).tolist()])
     levels, height = window.structure().levels, window.structure().height
     path = leaf_arity + arity * height
-    grow = path / levels.span(levels.top(window.structure().front))
+    grow = path / levels.spans[levels.top(window.structure().front)]
     refold = min(1, height / leaf_arity)
     assert insert + evict - 1 <= more / steps <= insert + refold + grow + evict + 0.05
     if (leaf_arity, arity) == (2, 2):

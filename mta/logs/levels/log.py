@@ -106,7 +106,7 @@ class LevelPages(EventLog):
         super().__init__(setting)
         self.levels = levels = Levels(setting)
         self.retired = RetiredPages(levels.pager)
-        most = levels.span(1) if self.has_parts else 0
+        most = levels.spans[1] if self.has_parts else 0
         self.parts = LeafParts(levels.pager, levels.layouts[0], most, self.retired)
         self.front = 0
         #: Fronts of the last snapshots, which stay restorable until the next snapshot is saved.
@@ -139,7 +139,7 @@ class LevelPages(EventLog):
     def discard(self) -> None:
         """Delete the pages of evicted events, if there are many and no snapshot needs them."""
         levels = self.levels
-        if self.discards and self.front - levels.swept >= _SWEEP_GROUPS * levels.span(1):
+        if self.discards and self.front - levels.swept >= _SWEEP_GROUPS * levels.spans[1]:
             levels.sweep(self.front)
 
     @abstractmethod
@@ -241,6 +241,8 @@ class LevelPages(EventLog):
         if start > count or gone:
             raise corrupt("it has more parts than its open leaf group has events")
         self.retired.restore(retired, len(kept))
+        if any(level > MAX_LEVELS for level, *_ in self.retired):
+            raise corrupt("its retired pages are not those of level queues")
         if self.has_parts and any(level or group >= number for level, group, *_ in self.retired):
             raise corrupt("its retired parts belong to no sealed leaf group")
         leaf = RestoredTail(levels, 0, number, count, columns, self.parts.read, start)
@@ -263,7 +265,7 @@ class LevelPages(EventLog):
         leaf, levels = self.levels.tails[0], self.levels
         yield from self.parts.pages(leaf, leaf.first)
         for level, number, name, _ in self.retired:
-            span = levels.span(level + 1)
+            span = levels.spans[level + 1]
             yield Named(level, number, name, None, None, number * span, (number + 1) * span, False)
         for tail in reversed(self.levels.tails[1:]):
             yield from self._named(tail.level, tail.first, tail)
@@ -275,7 +277,7 @@ class LevelPages(EventLog):
     def _named(self, level: int, first: int, group: Group) -> Iterator[Named]:
         """Yield the pages that the elements of a group name, from ``swept`` on."""
         levels = self.levels
-        span, at = levels.span(level), self.monoid.partials.at
+        span, at = levels.spans[level], self.monoid.partials.at
         for index in range(max(levels.swept // span - first, 0), group.count):
             last = None if group.times is None else int(group.times[index])
             number, fold = first + index, at(group.rows, index)
@@ -345,7 +347,7 @@ class LeafReader:
         self._pages, self.levels, self.monoid = pages, pages.levels, pages.monoid
         weight = self.monoid.inputs.row_bytes
         row = (OBJECT_BYTES if weight is None else weight) + 8 * self.levels.timed
-        leaf = max(row, 1) * self.levels.span(1)
+        leaf = max(row, 1) * self.levels.spans[1]
         #: Leaf groups that were sealed or read, and inner groups that were read.
         self._recent = LRU[int, Leaf].of(max(2, _RECENT_BYTES // leaf))
         self._fetched = LRU[int, Leaf].of(max(4, _FETCHED_BYTES // leaf))
@@ -378,8 +380,8 @@ class LeafReader:
         for chunk in self._chunks:
             if chunk.first <= position < chunk.stop:
                 return chunk
-        number = self.levels.leaf_at(position)
-        return self._leaf(number, self.levels.leaf_at(upto - 1) if upto else number)
+        number = position // self.levels.spans[1]
+        return self._leaf(number, (upto - 1) // self.levels.spans[1] if upto else number)
 
     def group_at(self, level: int, number: int) -> Leaf | Group:
         """Return a group of any level. At most one page read per level."""
@@ -435,7 +437,7 @@ class LeafReader:
         """Cache those of the groups just written that are on the path to a position."""
         levels = self.levels
         for (level, number), group in groups.items():
-            if position // levels.span(level + 1) == number:
+            if position // levels.spans[level + 1] == number:
                 if level:
                     self._inner.put((level, number), group)
                 else:
@@ -468,11 +470,11 @@ class LeafReader:
 
     def path(self, position: int, below: int | None = None) -> Sequence[PathGroup]:
         levels, groups = self.levels, list[PathGroup]()
-        if position % levels.span(1):
+        if position % levels.spans[1]:
             return groups
         level = levels.top(position) if below is None else below - 1
         while level > 0:
-            span = levels.span(level)
+            span = levels.spans[level]
             index, inside = divmod(position, span)
             number, start = divmod(index, levels.arity)
             group = self._group(level, number)
@@ -514,7 +516,7 @@ class LeafReader:
     def _first_within(self, level: int, number: int, time: int) -> int:
         levels = self.levels
         while level:
-            times, span = self._group(level, number).times, levels.span(level)
+            times, span = self._group(level, number).times, levels.spans[level]
             assert times is not None
             count = levels.tails[level].count if number == levels.tails[level].number else None
             # The pages of elements before the front may be deleted.
@@ -533,12 +535,12 @@ class LeafReader:
         tail = levels.tails[0]
         if position > tail.first and tail.times is not None:
             return int(tail.times[position - 1 - tail.first])
-        if position % levels.span(1):
-            leaf = self._leaf(levels.leaf_at(position - 1))
+        if position % levels.spans[1]:
+            leaf = self._leaf((position - 1) // levels.spans[1])
             assert leaf.times is not None
             return int(leaf.times[position - 1 - leaf.first])
         for tail in levels.tails[1:]:
-            span = levels.span(tail.level)  # here, the position is a multiple of the span
+            span = levels.spans[tail.level]  # here, the position is a multiple of the span
             number, index = divmod(position // span - 1, levels.arity)
             if number == tail.number or (number + 1) * levels.arity * span > position:
                 times = self._group(tail.level, number).times
@@ -561,7 +563,7 @@ class LevelLog(LeafReader, LevelPages):
     def have_read(self, groups: Mapping[tuple[int, int], Group], position: int) -> None:
         super().have_read(groups, position)
         for (level, number), group in groups.items():
-            if not level and number != self.levels.leaf_at(position):
+            if not level and number != position // self.levels.spans[1]:
                 self._recent.put(number, self.levels.leaf_of(number, group))
 
     def _seal(self) -> None:

@@ -38,7 +38,7 @@ far ahead, so they are in memory when the leaves need them. ``ReadAhead`` never 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,7 @@ from mta.errors import CorruptPage, CorruptSnapshot, InvariantViolation, Missing
 from mta.logs.base import Leaf, Setting
 from mta.monoids.base import Partial, Refold
 from mta.pages import (
+    MAX_LEVELS,
     NO_NAME,
     Group,
     Layout,
@@ -169,6 +170,12 @@ class RestoredTail(Tail):
         self._saved_count = -1
 
 
+@lru_cache
+def spans_of(leaf_arity: int, arity: int) -> tuple[int, ...]:
+    """Return the number of events that an element of each level covers."""
+    return (1, *(leaf_arity * arity**level for level in range(MAX_LEVELS + 1)))
+
+
 class Levels:
     """The trees: tails in memory, and sealed groups in the pager."""
 
@@ -178,6 +185,8 @@ class Levels:
         self.arities = self.leaf_arity, self.arity = setting.leaf_arity, setting.arity
         if min(self.arities) < 2:
             raise ValueError(f"arities must be at least 2, not {self.leaf_arity} and {self.arity}")
+        #: By level, the number of events that an element covers.
+        self.spans = spans_of(*self.arities)
         layouts = self.layouts = (
             Layout(monoid.inputs, timed, named=False),
             Layout(monoid.partials, timed, named=True),
@@ -194,14 +203,6 @@ class Levels:
         #: folded again, so that pages do not depend on earlier queries.
         self.seals_folded = False
 
-    def span(self, level: int) -> int:
-        """Return the number of events that an element of this level covers."""
-        return int(self.leaf_arity * self.arity ** (level - 1)) if level else 1
-
-    def leaf_at(self, position: int) -> int:
-        """Return the number of the leaf group that contains a position."""
-        return position // self.leaf_arity
-
     def leaf_of(self, number: int, group: Group) -> Leaf:
         """Return the events of a leaf group."""
         return Leaf(number * self.leaf_arity, group.rows, group.times, group.count)
@@ -211,7 +212,7 @@ class Levels:
         if level >= len(self.tails):
             return self.swept
         tail = self.tails[level]
-        return (tail.first + tail.count) * self.span(level)
+        return (tail.first + tail.count) * self.spans[level]
 
     def top(self, front: int) -> int:
         """Return the level whose tail is the leftmost root with events after ``front``."""
@@ -316,7 +317,7 @@ class Levels:
         level, size, first = tail.level, tail.capacity, tail.number
         above = self._new_group(level + 1, max(0, (tail.count + joining.count - 1) // size))
         above.names += [NO_NAME] * above.count
-        full, span, is_first = list[tuple[int, int, Group]](), self.span(level + 1), True
+        full, span, is_first = list[tuple[int, int, Group]](), self.spans[level + 1], True
         for at in range(above.count):
             start, stop = max(at * size - tail.count, 0), (at + 1) * size - tail.count
             end, fold = (first + at + 1) * span, self.monoid.identity
@@ -464,7 +465,7 @@ class Levels:
         return len(places)
 
     def _pages_before(self, level: int, first: int, group: Group, upto: int) -> Iterator[Place]:
-        span = self.span(level)
+        span = self.spans[level]
         start = max(self.swept // span - first, 0)
         stop = min(-(-upto // span) - first, group.count)
         for index in range(start, stop):
@@ -491,7 +492,7 @@ class Levels:
                 raise InvariantViolation(f"invariant 1: the tail of level {level} is empty")
             if level and len(tail.names) != tail.count:
                 raise InvariantViolation(f"level {level} has elements without names")
-            begin = tail.first * self.span(level)
+            begin = tail.first * self.spans[level]
             if level + 1 < len(self.tails) and begin != self.end(level + 1):
                 raise InvariantViolation(f"invariant 3: level {level} does not begin at {begin}")
         leaf = self.tails[0]
@@ -502,11 +503,11 @@ class Levels:
 
     def _check_below(self, level: int, first: int, group: Group, front: int) -> None:
         """Check invariant 2: every live element is the fold of the group below it."""
-        for index in range(max(front // self.span(level) - first, 0), group.count):
+        for index in range(max(front // self.spans[level] - first, 0), group.count):
             below = self.pager.read_again(level - 1, first + index, group.names[index])
             if below.count != self.arities[level > 1]:
                 raise InvariantViolation(f"invariant 1: group {first + index} is not full")
-            if (first + index) * self.span(level) >= front:
+            if (first + index) * self.spans[level] >= front:
                 fold = self.refold(level - 1, below)
                 if not fold.agrees(self.monoid.partials.at(group.rows, index)):
                     raise InvariantViolation(

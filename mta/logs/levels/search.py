@@ -51,8 +51,8 @@ class SegmentedWindow(LevelPages, Aggregator):
         """Return the leaf group of the oldest event, if any. One page read per level."""
         if self.front == self.back:
             return None
-        number = self.levels.leaf_at(self.front)
-        first, leaf = number * self.levels.span(1), self.group_at(0, number)
+        number = self.front // self.levels.spans[1]
+        first, leaf = number * self.levels.spans[1], self.group_at(0, number)
         return Segment(0, first, leaf, self.front - first, leaf.count)
 
     @abstractmethod
@@ -65,7 +65,7 @@ class SegmentedWindow(LevelPages, Aggregator):
         if leaf is None:
             return
         yield leaf
-        levels, level, number = self.levels, 0, self.levels.leaf_at(self.front)
+        levels, level, number = self.levels, 0, self.front // self.levels.spans[1]
         while number < levels.tails[level].number:
             start, level, number = number + 1, level + 1, number // levels.arity
             first = number * levels.arity
@@ -141,7 +141,7 @@ class SegmentedWindow(LevelPages, Aggregator):
                 if index == stop - start and segment is top:
                     break
                 if index == stop - start or not level:
-                    return (first + start + index) * self.levels.span(level)
+                    return (first + start + index) * self.levels.spans[level]
                 segment = self._below(segment, start + index)
         return self.back
 
@@ -166,7 +166,7 @@ class SegmentedWindow(LevelPages, Aggregator):
                 if index > stop - start:
                     break
                 if level == 0 or index == 0:
-                    return (first + start + index) * self.levels.span(level)
+                    return (first + start + index) * self.levels.spans[level]
                 # The suffix may start inside the element before the first accepted boundary.
                 segment, right = self._below(segment, start + index - 1), at(scan, index)
         return self.back
