@@ -209,7 +209,8 @@ class Cursor(ObservedEvents):
         """Move to the frame's front after the newest event; what has left does not return."""
         self._move_to_frame(time)
         self.floor = self.front
-        self._hold()
+        if self._holds:
+            self._hold()
 
     def remember(self) -> None:
         """Record which events have left, after a batch that the log has stored."""
@@ -264,7 +265,7 @@ class Cursor(ObservedEvents):
 
     def _hold(self) -> None:
         """Compute missing folds of an only window, so that they do not depend on its queries."""
-        if self._holds and self.front < self.end and not self.is_held:
+        if self.front < self.end and not self._is_held(self.front):
             self.query()
 
     def _move_to_frame(self, time: int | None) -> None:
@@ -321,7 +322,7 @@ class Cursor(ObservedEvents):
             if self.is_batch_end:
                 self.is_batch_end = False
                 return self.events.fold(front, self.end)
-            self.compute_folds()
+            self._compute_folds()
         return self._at(self.stack[-1], front)
 
     def _at(self, folds: Folds, position: int) -> Partial:
@@ -507,9 +508,12 @@ class Cursor(ObservedEvents):
 
         S extends only over settled events. The events that late ones may precede are part of G.
         """
+        self.is_used_up = False
+        if not self._is_held(self.front):
+            self._compute_folds()
+
+    def _compute_folds(self) -> None:
         front, back, self.is_used_up = self.front, self.end, False
-        if self._is_held(front):
-            return
         reach = self.events.settled(front) if back == self.events.back else back
         if reach < back:
             self.place(front, reach)

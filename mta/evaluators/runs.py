@@ -80,7 +80,7 @@ def run_into(cursor: Cursor, chunk: Chunk, batch: Batch, start: int) -> bool:
     if not cursor.frame.predictable:
         return False
     cursor.begin_run()
-    run = LaggingRun if cursor.frame.lags else Run
+    run = LaggingChunkRun if cursor.frame.lags else ChunkRun
     run(cursor, chunk, batch).write(start)
     return True
 
@@ -109,19 +109,19 @@ class Entering:
         return self.sliding.monoid.partials.at(self.sliding.prefixes, stop - 1)
 
 
-class Run:
+class ChunkRun:
     """The run of one window over a chunk, whose results go to a batch."""
 
     def __init__(self, cursor: Cursor, chunk: Chunk, batch: Batch) -> None:
         self.cursor, self.chunk, self.batch = cursor, chunk, batch
-        self.monoid = cursor.monoid
+        self.monoid, self.has_kernel = cursor.monoid, has_kernel(cursor.monoid)
 
     def write(self, start: int) -> None:
         """Write the results into the batch from ``start`` on, and move the window."""
         cursor, chunk = self.cursor, self.chunk
         is_behind, oldest = cursor.has_receded or chunk.first != cursor.end, cursor.oldest
         answers_ranges = self.monoid.folds_ranges and len(cursor) <= chunk.count * _ANSWERED
-        most = _PIECE if has_kernel(self.monoid) and not answers_ranges else chunk.count
+        most = _PIECE if self.has_kernel and not answers_ranges else chunk.count
         try:
             entering = self._entering(most)
             if answers_ranges:
@@ -146,12 +146,11 @@ class Run:
     def _write_over(self, entering: Entering, start: int) -> None:
         """Write the results by the folds of the stack and of the events that enter."""
         monoid, right = self.monoid, None
-        is_swept = has_kernel(monoid)
-        if is_swept:
+        if self.has_kernel:
             right = monoid.partials.one(monoid.identity)
         for done, fronts, is_stored in self._stretches(entering):
             at, end, found = start + done, done + len(fronts), None
-            if is_swept and (right is not None or not is_stored):
+            if self.has_kernel and (right is not None or not is_stored):
                 found = self._sweep(entering, done, fronts, right if is_stored else None, at)
             if is_stored:
                 right = None if found is None else found.right
@@ -295,7 +294,7 @@ class Run:
         return found
 
 
-class LaggingRun(Run):
+class LaggingChunkRun(ChunkRun):
     """The run of a window whose frame lags: both of its bounds move over stored events."""
 
     def write(self, start: int) -> None:

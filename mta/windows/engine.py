@@ -212,10 +212,11 @@ class Engine(Generic[Out]):
         If an earlier call failed between an insertion and its eviction, this repeats the eviction.
         So every caller finds the window as its frame says, or gets the error of the store.
         """
-        log = self.log()
+        if self.single.is_loaded:
+            self.single.write_back()
         if self.is_single and (window := self._windows[""]).is_behind:
             window.settle(self.intake.last_time)
-        return log
+        return self._log
 
     @property
     def windows(self) -> dict[str, Cursor]:
@@ -443,28 +444,28 @@ class Engine(Generic[Out]):
 
     def accept(self, row: Any, micros: int | None) -> None:
         """Add an event that was already read to all windows."""
-        self._trim()
-        self._accept(row, micros)
+        if not self.is_single:
+            self._trim()
+        self._accept(row, micros, self._windows.values())
         self.intake.advance(micros)
 
-    def _accept(
-        self, row: Any, micros: int | None, windows: Iterable[Cursor] | None = None
-    ) -> None:
+    def _accept(self, row: Any, micros: int | None, windows: Iterable[Cursor]) -> None:
         """Store an event, and move the windows that are up to date; all or nothing."""
         log, newest = self.structure(), micros
-        windows = self._windows.values() if windows is None else windows
         stamp, last, self._moment = log.stamp, self.intake.last_time, None
         if micros is not None and last is not None:
             newest = max(micros, last)  # the newest event may have been retracted
         known, before = [(w, w.front, w.end, w.floor) for w in windows], log.back
         undo = log.insert(row, micros)
         try:
-            if not self._recede(stamp):
+            if log.stamp == stamp:
                 for window, _, end, _ in known:
                     if end == before:
                         window.step(row, newest)
-            elif self.is_single:
-                self._windows[""].settle(newest)
+            else:
+                self._recede(stamp)
+                if self.is_single:
+                    self._windows[""].settle(newest)
         except Exception:
             undo()
             self._place_again(known)
@@ -511,7 +512,8 @@ class Engine(Generic[Out]):
             self._begin_batch(int(micros[start]), outs is not None)
         try:
             while first < stop:
-                self._trim()
+                if not self.is_single:
+                    self._trim()
                 most = log.most_together(stop - first, outs is not None)
                 end = log.run_end(micros, first, min(first + most, stop))
                 chunk = self._ingest_chunk(rows, micros, first, end, outs)
@@ -569,18 +571,17 @@ class Engine(Generic[Out]):
             if window.frame.positional or window.frame.merges:
                 window.fall_behind()
 
-    def _recede(self, stamp: int, chunk: Chunk | None = None) -> bool:
-        """Move windows back if stored events have moved since a stamp; return whether they have."""
+    def _recede(self, stamp: int, chunk: Chunk | None = None) -> None:
+        """Move windows back if stored events have moved since a stamp."""
         log = self._log
         if log.stamp == stamp:
-            return False
+            return
         stays = chunk is not None and log.moved_from >= 0 and chunk.stop == log.back
         for cursor in self.windows.values():
             if chunk is not None and stays and cursor.end == log.back:
                 cursor.stay(chunk.first)
             else:
                 cursor.recede(log.moved_from)
-        return True
 
     def _ingest_chunk(
         self, rows: Rows, micros: np.ndarray | None, start: int, stop: int,
@@ -788,8 +789,6 @@ class Engine(Generic[Out]):
 
     def _trim(self) -> None:
         """Periodically release events that no window needs, if no snapshot releases them."""
-        if self.is_single:
-            return
         log = self.log()
         behind = log.back - self._trimmed
         if log.discards and behind >= _TRIM_GROUPS * log.setting.leaf_arity:

@@ -266,7 +266,7 @@ class SingleEvents:
 
     def _takes(self, row: Row, micros: float) -> bool:
         """Add an event, after prefetching again if need be; return whether that is possible."""
-        shown = self.stacks.add(row, micros)
+        shown = None if self._length is None else self.stacks.add(row, micros)
         if shown is None and self._may_come(micros) and self._renew():
             shown = self.stacks.add(row, micros)
         if shown is None or shown is False:
@@ -395,7 +395,8 @@ class SingleEvents:
     def _renew(self) -> bool:
         """Prefetch again; return whether an event can be added."""
         most = min(2 * self._most, MOST)
-        self.write_back()
+        if self.is_loaded:
+            self.write_back()
         self._most = most
         last = self.intake.newest if self.timed else 0
         if not self._usual or last is None or not -EXACT < last < EXACT:
