@@ -294,7 +294,7 @@ class SingleEvents:
         most = _FEW if self.stacks.came else self._most
         newest, is_known = self.intake.newest, self._usual and not self.intake.unproven
         if self.timed:
-            is_known &= newest is not None and newest <= micros < EXACT
+            is_known &= newest is not None and -EXACT < micros < EXACT and newest <= micros
         with np.errstate(all="ignore"):
             if is_known and row is not None:
                 self.owner.accept(row, int(micros) if self.timed else None)

@@ -140,6 +140,17 @@ def test_times_are_rounded_as_those_of_batches() -> None:
     assert one.engine.intake.last_time == other.engine.intake.last_time
 
 
+@pytest.mark.parametrize("year", [1, 1600, 1897, 2042, 9990])
+def test_times_that_are_no_double_are_kept_to_the_microsecond(year: int) -> None:
+    window = Window(Last(), TimeWindow(1), None, "w", allowed_lateness=0)
+    start = np.datetime64(f"{year:04}-01-01T00:00:00.000001")
+    for at in range(50):
+        window.insert(float(at), start + at)
+    for at in range(50):
+        assert window.query() == 49 - at
+        window.retract(start + 49 - at)
+
+
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("frame", "oldest", "newest"),

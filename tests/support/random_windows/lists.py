@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mta import EveryCount, EveryPeriod, Trigger
@@ -21,9 +21,11 @@ class Stream:
     lateness: int | None
     events: list[Event] = field(default_factory=list)
     newest: int | None = None
+    #: What an event does that has the time of another one: append, replace or combine.
+    on_duplicate: str = "append"
 
     def copy(self) -> Stream:
-        return Stream(self.timed, self.lateness, list(self.events), self.newest)
+        return replace(self, events=list(self.events))
 
     def __len__(self) -> int:
         return len(self.events)
@@ -46,11 +48,16 @@ class Stream:
         return sorted(chosen, key=lambda at: times[at])
 
     def add(self, event: Event) -> int:
-        """Put an event in its place, behind those of its time; say where."""
-        at = bisect_right(self.events, event[0], key=lambda known: known[0])
+        """Put an event in its place, behind those of its time, or into that of one; say where."""
+        at = self.after(event[0])
         if not self.timed:
             at = len(self.events)
-        self.events.insert(at, event)
+        if self.on_duplicate != "append" and at and self.events[at - 1][0] == event[0]:
+            at -= 1
+            joins = self.on_duplicate == "combine"
+            self.events[at] = (event[0], self.events[at][1] + event[1]) if joins else event
+        else:
+            self.events.insert(at, event)
         if self.timed:
             self.newest = event[0] if self.newest is None else max(self.newest, event[0])
         return at
@@ -103,20 +110,16 @@ def take(stream: Stream, windows: list[OneWindow], batch: list[Event]) -> list[l
     """
     chosen = stream.accepted([time for time, _ in batch])
     found: dict[tuple[int, int], list[Any]] = {}
-    places: dict[int, int] = {}
     for index in chosen:
-        at = stream.add(batch[index])
-        places = {known: place + (place >= at) for known, place in places.items()}
-        places[index] = at
+        count, at = len(stream), stream.add(batch[index])
         for n, window in enumerate(windows):
-            window.make_room(stream, at)
+            if len(stream) > count:
+                window.make_room(stream, at)
             window.move(stream)
-            if not stream.is_late or not window.rule.looks_back:
-                found[n, index] = stream.values(window.front)
-    for n, window in enumerate(windows):
-        if stream.is_late and window.rule.looks_back:
-            for index, at in places.items():
+            if stream.is_late and window.rule.looks_back:
                 found[n, index] = stream.values(window.ending_with(stream, at), at + 1)
+            else:
+                found[n, index] = stream.values(window.front)
     return [[found[n, index] for index in sorted(chosen)] for n in range(len(windows))]
 
 

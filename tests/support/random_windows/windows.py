@@ -96,7 +96,7 @@ class SingleLife(WindowsLife):
 
     def __init__(self, random: Random, kind: Kind, aggregator: type[Aggregator]) -> None:
         super().__init__(random, kind)
-        self.aggregator, rule, lateness = aggregator, draw_rule(random, kind), None
+        self.aggregator, rule, lateness = aggregator, self.rule(), None
         if aggregator.by_time:
             lateness = random.choice([0, 5 * SECOND, 100 * SECOND]) if rule.settled else 0
         self.stream = Stream(rule.needs_times or aggregator.by_time, lateness)
@@ -109,6 +109,9 @@ class SingleLife(WindowsLife):
         }
         self.monoid, self.frame = kind.monoid(self.stream.is_late), rule.frame()
         self.window = self.begin()
+
+    def rule(self) -> Rule:
+        return draw_rule(self.random, self.kind)
 
     def begin(self) -> Window:
         return Window(self.monoid, self.frame, self.store, "w", **self.sizes(), **self.options)
