@@ -78,7 +78,7 @@ class Job:
         self.outcomes: list[Outcome | None] = [None] * len(rows)
         #: Whether a commit may have added events of this request.
         self.is_judged = False
-        self.done: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     @property
     def places(self) -> list[int]:

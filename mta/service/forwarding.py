@@ -1,9 +1,9 @@
 """Events on their way between the processes that serve the same windows.
 
-A frame is its length as 4 bytes, big-endian, and msgpack:
+A frame is a msgpack array:
 
     request    [number, secret, shard, task, rows]    rows = [keys, times, values, digests]
-    answer     [number, outcomes]                     array of [status, body]
+    answer     [number, outcomes]                     array of [status, body, what]
                [number, name, detail]                 a problem, Moved or Interrupted
 
 The secret is in the head of the shard: who can read the store may forward. A connection carries
@@ -15,8 +15,9 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -32,29 +33,40 @@ logger = logging.getLogger(__name__)
 _MOST_BYTES = 64 << 20
 #: How many seconds a connection may take.
 _CONNECT = 1.0
+#: How many bytes are read together.
+_AT_ONCE = 1 << 16
+#: What a connection that breaks, or is no connection of ours, raises.
+_BROKEN = (OSError, ValueError, TypeError, msgpack.UnpackException)
 _ERRORS: dict[str, type[Exception]] = {each.__name__: each for each in (Moved, Interrupted)}
-Judge = Callable[[int, Rows, Task], Awaitable[list[Outcome]]]
+Judge = Callable[[int, Rows, Task], asyncio.Future[list[Outcome]]]
 
 
-async def _read(reader: asyncio.StreamReader) -> Any:
-    size = int.from_bytes(await reader.readexactly(4), "big")
-    if size > _MOST_BYTES:
-        raise ConnectionError("a frame is too long")
-    return msgpack.unpackb(await reader.readexactly(size))
+def expire(future: asyncio.Future[Any], seconds: float) -> None:
+    """Let a future raise TimeoutError after some seconds."""
+
+    def end() -> None:
+        if not future.done():
+            future.set_exception(TimeoutError())
+
+    timer = future.get_loop().call_later(seconds, end)
+    future.add_done_callback(lambda _: timer.cancel())
 
 
-def _frame(content: Any) -> bytes:
-    data: bytes = msgpack.packb(content)
-    return len(data).to_bytes(4, "big") + data
+async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[list[Any]]:
+    unpacker = msgpack.Unpacker(max_buffer_size=_MOST_BYTES)
+    while data := await reader.read(_AT_ONCE):
+        unpacker.feed(data)
+        for frame in unpacker:
+            yield frame
 
 
 class Receiver:
-    """Takes forwarded events; ``judge`` judges them, or raises Moved, Interrupted or Problem."""
+    """Takes forwarded events; ``judge`` returns their outcomes, or raises Moved or Problem."""
 
     def __init__(self, secret: str, judge: Judge) -> None:
         self._secret, self._judge = secret.encode(), judge
         self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._pending = set[asyncio.Future[list[Outcome]]]()
 
     async def start(self, host: str) -> int:
         """Start listening; return the port."""
@@ -63,42 +75,52 @@ class Receiver:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            while True:
-                number, secret, *request = await _read(reader)
+            async for number, secret, *request in _frames(reader):
                 if not hmac.compare_digest(str(secret).encode(), self._secret):
                     raise ConnectionError("the secret is wrong")
-                task = asyncio.create_task(self._answer(writer, number, *request))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
-        except (OSError, EOFError, ValueError, TypeError, msgpack.UnpackException) as error:
-            if not isinstance(error, EOFError):
-                logger.warning("a connection from another process ended: %s", error)
+                self._take(writer, number, *request)
+        except _BROKEN as error:
+            logger.warning("a connection from another process ended: %s", error)
         finally:
             writer.close()
 
-    async def _answer(
+    def _take(
         self, writer: asyncio.StreamWriter, number: int, shard: int, task: Task, rows: Any
     ) -> None:
-        answer: list[Any]
         try:
-            outcomes = await self._judge(shard, Rows(*rows), task)
-            answer = [number, [[*each] for each in outcomes]]
-        except (Moved, Interrupted) as error:
-            answer = [number, type(error).__name__, ""]
+            future = self._judge(shard, Rows(*rows), task)
         except Exception as error:
-            problem = problem_of(error)
-            answer = [number, problem.name, problem.detail]
-        if writer.is_closing():  # the other process has ended; uvloop raises an error for writes
-            return
-        writer.write(_frame(answer))
-        with suppress(OSError):
-            await writer.drain()
+            writer.write(msgpack.packb([number, *_named(error)]))
+        else:
+            self._pending.add(future)
+            future.add_done_callback(partial(self._answer, writer, number))
+
+    def _answer(
+        self, writer: asyncio.StreamWriter, number: int, future: asyncio.Future[list[Outcome]]
+    ) -> None:
+        self._pending.discard(future)
+        error = future.exception()
+        answer = [future.result()] if error is None else _named(error)
+        if not writer.is_closing():  # uvloop raises an error for such writes
+            writer.write(msgpack.packb([number, *answer]))
 
     async def stop(self) -> None:
         """Answer what was received, and stop."""
         if self._server is not None:
             self._server.close()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._pending:
+            await asyncio.wait(self._pending)
+
+
+def _named(error: BaseException) -> tuple[str, str]:
+    """Return the name of an error for the process that has forwarded the events, and its text."""
+    if isinstance(error, TimeoutError):
+        error = Interrupted()
+    if isinstance(error, Moved | Interrupted):
+        return type(error).__name__, ""
+    assert isinstance(error, Exception)
+    problem = problem_of(error)
+    return problem.name, problem.detail
 
 
 class Link:
@@ -112,12 +134,13 @@ class Link:
         self._connecting = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
-    async def send(self, shard: int, rows: Rows, task: Task) -> list[Outcome]:
-        """Return the outcomes of events. Raises Moved, Interrupted and Problem."""
+    async def send(self, shard: int, rows: Rows, task: Task, seconds: float) -> list[Outcome]:
+        """Return the outcomes of events. Raises Moved, Interrupted, Problem and TimeoutError."""
         writer = await self._connected()
         number = next(self._numbers)
         future = self._waiting[number] = asyncio.get_running_loop().create_future()
-        writer.write(_frame([number, self._secret, shard, task, rows.pack()]))
+        expire(future, seconds)
+        writer.write(msgpack.packb([number, self._secret, shard, task, rows.pack()]))
         try:
             found = await future
         finally:
@@ -145,9 +168,8 @@ class Link:
             return self._writer
 
     async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, EOFError, ValueError, TypeError, msgpack.UnpackException):
-            while True:
-                number, *answer = await _read(reader)
+        with suppress(*_BROKEN):
+            async for number, *answer in _frames(reader):
                 if (future := self._waiting.get(number)) is not None and not future.done():
                     future.set_result(answer)
         self.close(writer)

@@ -37,7 +37,7 @@ from mta.service.commits import (
     outcome_unknown,
 )
 from mta.service.declaration import Declaration
-from mta.service.forwarding import Link, Receiver
+from mta.service.forwarding import Link, Receiver, expire
 from mta.service.garbage import unneeded_snapshots
 from mta.service.log import Head as ShardHead
 from mta.service.log import LostRecords, NotOwner, OtherWindows, ShardLog, decoded_head
@@ -244,8 +244,7 @@ class Owners:
         may_repeat = can_repeat(rows, task)
         while True:
             try:
-                async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
-                    found = await self._try(shard, rows, task)
+                found = await self._try(shard, rows, task, deadline - time.monotonic())
                 if task != "check":
                     self.outcomes.update(each.what for each in found)
                 return found
@@ -267,37 +266,40 @@ class Owners:
         detail = "No process has answered for the shard of this key in time."
         return self._known(shard) or Problem("StoreUnavailable", detail, retry_after="1")
 
-    async def _try(self, shard: int, rows: Rows, task: Task) -> list[Outcome]:
+    async def _try(self, shard: int, rows: Rows, task: Task, seconds: float) -> list[Outcome]:
         if shard in self._committers:
-            return await self._local(shard, rows, task)
+            return await self._local(shard, rows, task, seconds)
         head = self._heads.get(shard)
         if head is None or not head.owner or head.owner == self._own:
             raise Moved
         link = self._links.get(head.owner)
         if link is None:
             link = self._links[head.owner] = Link(head.address, head.secret)
-        return await link.send(shard, rows, task)
+        return await link.send(shard, rows, task, seconds)
 
     def _close_links(self, needed: set[str]) -> None:
         """Close the connections to processes that are dead and own no shard any more."""
         for owner in self._links.keys() - needed:
             self._links.pop(owner).close()
 
-    async def _local(self, shard: int, rows: Rows, task: Task) -> list[Outcome]:
-        """Return the outcomes of events of a shard of this process."""
-        job, committer = Job(rows, task), self._committers.get(shard)
+    def _local(
+        self, shard: int, rows: Rows, task: Task, seconds: float
+    ) -> asyncio.Future[list[Outcome]]:
+        """Return what will be the outcomes of events of a shard of this process.
+
+        Raises Moved and Problem; the future also raises Interrupted and TimeoutError.
+        """
+        committer = self._committers.get(shard)
         if committer is None:
             raise Moved
+        job = Job(rows, task)
         committer.add(job)
-        return await job.done
+        expire(job.done, seconds)
+        return job.done
 
-    async def _forwarded(self, shard: int, rows: Rows, task: Task) -> list[Outcome]:
-        """Return the outcomes of events that another process forwards, and waits for as long."""
-        try:
-            async with asyncio.timeout(self._time_limit):
-                return await self._local(shard, rows, task)
-        except TimeoutError:
-            raise Interrupted from None
+    def _forwarded(self, shard: int, rows: Rows, task: Task) -> asyncio.Future[list[Outcome]]:
+        """Do the same for events that another process forwards, and waits for as long."""
+        return self._local(shard, rows, task, self._time_limit)
 
     # --- status -----------------------------------------------------------------------------------
 
