@@ -157,12 +157,12 @@ def _aggregation(alias: str, given: Any, type_of: Callable[[Any], str]) -> Any:
     if not isinstance(text, str):
         raise TypeError('an aggregation is ["amount", "sum"], or "count"')
     pair: Any = (tuple(columns) or None, text)
-    ((read, monoid),) = pairs_of({alias: pair}).values()
-    typed = monoid.of_types(*(VALUE_TYPES[kind] for kind in kinds))
-    if typed is not monoid:
-        pair = read, typed
     samples = {column: [SAMPLES[kind]] for column, kind in zip(columns, kinds, strict=True)}
     try:
+        ((read, monoid),) = pairs_of({alias: pair}).values()
+        typed = monoid.of_types(*(VALUE_TYPES[kind] for kind in kinds))
+        if typed is not monoid:
+            pair = read, typed
         KeyedWindows({alias: pair}, "1 second").extend([0], samples or range(1), [0])
     except AttributeError as error:
         raise ValueError(f"the arguments of {text!r} do not suit it: {error}") from error
