@@ -291,6 +291,7 @@ def test_a_snapshot_of_a_window_with_holes_is_small() -> None:
         lambda state: state[2][3][0][4][0].append([0, 1, b"short", 0]),
         lambda state: state[2][3][0][4][0].append([-1, 1, b"n" * 16, 0]),
         lambda state: state[2][3][0][4][0].append([0, "1", b"n" * 16, 0]),
+        lambda state: state[2][3][0][4][0].append([255, 1, b"n" * 16, 0]),
         lambda state: state[2][3][0][4].append([]),
     ],
 )
