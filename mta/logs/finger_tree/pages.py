@@ -46,9 +46,8 @@ from mta.pages import (
     read_columns,
     write_columns,
 )
-from mta.snapshots import Snapshot
+from mta.snapshots import Snapshot, entry, is_number, is_time_or_nil
 
-_MAX_POSITION = 1 << 62
 #: How many leaves stay in memory: a few windows each need the leaf with their front.
 _LEAVES = 8
 
@@ -269,24 +268,15 @@ class TreePages(EventLog):
         return [group.count, write_columns(group, self.layout_of(node.level))]
 
     def restore_state(self, snapshot: Snapshot) -> None:
-        match snapshot.state:
-            case [
-                int(kept), int(serial), list(retired), list(left), list(spine),
-                (int() | None) as newest, list(parts),
-            ] if bool not in map(type, snapshot.state):  # fmt: skip
-                pass
-            case _:
-                raise corrupt("its state is not one of a tree")
-        if abs(newest or 0) >= 1 << 62 or (newest is None) != (kept == 0):
-            raise corrupt("the time of its evicted events is invalid")
-        if not 0 <= kept <= snapshot.front or not 0 <= serial < _MAX_POSITION:
-            raise corrupt("its positions are out of order")
+        kept, serial, retired, left, spine, newest, parts = entry(
+            "fields of a tree", snapshot.state,
+            is_number, is_number, list, list, list, is_time_or_nil, list,
+        )  # fmt: skip
+        if kept > snapshot.front or (newest is None) != (kept == 0):
+            raise corrupt("the position or the time of its evicted events is invalid")
         self.paged.retired.restore(retired)
         nodes = self._read_spine(spine)
-        if len(left) != 2 or type(left[0]) is not list or type(left[1]) is not int:
-            raise corrupt("the aggregate of its left subtree has the wrong type")
-        if not 0 <= left[1] < _MAX_POSITION:
-            raise corrupt("the size of its left subtree is invalid")
+        left = entry("fields of its left subtree", left, list, is_number)
         self.paged.serial = serial
         self._restore_parts(parts, nodes[-1].entries)
         size = snapshot.back - kept
@@ -318,9 +308,8 @@ class TreePages(EventLog):
             raise corrupt("its spine does not form a tree")
         nodes: list[Node] = []
         for level, saved in zip(reversed(range(len(spine))), spine, strict=True):
-            if type(saved) is not list or len(saved) != 2 or type(saved[0]) is not int:
-                raise corrupt("a node of its spine has the wrong type")
-            group = read_columns(saved[0], saved[1], self.layout_of(level))
+            size, columns = entry("nodes of its spine", saved, is_number, list)
+            group = read_columns(size, columns, self.layout_of(level))
             node = self.paged.to_node(level, group)
             node.saved = saved
             if level and (group.names[-1] != NO_NAME or NO_NAME in group.names[:-1]):

@@ -33,7 +33,7 @@ def test_a_time_of_what_has_left_that_cannot_be(newest: object) -> None:
     assert (left, parts) == (0, [])
     for forged in ([*state, newest, parts], [*state, left], [*state, left, parts, 0]):
         snapshot.state = forged
-        with pytest.raises(CorruptSnapshot, match=r"time of its evicted events|not one of a tree"):
+        with pytest.raises(CorruptSnapshot, match=r"time of its evicted events|fields of a tree"):
             window.restore_like(snapshot.encode())
 
 
