@@ -34,7 +34,7 @@ from mta.columns.schemas import Array, Coded, Decimals, Objects, Rows, Schema
 from mta.columns.texts import TextColumn, Words
 from mta.monoids.base import AbstractMonoid, Monoid, Out, Partial
 from mta.monoids.columnar import named
-from mta.monoids.ranges import RangeFolds, RangeMonoid
+from mta.monoids.ranges import PLAINLY_ORDERED, RangeFolds, RangeMonoid, ranked
 from mta.monoids.summary import SummaryMonoid
 
 #: Sorted values: an array of numbers, or a list of objects.
@@ -46,8 +46,6 @@ _RUNS, _MOST_RUNS = 8, 32
 _SERVED = 64
 #: The approximate size of a partial in a page; it determines the sizes of groups.
 _ROW_BYTES = 512
-#: Types of which equal objects are the same, and whose order is that of ``_order``.
-_PLAINLY_ORDERED = frozenset({str, bytes, int, bool})
 #: The types of numbers, in the order in which equal numbers are returned.
 _NUMBERS = {int: 0, float: 1, Decimal: 2, bool: 3}
 
@@ -115,7 +113,7 @@ def merged(runs: Sequence[Run]) -> Run:
 def _sorted(values: list[Any]) -> list[Any]:
     """Return objects in the order of ``_order``."""
     kinds = set(map(type, values))
-    is_plain = len(kinds) < 2 and kinds <= _PLAINLY_ORDERED
+    is_plain = len(kinds) < 2 and kinds <= PLAINLY_ORDERED
     return sorted(values) if is_plain else sorted(values, key=_order)
 
 
@@ -271,11 +269,8 @@ class Holistic(SummaryMonoid[Out], RangeMonoid[Out]):
         if isinstance(values, np.ndarray):
             distinct, codes = np.unique(values, return_inverse=True)
             return distinct, codes, folds
-        if len(kinds := set(map(type, values))) == 1 and kinds <= _PLAINLY_ORDERED:
-            alike = sorted(set(values))
-            of_value = {value: at for at, value in enumerate(alike)}
-            codes = np.fromiter(map(of_value.__getitem__, values), np.int64, len(values))
-            return alike, codes, folds
+        if len(kinds := set(map(type, values))) == 1 and kinds <= PLAINLY_ORDERED:
+            return *ranked(values), folds
         orders = list(map(_order, values))
         known = dict(sorted(zip(orders, values, strict=True), key=itemgetter(0)))
         places = {mark: at for at, mark in enumerate(dict.fromkeys(map(_value, known)))}

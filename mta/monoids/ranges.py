@@ -136,6 +136,17 @@ def slide(
         yield
 
 
+#: Types of which equal objects are the same, and have an order.
+PLAINLY_ORDERED = frozenset({str, bytes, int, bool})
+
+
+def ranked(values: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
+    """Return the distinct values, sorted, and the index of each value among them."""
+    distinct = sorted(set(values))
+    rank = {value: at for at, value in enumerate(distinct)}
+    return distinct, np.fromiter(map(rank.__getitem__, values), np.int64, len(values))
+
+
 #: Ranges are short if they have at most this many rows on average.
 _SHORT = 64
 

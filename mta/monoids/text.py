@@ -15,7 +15,7 @@ import numpy as np
 from mta.columns.schemas import Coded, Datetimes, Decimals, LongDecimals, Objects, Rows
 from mta.columns.texts import NULL, TextColumn
 from mta.monoids.base import AbstractMonoid, Out, Partial
-from mta.monoids.ranges import RangeFolds, RangeMonoid, smallest
+from mta.monoids.ranges import PLAINLY_ORDERED, RangeFolds, RangeMonoid, ranked, smallest
 
 
 class _TextMonoid(RangeMonoid[Any]):
@@ -69,18 +69,13 @@ class _TextExtreme(_TextMonoid):
         return found
 
 
-#: Types of which equal objects are the same, and have an order.
-_PLAINLY_ORDERED = frozenset({str, bytes, int})
-
-
 def _ranks(values: Any) -> np.ndarray | None:
     """Return the rank of each value, equal for equal ones; None if they have no order."""
     if isinstance(values, TextColumn):
         return values.codes
     kinds = set(map(type, values))
-    if len(kinds) < 2 and kinds <= _PLAINLY_ORDERED:
-        rank = {value: at for at, value in enumerate(sorted(set(values)))}
-        return np.fromiter(map(rank.__getitem__, values), np.int64, len(values))
+    if len(kinds) < 2 and kinds <= PLAINLY_ORDERED:
+        return ranked(values)[1]
     try:
         if any(value != value for value in values):
             return None
