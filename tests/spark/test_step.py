@@ -286,12 +286,12 @@ def shuffled(rows: pa.Table, seed: int) -> pa.Table:
 
 
 @pytest.mark.parametrize("attempts", [2, 4])
-def test_attempts_of_one_batch_at_the_same_time_agree(store: str, attempts: int) -> None:
+def test_attempts_of_one_batch_at_the_same_time_agree(tmp_path: Path, attempts: int) -> None:
     # Equal times among the events: only the canonical order makes the attempts agree.
     events = make_events(4000, 5)
     size, state, done = 400, None, []
     barrier = threading.Barrier(attempts)
-    with open_store(store) as pages, ThreadPoolExecutor(attempts) as pool:
+    with open_store(tmp_path) as pages, ThreadPoolExecutor(attempts) as pool:
 
         def attempt(state: bytes | None, rows: pa.Table, seed: int) -> Advanced:
             barrier.wait()
@@ -312,7 +312,7 @@ def test_attempts_of_one_batch_at_the_same_time_agree(store: str, attempts: int)
     assert sum(one.rows.num_rows for one in done) == events.num_rows
 
 
-def test_a_late_twin_of_a_committed_batch_harms_nobody(store: str) -> None:
+def test_a_late_twin_of_a_committed_batch_harms_nobody(tmp_path: Path) -> None:
     """A task that was given up runs on beside the batches after it.
 
     Here it fails for want of a page, or writes what the batches after it have not deleted.
@@ -320,7 +320,7 @@ def test_a_late_twin_of_a_committed_batch_harms_nobody(store: str) -> None:
     events = spread(make_events(3000, 3))
     size, state, done = 150, None, []
     older: list[tuple[bytes | None, pa.Table]] = []
-    with open_store(store) as pages:
+    with open_store(tmp_path) as pages:
         for at in range(0, events.num_rows, size):
             batch = events.slice(at, size)
             for age, (before, rows) in enumerate(reversed(older[-3:])):
