@@ -16,7 +16,6 @@ from tests.support.sampling import leave_out
 from tests.support.servers import (
     own_redis,
     redis_cluster_url,
-    redis_container,
     redis_tls,
     redis_url,
     redis_with_password,
@@ -50,7 +49,6 @@ __all__ = [
     "own_redis",
     "own_s3",
     "redis_cluster_url",
-    "redis_container",
     "redis_tls",
     "redis_url",
     "redis_with_password",

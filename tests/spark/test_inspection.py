@@ -153,9 +153,6 @@ def test_a_query_that_goes_on_meanwhile(
         events_of_key(job.checkpoint, job.store, "d2", **asked)
 
 
-PEAK = KeyByKey(float("-inf"), max, "peak")
-
-
 @pytest.mark.parametrize("monoid", [Max(), PEAK], ids=["vectorized", "key by key"])
 @pytest.mark.proves("options", "counts of pages", "vectorized", "key by key")
 def test_counts_are_those_of_the_store(job: Job, monoid: Any) -> None:

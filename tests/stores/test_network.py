@@ -26,7 +26,7 @@ from stores.redis import RedisStore
 from stores.testing import FaultyStore
 from tests.support.patience import LONG, in_time, short_deadline
 from tests.support.proxy import Proxy
-from tests.support.servers import RedisContainer, RedisServer
+from tests.support.servers import RedisServer
 from tests.support.streams import Stream
 
 redis = pytest.importorskip("redis")
@@ -210,37 +210,3 @@ def test_tls_mismatch(own_redis: RedisServer) -> None:
     assert isinstance(store, WriteBuffer)
     assert store.pending_bytes <= BUFFER
     store.abandon()
-
-
-CONTAINED = {f"g/{i}": bytes([i]) * 2000 for i in range(100)}
-
-
-def test_a_paused_container(redis_container: RedisContainer) -> None:
-    """reliability 13: a frozen server costs a bounded wait, then nothing is missing."""
-    store = open_store(f"{redis_container.url}?deadline={LONG}&timeout=0.5")
-    first, *rest = CONTAINED
-    store.put_many({first: CONTAINED[first]})
-    with short_deadline(store, 1):
-        redis_container.container.pause()
-        store.put_many({key: CONTAINED[key] for key in rest})
-        with in_time(), pytest.raises(StoreUnavailable, match="held"):
-            store.flush()
-        redis_container.container.unpause()
-    store.flush()
-    assert store.get_many(list(CONTAINED)) == list(CONTAINED.values())
-    store.close()
-
-
-def test_a_killed_container_comes_back_with_its_pages(redis_container: RedisContainer) -> None:
-    """reliability 13: with an append-only file no flushed page is lost; the rest is sent again."""
-    store = open_store(f"{redis_container.url}?deadline={LONG}&timeout=5")
-    half = dict(list(CONTAINED.items())[:50])
-    store.put_many(half)
-    store.flush()
-    redis_container.container.kill()
-    store.put_many(CONTAINED)
-    redis_container.container.start()
-    store.flush()
-    with open_store(redis_container.url, write_buffer=0, cache=0) as other:
-        assert other.get_many(list(CONTAINED)) == list(CONTAINED.values())
-    store.close()

@@ -10,33 +10,11 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 #: Tried in this order.
 REDIS_IMAGES = ("redis:7", "redis:latest", "mta-test-redis:local")
-
-
-@dataclass
-class Container:
-    """A running container whose ports are reached at ``host``."""
-
-    host: str
-    inner: Any = field(repr=False)
-
-    def pause(self) -> None:
-        self.inner.pause()
-
-    def unpause(self) -> None:
-        self.inner.unpause()
-
-    def kill(self) -> None:
-        """End it as ``kill -9`` does; what it had on disk stays."""
-        self.inner.kill()
-
-    def start(self) -> None:
-        self.inner.start()
 
 
 @cache
@@ -82,8 +60,8 @@ def redis_image() -> str | None:
 @contextmanager
 def container(
     image: str | None, command: str | None = None, ports: Mapping[int, int] | None = None
-) -> Iterator[Container | None]:
-    """The image running, its ports (inside: outside) bound to this machine's; None without one.
+) -> Iterator[str | None]:
+    """The host of the running image, its ports (inside: outside) bound to it; None without one.
 
     An engine without a bridge runs it in this machine's own network: give it equal ports then.
     """
@@ -114,7 +92,6 @@ def container(
         yield None
         return
     try:
-        host = made.get_container_host_ip() if bridged else "127.0.0.1"
-        yield Container(host, made.get_wrapped_container())
+        yield made.get_container_host_ip() if bridged else "127.0.0.1"
     finally:
         made.stop(force=True)

@@ -140,10 +140,10 @@ def couchbase() -> Iterator[Couchbase]:
     ports = [8091, 8092, 8093, 8094, 8095, 8096, 11210]
     # So there is one a machine: of several processes that run tests, the first one's.
     image = image if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0" else None
-    with container(image, ports={port: port for port in ports}) as running:
-        if running is not None:
-            initialise(running.host)
-            url = f"couchbase://{_CREDENTIALS}@{running.host}/pages/mta/pages"
+    with container(image, ports={port: port for port in ports}) as host:
+        if host is not None:
+            initialise(host)
+            url = f"couchbase://{_CREDENTIALS}@{host}/pages/mta/pages"
             yield Couchbase(url, real=True)
             return
     server = MockServer(mock_jar())

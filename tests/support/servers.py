@@ -3,8 +3,7 @@
 The shared one is, in this order, the one that ``MTA_TEST_REDIS_URL`` names (its other keys are left
 alone), a container where a Docker engine has an image (see ``containers.py``), or a
 ``redis-server`` on the PATH; else the tests that need it are skipped, and say so. Servers that are
-frozen, killed, or configured for one test are of the tests' own: a ``redis-server``, and a
-container for the tests that are about containers.
+frozen, killed, or configured for one test are of the tests' own.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from random import SystemRandom
 
 import pytest
 
-from tests.support.containers import Container, container, redis_image
+from tests.support.containers import container, redis_image
 from tests.support.patience import LONG
 
 PASSWORD = "s3cret/pass:word@#"
@@ -97,54 +96,27 @@ class RedisServer(OwnServer):
         return f"redis://127.0.0.1:{self.port}"
 
 
-class RedisContainer:
-    """A Redis in a container, which can be paused, killed and started again."""
-
-    def __init__(self, running: Container, port: int) -> None:
-        self.container = running
-        self.url = f"redis://{running.host}:{port}"
-        self._address = (running.host, port)
-        self.wait()
-
-    def wait(self, seconds: float = LONG) -> None:
-        """Until it answers: the port is open as soon as the container is, Redis a bit later."""
-        deadline = time.monotonic() + seconds
-        while True:
-            try:
-                with socket.create_connection(self._address, timeout=1) as probe:
-                    probe.sendall(b"PING\r\n")
-                    if probe.recv(5) == b"+PONG":
-                        return
-            except OSError:
-                pass
-            assert time.monotonic() < deadline, "Redis in the container does not answer"
-            time.sleep(0.05)
+def wait_for_redis(host: str, port: int) -> None:
+    """Until it answers: the port is open as soon as a container is, Redis a bit later."""
+    deadline = time.monotonic() + LONG
+    while True:
+        with suppress(OSError), socket.create_connection((host, port), timeout=1) as probe:
+            probe.sendall(b"PING\r\n")
+            if probe.recv(5) == b"+PONG":
+                return
+        assert time.monotonic() < deadline, "Redis in the container does not answer"
+        time.sleep(0.05)
 
 
 @contextmanager
-def in_container(*arguments: str) -> Iterator[RedisContainer | None]:
+def in_container() -> Iterator[str | None]:
     """A Redis in a container, None where no Docker engine has an image."""
-    image = redis_image()
-    if image is None:
-        yield None
-        return
     port = free_port()
-    command = ["redis-server", "--port", str(port), "--bind", "0.0.0.0", "--protected-mode", "no"]
-    command += ["--save", "''", *arguments]
-    with container(image, " ".join(command), {port: port}) as running:
-        yield None if running is None else RedisContainer(running, port)
-
-
-@pytest.fixture
-def redis_container() -> Iterator[RedisContainer]:
-    """A Redis in a container for one test; an append-only file keeps its pages."""
-    with in_container("--appendonly", "yes", "--appendfsync", "always") as inside:
-        if inside is None:
-            pytest.skip(
-                "NOT TESTED: no Docker engine with an image of Redis (docker/test-redis-image.sh "
-                "makes one)"
-            )
-        yield inside
+    command = f"redis-server --port {port} --bind 0.0.0.0 --protected-mode no --save ''"
+    with container(redis_image(), command, {port: port}) as host:
+        if host is not None:
+            wait_for_redis(host, port)
+        yield None if host is None else f"redis://{host}:{port}"
 
 
 @pytest.fixture(scope="session")
@@ -156,7 +128,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         return
     with in_container() as inside:
         if inside is not None:
-            yield inside.url
+            yield inside
             return
     server = RedisServer(tmp_path_factory.mktemp("redis"))
     yield server.url
