@@ -1,18 +1,25 @@
-"""The store forgets unsynced writes: an older consistent window or a named error, never a mix."""
+"""Writes that are lost, repeated or reordered, and writes whose answers are lost.
+
+If the store forgets unsynced writes, there is an older consistent window or a named error, never a
+mix.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from random import Random
 
 import pytest
 
 from mta import Window
-from mta.errors import MissingPage
+from mta.audit.walk import live_keys
+from mta.errors import CorruptPage, MissingPage
 from mta.logs.base import Aggregator
-from stores import MemoryStore, PageStore, WriteBuffer
+from stores import HeadCache, MemoryStore, PageStore, WriteBuffer
 from stores.base import WrapperStore
 from stores.testing import FaultyStore
 from tests.support import oracle
+from tests.support.patience import LONG
 from tests.support.sampling import some
 
 SIZE = 80
@@ -85,3 +92,95 @@ def is_whole(window: Window) -> bool:
         assert "is not in" in str(error)
         return False
     return True
+
+
+def write(store: PageStore, seed: int) -> tuple[bytes, int]:
+    """A window's newest snapshot, and its end."""
+    random, tree = Random(seed), tree_of(seed)
+    sizes = random.choice((2, 3, 5)), random.choice((2, 4))
+    window = oracle.begin(store, SIZE, *sizes, aggregator=tree)
+    snapshot = window.checkpoint()
+    for _ in range(30):
+        back = window.structure().back
+        window.extend(oracle.events(back, back + random.randint(1, 30)))
+        if random.random() < 0.5:
+            snapshot = window.checkpoint()
+        if random.random() < 0.2:
+            window = oracle.reopen(snapshot, store, SIZE, aggregator=tree)
+    return window.checkpoint(), window.structure().back
+
+
+def tree_of(seed: int) -> type[Aggregator]:
+    return oracle.TREES[seed % len(oracle.TREES)]
+
+
+@pytest.mark.parametrize("seed", some(range(20), by_default=8))
+def test_background_writes_repeated_and_reordered(seed: int) -> None:
+    memory = MemoryStore()
+    faulty = FaultyStore(memory, seed=seed)
+    faulty.hold(Random(seed).choice((None, 5, 40)), shuffle=True, duplicates=0.5)
+    store = WriteBuffer(faulty, 4096)
+    snapshot, back = write(store, seed)
+    # Past everything that held writes back.
+    window = oracle.reopen(snapshot, memory, SIZE, aggregator=tree_of(seed))
+    assert oracle.assert_whole(window, SIZE) == back
+    store.close()
+
+
+@pytest.mark.parametrize("seed", some(range(8), by_default=4))
+def test_answers_lost_now_and_then(seed: int) -> None:
+    """The buffer sends again what it cannot know to have arrived."""
+    memory = MemoryStore()
+    faulty = FaultyStore(memory)
+    for nth in Random(seed).sample(range(1, 25), 3):
+        faulty.fail(nth, applied=True, operations=["put", "delete"])
+    store = WriteBuffer(faulty, 4096, deadline=LONG)
+    snapshot, back = write(store, seed)
+    assert faulty.fired
+    window = oracle.reopen(snapshot, memory, SIZE, aggregator=tree_of(seed))
+    assert oracle.assert_whole(window, SIZE) == back
+    store.close()
+
+
+@pytest.mark.parametrize("tree", oracle.TREES)
+def test_a_twin_that_writes_the_same_again_changes_nothing(tree: type[Aggregator]) -> None:
+    """A batch is repeated from its old snapshot by a twin that was thought dead."""
+    memory = MemoryStore()
+    window = oracle.begin(memory, SIZE, 3, 2, aggregator=tree)
+    window.extend(oracle.events(0, 200))
+    before = window.checkpoint()
+    after = []
+    for _ in range(3):
+        twin = oracle.reopen(before, memory, SIZE, aggregator=tree)
+        twin.extend(oracle.events(200, 321))
+        after.append(twin.checkpoint())
+    assert after[0] == after[1] == after[2]
+    window = oracle.reopen(after[0], memory, SIZE, aggregator=tree)
+    assert oracle.assert_whole(window, SIZE) == 321
+    assert set(live_keys(window)) == set(memory.keys())
+
+
+class NothingAhead(HeadCache):
+    """A cache that fetches nothing in the background, so that it is known who asks first."""
+
+    def prefetch(self, keys: Iterable[str]) -> None:
+        del keys
+
+    def offer(self, pages: Mapping[str, bytes]) -> None:
+        del pages
+
+
+def test_a_page_that_was_damaged_on_its_way_is_fetched_again() -> None:
+    """The store's own copy is whole, so the cache must not keep the other one."""
+    faulty = FaultyStore(MemoryStore())
+    store = WriteBuffer(NothingAhead(faulty), 1 << 20)
+    window = oracle.begin(store, SIZE, 3, 2)
+    window.extend(oracle.events(0, 300))
+    snapshot = window.checkpoint()
+    faulty.corrupt(1, flip=77)
+    window = oracle.reopen(snapshot, store, SIZE)
+    with pytest.raises(CorruptPage):
+        window.evict(1)
+    window = oracle.reopen(snapshot, store, SIZE)
+    assert oracle.assert_whole(window, SIZE) == 300
+    store.close()
