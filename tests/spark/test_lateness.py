@@ -152,14 +152,6 @@ def started(plan: Plan, store: PageStore) -> Bucket:
     return bucket
 
 
-def test_late_is_what_is_older_than_the_newest_before_the_batch_by_more_than_is_allowed(
-    store: MemoryStore,
-) -> None:
-    done = started(late_plan(), store).feed(LATE_BATCH)
-    assert [row[2] for row in in_form(done.rows)] == [4.0, 5.0, 6.0]
-    assert (done.counts.rows_late, done.counts.rows_dropped) == (1, 1)
-
-
 def test_late_rows_stop_the_batch_and_say_by_how_much(store: MemoryStore) -> None:
     bucket = started(late_plan(on_late="raise"), store)
     with pytest.raises(LateEvent, match=r"by more than 30\.0 s older .*key 'a'.*larger"):

@@ -88,23 +88,6 @@ def test_equal_times_come_in_the_order_of_their_values(store: MemoryStore) -> No
     assert gather(advance(events, make_plan(), store, 1)) == oracle(events, last_n(100), FOLDS)
 
 
-def test_a_replay_in_another_order_gives_the_same_state_results_and_pages(
-    store: MemoryStore,
-) -> None:
-    events, plan = make_events(3000, 5), make_plan()
-    before = step(None, events.slice(0, 1500), plan, store).state
-    rows = events.slice(1500)
-    first = step(before, rows, plan, store)
-    pages = dict.fromkeys(store.keys())
-    assert pages
-    for seed in range(3):
-        twin = rows.take(np.random.default_rng(seed).permutation(rows.num_rows))
-        again = step(before, twin, plan, store)
-        assert again.state == first.state
-        assert in_form(again.rows) == in_form(first.rows)
-        assert dict.fromkeys(store.keys()) == pages
-
-
 def test_no_rows_change_nothing(store: MemoryStore) -> None:
     events, plan = make_events(100, 5), make_plan()
     state = step(None, events, plan, store).state
@@ -134,19 +117,6 @@ def test_a_large_window_goes_on_by_itself(frame: Any, store: MemoryStore) -> Non
     assert set(keyed.live_keys()) <= pages
     assert step(done[-2].state, events.slice(2525), plan, store).state == done[-1].state
     assert set(store.keys()) == pages
-
-
-def test_keys_without_rows_keep_their_windows(store: MemoryStore) -> None:
-    events, plan = distinct_times(make_events(900, 3)), make_plan()
-    order = np.argsort(events.column("device").to_numpy(), kind="stable")
-    done = advance(events.take(order), plan, store, 3)
-    # Each batch brought one key, and the last of them goes on for all three.
-    check_places([snapshot_in(done[-1].state)], store, events, 100)
-    more = distinct_times(make_events(990, 3, seed=8)).slice(900)
-    last = step(done[-1].state, more, plan, store)
-    expected = oracle(pa.concat_tables([events, more]), last_n(100), FOLDS)
-    begin = more.column("ts").cast(pa.int64())[0].as_py()
-    assert in_form(last.rows) == [row for row in expected if row[1] >= begin]
 
 
 def late_rows(events: pa.Table) -> pa.Table:

@@ -139,22 +139,6 @@ def test_a_full_buffer_makes_the_caller_wait(store: Gated) -> None:
     buffer.close()
 
 
-def test_a_batch_larger_than_the_buffer_goes_alone(store: Gated, buffer: WriteBuffer) -> None:
-    pages = {f"g/{i}": PAGE for i in range(30)}
-    buffer.put_many({"g/first": PAGE})
-    buffer.put_many(pages)
-    buffer.flush()
-    assert store.store.get_many(list(pages)) == [PAGE] * 30
-
-
-def test_an_outage_shorter_than_the_deadline_is_not_seen(store: Gated, buffer: WriteBuffer) -> None:
-    store.error = StoreUnavailable("gone")
-    threading.Timer(0.1, lambda: setattr(store, "error", None)).start()
-    buffer.put_many({"g/1": PAGE})
-    buffer.flush()
-    assert store.store.get_many(["g/1"]) == [PAGE]
-
-
 def test_an_outage_past_the_deadline_is_reported_and_nothing_is_lost(
     store: Gated, buffer: WriteBuffer
 ) -> None:
