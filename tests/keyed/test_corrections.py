@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -20,41 +19,23 @@ from mta.keyed.work import Found
 from stores import MemoryStore
 from tests.support.counted import hash_of, rolling_hash
 from tests.support.key_by_key import KeyByKey
+from tests.support.naive import window_of
 
 SECOND = 10**6
 pytestmark = pytest.mark.usefixtures("tiny")
 
 
-@dataclass
-class Shape:
-    """A frame, and what it holds of a list of times that ends with the window's newest event."""
-
-    frame: Callable[[], Any]
-    size: int
-    by_count: bool
-    behind: float = 0
-    """By how much the newest time that it holds, or the newest event, is older."""
-
-    def front(self, times: list[float], now: float) -> int:
-        if self.by_count:
-            return max(0, len(times) - int(self.behind) - self.size)
-        return bisect_right(times, now - self.behind - self.size)
-
-    def end(self, times: list[float], now: float) -> int:
-        if self.by_count:
-            return max(0, len(times) - int(self.behind))
-        return bisect_right(times, now - self.behind)
+FRAMES: dict[str, Any] = {
+    "time": TimeWindow(20), "short": TimeWindow(3), "count": CountWindow(4), "one": CountWindow(1),
+    "before": TimeWindow(20, closed="left"), "delayed": TimeWindow(9, delay=6),
+    "excluding": CountWindow(3, exclude_current=True),
+}  # fmt: skip
 
 
-SHAPES = {
-    "time": Shape(lambda: TimeWindow(20), 20, False),
-    "short": Shape(lambda: TimeWindow(3), 3, False),
-    "count": Shape(lambda: CountWindow(4), 4, True),
-    "one": Shape(lambda: CountWindow(1), 1, True),
-    "before": Shape(lambda: TimeWindow(20, closed="left"), 20, False, 1e-6),
-    "delayed": Shape(lambda: TimeWindow(9, delay=6), 9, False, 6),
-    "excluding": Shape(lambda: CountWindow(3, exclude_current=True), 3, True, 1),
-}
+def by_count(frame: Any) -> bool:
+    return isinstance(frame, CountWindow)
+
+
 PLAIN = Monoid("", lambda a, b: a + b, lift=chr, name="letters")
 SUMMARY = KeyByKey("", lambda a, b: a + b, "letters", chr)
 JOINING = Monoid("", lambda a, b: a + b, name="texts")
@@ -93,27 +74,26 @@ class Listed:
         del self.events[at]
         self.retracted += 1
 
-    def result(self, shape: Shape, stop: int, now: float) -> set[str]:
+    def result(self, frame: Any, stop: int, now: float) -> set[str]:
         """What the window up to a place may hold; windows by count may lack what was taken out."""
         events = self.events[:stop]
-        times = [time for time, _ in events]
-        front, end = shape.front(times, now), shape.end(times, now)
-        short = min(self.retracted if shape.by_count else 0, stop - front)
+        held = window_of(frame, [time for time, _ in events], now)
+        short = min(self.retracted if by_count(frame) else 0, stop - held.start)
         return {
-            "".join(value for _, value in events[start:end])
-            for start in range(front, front + short + 1)
+            "".join(value for _, value in events[start : held.stop])
+            for start in range(held.start, held.start + short + 1)
         }
 
-    def now(self, shape: Shape) -> set[str]:
+    def now(self, frame: Any) -> set[str]:
         assert self.newest is not None
-        return self.result(shape, len(self.events), self.newest)
+        return self.result(frame, len(self.events), self.newest)
 
-    def retractable(self, shape: Shape, lateness: float) -> list[float]:
+    def retractable(self, frame: Any, lateness: float) -> list[float]:
         """Times of events that are surely kept."""
         if self.newest is None:
             return []
-        front = shape.front([time for time, _ in self.events], self.newest)
-        front += self.retracted if shape.by_count else 0
+        front = window_of(frame, [time for time, _ in self.events], self.newest).start
+        front += self.retracted if by_count(frame) else 0
         kept = [time for time, _ in self.events[front:]]
         return kept + [t for t, _ in self.events if t > self.newest - lateness]
 
@@ -121,9 +101,9 @@ class Listed:
 class Life:
     """Random batches with corrections into keyed windows and lists."""
 
-    def __init__(self, seed: str, shapes: list[str], existing: str, vectorized: bool) -> None:
+    def __init__(self, seed: str, names: list[str], existing: str, vectorized: bool) -> None:
         self.random = random = Random(seed)
-        self.shapes = {name: SHAPES[name] for name in shapes}
+        self.frames = {name: FRAMES[name] for name in names}
         self.existing, self.vectorized = existing, vectorized
         self.lateness = random.choice([0, 5, 30])
         self.keys = random.choice([1, 3, 12])
@@ -133,10 +113,7 @@ class Life:
         elif vectorized:
             self.monoid = random.choice([PLAIN, rolling_hash()])
         self.store: MemoryStore | None = random.choice([None, MemoryStore(), MemoryStore()])
-        single = len(shapes) == 1
-        self.frame: Any = (
-            SHAPES[shapes[0]].frame() if single else {n: s.frame() for n, s in self.shapes.items()}
-        )
+        self.frame: Any = self.frames if len(names) > 1 else FRAMES[names[0]]
         self.settings: dict[str, Any] = {
             "allowed_lateness": self.lateness, "on_duplicate": existing, "on_late": "drop",
             "on_missing": "drop", "promote_at": random.choice([3, 1000]),
@@ -178,9 +155,9 @@ class Life:
         return rows
 
     @property
-    def some(self) -> Shape:
-        """The shape that keeps least."""
-        return min(self.shapes.values(), key=lambda shape: shape.size)
+    def some(self) -> Any:
+        """A frame that keeps few events: the shortest by count, or else by time."""
+        return min(self.frames.values(), key=lambda frame: frame.size)
 
     def step(self) -> None:  # noqa: C901
         """A batch into both."""
@@ -201,7 +178,7 @@ class Life:
                 continue
             self.lists[key] = listed
             place = listed.add(time, value)
-            expected[at] = [listed.result(shape, place + 1, time) for shape in self.shapes.values()]
+            expected[at] = [listed.result(frame, place + 1, time) for frame in self.frames.values()]
         if not self.sure(rows, before):
             self.lists = before  # what has left may be meant: a list cannot say
             return
@@ -215,9 +192,9 @@ class Life:
             assert set(found.keys.tolist()) == touched
             for at, name in enumerate(found.keys.tolist()):
                 self.compare(self.lists[int(name[4:])], [
-                    self.part(found.results, shape)[at] for shape in self.shapes
+                    self.part(found.results, name)[at] for name in self.frames
                 ])  # fmt: skip
-        elif len(self.shapes) == 1 and self.random.random() < 0.4:
+        elif len(self.frames) == 1 and self.random.random() < 0.4:
             floors = {key: self.floor(key, before) for key in before}
             self.changed(names, values, times, marks, expected, before, floors)
         else:
@@ -227,8 +204,8 @@ class Life:
             assert got == sorted(expected)
             order = [at for at in sorted(expected) if expected[at] is not None]
             for number, at in enumerate(order):
-                for shape, texts in zip(self.shapes, expected[at] or (), strict=True):
-                    assert self.part(found, shape)[number] in self.shown(texts), (at, rows[at])
+                for name, texts in zip(self.frames, expected[at] or (), strict=True):
+                    assert self.part(found, name)[number] in self.shown(texts), (at, rows[at])
 
     def sure(self, rows: list[Any], before: dict[int, Listed]) -> bool:
         """Whether no retraction is of an event that some windows may have evicted."""
@@ -241,7 +218,7 @@ class Life:
             wanted = sum(r[:2] == (key, time) and r[3] for r in rows)
             if there and (not kept or time < min(kept) or (wanted > 1 and there > 1)):
                 return False
-            if self.some.by_count and self.lateness == 0 and there:
+            if by_count(self.some) and self.lateness == 0 and there:
                 return wanted == 1 and there == 1
         return True
 
@@ -249,12 +226,12 @@ class Life:
         listed = lists.get(key)
         return None if listed is None or listed.newest is None else listed.newest - self.lateness
 
-    def part(self, found: Any, shape: str) -> Any:
-        return found if len(self.shapes) == 1 else found[shape]
+    def part(self, found: Any, name: str) -> Any:
+        return found if len(self.frames) == 1 else found[name]
 
     def compare(self, listed: Listed, found: list[Any]) -> None:
-        for shape, result in zip(self.shapes.values(), found, strict=True):
-            assert result in self.shown(listed.now(shape))
+        for frame, result in zip(self.frames.values(), found, strict=True):
+            assert result in self.shown(listed.now(frame))
 
     def changed(
         self,
@@ -267,7 +244,7 @@ class Life:
         floors: dict[int, float | None],
     ) -> None:
         """All that a batch changes: as Spark asks for, with corrections."""
-        (shape,) = self.shapes.values()
+        (frame,) = self.frames.values()
         keys, codes = read_keys(names, self.windows.bucket.key_kind)
         rows, _ = self.windows.reader.monoid.rows(values, len(names))
         batch = KeyedBatch(keys, codes, rows, times.view("i8"), None, retracts=marks)
@@ -289,16 +266,16 @@ class Life:
         assert sorted(own) == [at for at in sorted(expected) if expected[at] is not None]
         for at, result in own.items():
             assert result in self.shown(expected[at][0])
-        if shape.by_count:
+        if by_count(frame):
             return  # results may be short, before and after
         for key, listed in self.lists.items():
             old = before.get(key, Listed(self.existing))
             previous = {event: place for place, event in enumerate(old.events)}
             for place, event in enumerate(listed.events):
-                now, floor = listed.result(shape, place + 1, event[0]), floors.get(key)
+                now, floor = listed.result(frame, place + 1, event[0]), floors.get(key)
                 if floor is not None and event[0] < floor:
                     continue  # its window has lost events
-                if event in previous and old.result(shape, previous[event] + 1, event[0]) == now:
+                if event in previous and old.result(frame, previous[event] + 1, event[0]) == now:
                     continue
                 held = seen.get(key, {}).get(event[0], [])
                 assert any(result in self.shown(now) for result in held), (key, event)
@@ -323,10 +300,10 @@ class Life:
             self.step()
             found = self.windows.query([f"key-{key}" for key in self.lists])
             for at, (key, listed) in enumerate(self.lists.items()):
-                self.compare(listed, [self.part(found, shape)[at] for shape in self.shapes])
+                self.compare(listed, [self.part(found, name)[at] for name in self.frames])
                 if not at:
                     one = self.windows.query(f"key-{key}")
-                    self.compare(listed, [self.part(one, shape) for shape in self.shapes])
+                    self.compare(listed, [self.part(one, name) for name in self.frames])
             if self.random.random() < 0.4:
                 self.windows.check()
             if self.random.random() < 0.5:
@@ -347,11 +324,11 @@ WAYS = [("append", True), ("replace", True), ("append", False), ("replace", Fals
 @pytest.mark.sample
 @pytest.mark.parametrize("seed", [0, 3])
 @pytest.mark.parametrize(("existing", "vectorized"), WAYS)
-@pytest.mark.parametrize("shapes", SETS, ids="-".join)
+@pytest.mark.parametrize("names", SETS, ids="-".join)
 def test_keyed_windows_are_lists(
-    shapes: list[str], existing: str, vectorized: bool, seed: int
+    names: list[str], existing: str, vectorized: bool, seed: int
 ) -> None:
-    Life(f"{seed} {shapes} {existing} {vectorized}", shapes, existing, vectorized).run(10)
+    Life(f"{seed} {names} {existing} {vectorized}", names, existing, vectorized).run(10)
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["one", "product"])
