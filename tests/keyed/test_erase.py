@@ -26,6 +26,7 @@ from stores import MemoryStore, PageStore, open_store
 from stores.address import parse
 from stores.base import WrapperStore
 from stores.errors import StoreUnavailable
+from stores.testing import FaultyStore
 from tests.support.couchbase_server import Couchbase
 from tests.support.s3_server import S3Server
 
@@ -281,36 +282,25 @@ def test_an_erasure_that_was_killed_is_finished_by_later_checkpoints(after: bool
 
 
 def test_a_failed_call_erases_nothing() -> None:
-    class Failing(WrapperStore):
-        left = 1 << 30
-
-        def put_many(self, pages: Mapping[str, bytes]) -> None:
-            self.left -= 1
-            if self.left < 0:
-                raise StoreUnavailable("away")
-            super().put_many(pages)
-
-    for allowed in range(20):
-        store = Failing(MemoryStore())
+    for nth in range(1, 20):
+        store = FaultyStore(MemoryStore())
         life = Life(store, "w")
         for _ in range(4):
             life.add(Life.KEYS, times=3)
             life.windows.checkpoint()
-        store.left = allowed
-        failed = False
+        store.fail(nth, forever=True, operations=["put"])
         try:
             life.windows.erase(list(Life.KEYS[:4]))
         except StoreUnavailable:
-            failed = True
             life.assert_right()
-            store.left = 1 << 30
+            store.heal()
             for _ in range(4):
                 life.windows.checkpoint()
             life.windows.erase(list(Life.KEYS[:4]))
         life.assert_right(erased=Life.KEYS[:4])
-        if not failed:
+        if not store.fired:
             break
-    assert allowed > 1
+    assert nth > 2
 
 
 def test_integer_keys_leave_no_hash_that_says_what_they_were() -> None:

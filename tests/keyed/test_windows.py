@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -321,28 +320,6 @@ def test_expiring_needs_windows_that_time_empties() -> None:
     for bad in (None, "soon"):
         with pytest.raises(InvalidTime):
             windows.expire(before=bad)
-
-
-def test_an_expired_key_begins_again_and_old_events_are_late() -> None:
-    windows = KeyedWindows(Max(), TimeWindow(10), "memory://", on_late="drop")
-    windows.extend(["a", "b"], [9.0, 9.0], [100, 105])
-    assert windows.earliest() == 100_000_000
-    assert windows.expire(before=datetime.fromtimestamp(109, UTC)).tolist() == []
-    assert windows.expire(before=110).tolist() == ["a"]
-    assert windows.earliest() == 105_000_000
-    assert ("a" in windows, len(windows), list(windows.keys())) == (False, 1, ["b"])
-    with pytest.raises(KeyError):
-        windows.window("a")
-    # Whether such an event belongs to what was expired nobody knows.
-    assert windows.extend(["a", "c", "b"], [1.0, 2.0, 3.0], [109, 109, 109]).tolist() == [9.0]
-    assert windows.last_accepted is not None
-    assert windows.last_accepted.tolist() == [False, False, True]
-    assert windows.extend(["a", "c"], [1.0, 2.0], [110, 111]).tolist() == [1.0, 2.0]
-    assert len(windows) == 3
-    windows.check()
-    again = windows.restore_like(windows.checkpoint())
-    assert again.extend(["d"], [1.0], [109]).tolist() == []
-    assert again.query("a") == 1.0
 
 
 # --- looking at it --------------------------------------------------------------------------------

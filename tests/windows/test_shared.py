@@ -11,8 +11,6 @@ from mta import (
     CountWindow,
     KeyedWindows,
     Max,
-    Mean,
-    Monoid,
     Product,
     Sum,
     TimeWindow,
@@ -46,50 +44,16 @@ def test_a_longer_window_by_time_knows_when_it_is_complete() -> None:
     assert np.isnan(windows.range(5_000, 6_000))
 
 
-def test_results_of_products_and_of_windows_without_events() -> None:
-    power = Product({"peak": ("watts", Max()), "mean": ("watts", Mean()), "n": Count()})
-    frames = {
-        "two": CountWindow(2),
-        "within": BoundWindow(("watts", Sum()), at_most=10),
-        "all": CountWindow(100),
-    }
-    windows = SharedWindows(power, frames)
-    empty = {"peak": pytest.approx(np.nan, nan_ok=True), "mean": pytest.approx(np.nan, nan_ok=True)}
-    assert windows.query("two") == {**empty, "n": 0}
-    results = windows.extend({"watts": [3.0, 5.0, 4.0, 11.0]})
-    assert results["peak_two"].tolist() == [3, 5, 5, 11]
-    assert results["n_within"].tolist() == [1, 2, 2, 0]
-    assert results["mean_within"].tolist()[:3] == [3, 4, 4.5]
-    assert results["mean_all"].tolist() == [3, 4, 4, 5.75]
-    last = windows.extend({"watts": [2.0]}, emit="last")
-    assert {name: found.tolist() for name, found in last.items() if name.startswith("n_")} == {
-        "n_two": [2], "n_within": [1], "n_all": [5],
-    }  # fmt: skip
-    windows.insert({"watts": 7.0})
-    assert windows.query("within")["n"] == 2
-    assert windows.query(BoundWindow(("watts", Sum()), at_most=13))["n"] == 2
-    with pytest.raises(ValueError, match="which is not kept here"):
-        windows.query(BoundWindow(("watts", Max()), at_most=13))
-
-
-def test_a_frame_of_the_users_own_goes_event_by_event() -> None:
-    frames = {
-        "own": CustomFrame(lambda prefix, total: total - prefix >= 5, name="five"),
-        "two": CountWindow(2),
-    }
-    letters = Monoid(0, lambda a, b: a + b, lift=len, name="letters")
-    windows = SharedWindows(letters, frames, arity=2)
-    results = windows.extend(["aa", "bbb", "c", "dddd", "e"])
-    assert results["own"].tolist() == [2, 5, 6, 5, 5]
-    assert results["two"].tolist() == [2, 5, 4, 5, 5]
-    windows.check()
-
-
 def test_what_cannot_be_says_what_to_do() -> None:
     with pytest.raises(ValueError, match="name"):
         SharedWindows(Max(), {"": CountWindow(2)})
     with pytest.raises(ValueError, match="by count or time"):
         SharedWindows(Max(), {"a": CountWindow(2)}, retain_for=BoundWindow(Sum(), at_most=1))
+    of_weight = {"a": BoundWindow(("watts", Sum()), at_most=10)}
+    with pytest.raises(ValueError, match="which is not kept here"):
+        SharedWindows(Product({"n": Count()}), of_weight).query(
+            BoundWindow(("watts", Max()), at_most=13)
+        )
     windows = SharedWindows(Max(), {"a": CountWindow(2)})
     with pytest.raises(ValueError, match="already"):
         windows.add("a", CountWindow(3))
