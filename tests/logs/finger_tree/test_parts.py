@@ -145,23 +145,18 @@ def test_other_events_in_a_part_are_found_by_a_check() -> None:
         window.check()
 
 
-@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("late", [None, "1 hour"])
+@pytest.mark.parametrize("kind", [Window, SharedWindows])
 def test_a_snapshot_stays_small_however_many_columns_there_are(
-    shared: bool, monkeypatch: pytest.MonkeyPatch
+    kind: Any, late: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
     for columns, most in ((1, 20_000), (50, 40_000)):
         sums = Product({f"sum {i}": (f"column {i}", Sum()) for i in range(columns)})
-        window: Any
-        if shared:
-            window = SharedWindows(
-                sums, {"day": TimeWindow("1 day")}, name="w", allowed_lateness="1 hour"
-            )
-        else:
-            window = Window(
-                sums, TimeWindow("1 day"), name="w", aggregator=FiBA, allowed_lateness="1 hour"
-            )
-        full = 2 * window.structure().setting.leaf_arity - 2
+        day: Any = TimeWindow("1 day")
+        frame = day if kind is Window else {"day": day}
+        window = kind(sums, frame, name="w", allowed_lateness=late)
+        full = (2 if late else 1) * (window.structure().setting.leaf_arity - 1)
         rows = {f"column {i}": np.random.default_rng(i).random(full) for i in range(columns)}
         window.extend(rows, np.arange(full), emit="last")
         assert len(window.checkpoint()) < most

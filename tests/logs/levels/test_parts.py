@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import CountWindow, Product, Sum, TimeWindow, Window, pages
+from mta import CountWindow, Sum, Window, pages
 from mta.algorithms import AmortizedMTA
 from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptPage, CorruptSnapshot, MissingPage
@@ -124,23 +124,6 @@ def test_a_lost_part_is_named_and_takes_nothing_with_it(harm: str) -> None:
     window.insert(8.0)
     assert window.query() == 36.0
     window.check()
-
-
-def test_a_snapshot_stays_small_however_many_columns_there_are(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.undo()
-    for columns, most in ((1, 20_000), (50, 40_000)):
-        sums = Product({f"sum {i}": (f"column {i}", Sum()) for i in range(columns)})
-        window = Window(sums, TimeWindow("1 day"), name="w")
-        full = window.structure().setting.leaf_arity - 1
-        rows = {f"column {i}": np.random.default_rng(i).random(full) for i in range(columns)}
-        window.extend(rows, np.arange(full), emit="last")
-        assert len(window.checkpoint()) < most
-        assert window.store is not None
-        pages = [data for data in window.store.get_many(list(window.store.keys())) if data]
-        assert all(len(data) < 20_000 for data in pages)
-        assert len(pages) == len(set(live_keys(window)))
 
 
 @pytest.mark.parametrize("tree", [PagedFlatFAT, PagedReactiveAggregator])
