@@ -17,7 +17,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -98,17 +98,13 @@ def outcome_unknown() -> Problem:
 
 def _without_common_keys(jobs: Sequence[Job]) -> list[list[Job]]:
     """Divide checks so that none sees the events of another one."""
-    groups: list[tuple[set[bytes], list[Job]]] = []
+    groups, depth = defaultdict[int, list[Job]](list), defaultdict[bytes, int](int)
     for job in jobs:
         keys = {msgpack.packb(key) for key in job.rows.keys}
-        for seen, group in groups:
-            if seen.isdisjoint(keys):
-                seen |= keys
-                group.append(job)
-                break
-        else:
-            groups.append((keys, [job]))
-    return [group for _, group in groups]
+        at = max(depth[key] for key in keys)
+        depth.update(dict.fromkeys(keys, at + 1))
+        groups[at].append(job)
+    return [*groups.values()]
 
 
 def resolve(jobs: Sequence[Job], error: Exception | None = None) -> None:

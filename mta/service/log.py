@@ -46,7 +46,7 @@ from typing import Any
 
 from mta.errors import StoreUnavailable, WindowStoreError
 from mta.pages import corrupt
-from mta.snapshots import seal, unseal
+from mta.snapshots import Fit, entries, entry, is_number, seal, unseal
 from stores import PageStore, RecordPut
 
 _HEAD, _EVENTS, VERSION = "mta-shard", "mta-events", 1
@@ -121,25 +121,18 @@ class Head:
         return unseal(data, _HEAD, VERSION, "the head of a shard", _head)
 
 
+#: The types of the fields of a head, and of a page of ids, in order.
+_FIELDS: tuple[Fit, ...] = (
+    is_number, str, str, str, is_number, is_number, int, bytes, list, is_number, list, int
+)  # fmt: skip
+_OF_PAGE: tuple[Fit, ...] = (is_number, is_number, int)
+
+
 def _head(values: list[Any]) -> Head:
-    match values:
-        case [
-            int(epoch), str(), str(), str(), int(position), int(count), int(), bytes(),
-            list(pages), int(since), list(replaced), int(erasing),
-        ] if min(epoch, position, count, since) >= 0 and all(
-            isinstance(each, int) for each in replaced
-        ):  # fmt: skip
-            numbers = tuple([_page(each) for each in pages])
-            fields: list[Any] = [*values[:8], numbers, since, tuple(replaced), erasing]
-            return Head(*fields)
-    raise corrupt("its fields have the wrong types")
-
-
-def _page(entry: Any) -> Page:
-    match entry:
-        case [int(number), int(size), int(until)] if min(number, size) >= 0:
-            return Page(number, size, until)
-    raise corrupt("a page of ids has the wrong types")
+    *fields, pages, since, replaced, erasing = entry("fields", values, *_FIELDS)
+    named = tuple(Page(*each) for each in entries("pages of ids", pages, *_OF_PAGE))
+    gone = entry("replaced records", replaced, *[is_number] * len(replaced))
+    return Head(*[*fields, named, since, gone, erasing])
 
 
 class ShardLog:
@@ -241,14 +234,13 @@ class ShardLog:
 
     def _rows(self, data: bytes, place: int) -> list[Any] | None:
         def validated(values: list[Any]) -> list[Any] | None:
-            match values:
-                case [int(number), int(), None] if number == place:
-                    return None
-                case [int(number), int(), [list(), list(), list(values), list(), list()] as rows]:
-                    columns = [*rows[:2], *values, *rows[3:]]
-                    if number == place and len({len(column) for column in columns}) == 1:
-                        return list(rows)
-            raise corrupt("its fields have the wrong types")
+            fits: tuple[Fit, ...] = (lambda number: number == place, int, lambda _: True)
+            if (rows := entry("fields", values, *fits)[2]) is None:
+                return None
+            times, keys, columns, *ids = entry("rows", rows, *[list] * 5)
+            if len({len(column) for column in [times, keys, *columns, *ids]}) > 1:
+                raise corrupt("its columns have different lengths")
+            return [times, keys, columns, *ids]
 
         what = f"record {place} of the log of shard {self.shard}"
         return unseal(data, _EVENTS, VERSION, what, validated)

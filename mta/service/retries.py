@@ -21,6 +21,7 @@ import numpy as np
 
 from mta.errors import CorruptSnapshot
 from mta.service.log import Ids, Page, ShardLog
+from mta.snapshots import entries
 
 #: The digest of an event without an id.
 NO_ID = b""
@@ -113,6 +114,4 @@ def _unpacked(data: bytes, size: int) -> list[Any]:
         raise CorruptSnapshot(f"a page of answers cannot be read: {error}") from error
     if not isinstance(found, list) or len(found) != size:
         raise CorruptSnapshot("the size of a page of answers differs from its header")
-    if not all(isinstance(each, list) and len(each) == 2 for each in found):
-        raise CorruptSnapshot("a page of answers has the wrong types")
-    return found
+    return entries("answers", found, bytes, lambda _: True)
