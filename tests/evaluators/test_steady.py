@@ -110,3 +110,26 @@ def test_a_store_that_fails_ahead_of_the_front_keeps_no_event_out() -> None:
     assert window.query() == "".join(f"{at}." for at in range(at - 64, at))
     window.insert(f"{at}.")
     window.check()
+
+
+@pytest.mark.parametrize(
+    "frame", [CountWindow(40), CountWindow(40, delay=3), TimeWindow(40, closed="left")], ids=str
+)
+def test_single_events_after_batches_that_end_within_a_leaf(frame: Any) -> None:
+    """The folds of tails then lack the last events of the batch until a window needs them."""
+    steady, usual = (
+        Window(joined(), frame, None, "w", aggregator=kind, arity=2, leaf_arity=8)
+        for kind in (SteadyMTA, AmortizedMTA)
+    )
+    rng, now = np.random.default_rng(1), 0
+    for _ in range(30):
+        letters, times = list("abcdefghijklm"[: rng.integers(1, 14)]), np.arange(now, now + 40.0)
+        for window in (steady, usual):
+            window.extend(letters, times[: len(letters)])
+        now += len(letters)
+        for letter in "nopqrstuvwxyz"[: rng.integers(1, 14)]:
+            for window in (steady, usual):
+                window.insert(letter, float(now))
+            now += 1
+            assert steady.query() == usual.query()
+    steady.check()

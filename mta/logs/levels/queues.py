@@ -244,9 +244,12 @@ class Levels:
     def fold_on(self, leaf: Tail, rows: list[Row]) -> None:
         """Update the aggregate of the leaf tail with its newest events. One combine per event.
 
-        Combines them one by one, so that rounding does not depend on the size of batches.
+        Combines them one by one, so that rounding does not depend on the size of batches. Leaves
+        the aggregate as it is if an earlier event is missing in it.
         """
         done, aggregate = leaf.folded
+        if done + len(rows) < leaf.count:
+            return
         try:
             for row in rows:
                 lifted = self.monoid.lift(row)
