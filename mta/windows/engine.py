@@ -305,11 +305,7 @@ class Engine(Generic[Out]):
         if not isinstance(which, str):
             return self._result_of(which, partial)
         window = self._windows[""] if self.is_single else self.window(which)
-        fold, count = self.current(window)
-        if not count or len(self._windows) > 1:
-            return self.lowered(fold, count)
-        self.single.note(which, fold)
-        return self.single.found(which)
+        return self.result(window)
 
     def _result_of(self, frame: Frame, partial: bool) -> Out:
         frame = read_frame(frame)

@@ -236,8 +236,8 @@ class SingleEvents:
         self.is_loaded = self.is_whole = self.is_native = False
         #: From this time on, events can arrive in any order.
         self._late_from = inf
-        #: The number of events in the windows; None if nothing is prefetched.
-        self._length: int | None = None
+        #: The number of events in the windows when they were prefetched.
+        self._length = 0
         self.shown = UNKNOWN
         #: Adds an event of a value and a time, and returns the result after it, or UNKNOWN before
         #: it is requested; None, with nothing changed, if the event needs ``insert``.
@@ -266,7 +266,7 @@ class SingleEvents:
 
     def _takes(self, row: Row, micros: float) -> bool:
         """Add an event, after prefetching again if need be; return whether that is possible."""
-        shown = None if self._length is None else self.stacks.add(row, micros)
+        shown = self.stacks.add(row, micros) if self.is_loaded else None
         if shown is None and self._may_come(micros) and self._renew():
             shown = self.stacks.add(row, micros)
         if shown is None or shown is False:
@@ -350,11 +350,6 @@ class SingleEvents:
         window = plain.windows[which]
         return plain.result(window) if window.asked else UNKNOWN
 
-    def note(self, name: str, fold: Partial) -> None:
-        """Record the aggregate of the only window while nothing is prefetched."""
-        self._plain.note(name, fold)
-        self.is_loaded, self.result = True, self._plain.result
-
     def evict(self) -> bool:
         """Remove the oldest event of the only window if that is prefetched; return whether it was.
 
@@ -366,26 +361,25 @@ class SingleEvents:
 
     def _evict(self) -> bool:
         self.shown = UNKNOWN
-        return self._length is not None and self.stacks.evict()
+        return self.is_loaded and self.stacks.evict()
 
     def write_back(self) -> None:
         """Send the new events and the evictions to the log. No store call."""
         if not self.is_loaded:
             return
         stacks = self.stacks
-        if self._length is not None:
-            with np.errstate(all="ignore"):
-                moved, count = dict(stacks.moved()), stacks.came
-                if count or any(each.left for each in moved.values()):
-                    rows, times = stacks.events()
-                    new = Events(rows, times.astype("<i8") if self.timed else None, count)
-                    self.owner.take_in(new, moved)
-            self._most = _FEW
+        with np.errstate(all="ignore"):
+            moved, count = dict(stacks.moved()), stacks.came
+            if count or any(each.left for each in moved.values()):
+                rows, times = stacks.events()
+                new = Events(rows, times.astype("<i8") if self.timed else None, count)
+                self.owner.take_in(new, moved)
+        self._most = _FEW
         self._reset()
 
     def length(self) -> int | None:
         """Return the number of events in the only window; None if nothing is prefetched."""
-        if self._length is None:
+        if not self.is_loaded:
             return None
         ((_, moved),) = self.stacks.moved()
         return self._length + moved.came - moved.left

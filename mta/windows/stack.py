@@ -161,25 +161,23 @@ class Stack:
         "recent", "right", "seen", "shown", "size", "spare", "turned", "turns",
     )  # fmt: skip
 
-    def __init__(self, folds: list[Partial], window: WindowAhead | None = None) -> None:
+    def __init__(self, folds: list[Partial], window: WindowAhead) -> None:
         #: The aggregate of the older events after each eviction; none before the first request.
         self.folds, self.asked = folds, bool(folds)
+        found = window.found
+        self.size, self.spare, self.by_count = float(window.size), window.spare, window.by_count
         #: The times of the next events that leave a window by time, and infinity.
         self.leaving: list[float] = [inf]
-        self.size, self.spare, self.by_count, self.turns = 0.0, 0, True, False
+        if not window.by_count:
+            self.leaving = [*found.leaving.astype(float).tolist(), inf]
+        self.turns = found.turns
         #: The aggregate of the new events, now and before the newest event; None if there are none.
-        self.right: Partial | None = None
+        self.right: Partial | None = found.right
         self.older: Partial | None = None
         #: The newest stored events, which late events may precede; None if no event may be late.
-        self.recent: Recent | None = None
+        self.recent: Recent | None = found.recent
         #: The events that the window will reach next, if it ends before the newest event.
         self.entering: WaitingEvents | None = None
-        if window is not None:
-            found = window.found
-            self.right, self.recent, self.turns = found.right, found.recent, found.turns
-            self.size, self.spare, self.by_count = float(window.size), window.spare, window.by_count
-            if not window.by_count:
-                self.leaving = [*found.leaving.astype(float).tolist(), inf]
         #: How many events of the folds had left at the last request, and how many had left before
         #: the stack last turned, with as many new events then.
         self.at = self.left = self.turned = 0
@@ -313,11 +311,6 @@ class PlainStacks:
         self._turns = any(window.turns for window in self._live)
         self._accepted, self._last = accepted, accepted.last
         self._limit()
-
-    def note(self, name: str, fold: Partial) -> None:
-        """Record the aggregate of the only window while nothing is prefetched."""
-        self.only = Stack([fold])
-        self.windows = {name: self.only}
 
     # --- events in ------------------------------------------------------------------------------
 
