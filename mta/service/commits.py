@@ -3,9 +3,9 @@
 Requests that arrive during a commit wait for the next one, which begins at the earliest the
 declared ``delay`` after the one before began: so events share the cost of a commit, and a store
 gets only so many writes. If small commits of all shards of a process take more than half of a
-processor, which they share, they begin up to twice as late. An event that finds nothing running is
-committed at once. The delay of an event is bounded by twice ``delay``, the commit that is running,
-and the next one.
+processor, which they share, they begin up to four times as late. An event that finds nothing
+running is committed at once. The delay of an event is bounded by four times ``delay``, the commit
+that is running, and the next one.
 
 Whatever error a commit raises, memory may be ahead of the store afterwards. So the thread gives the
 shard up, its events are answered by a problem with the status 503, and the shard is claimed again.
@@ -217,7 +217,7 @@ class Committer:
             if not self._jobs:
                 return []
         delay = self._declared.delay / 1e6
-        begin = self._began + min(max(delay, 2 * self._worked * self.sharing), 2 * delay)
+        begin = self._began + min(max(delay, 2 * self._worked * self.sharing), 4 * delay)
         time.sleep(max(0.0, begin - time.monotonic()))
         self._began, self._worked = time.monotonic(), time.thread_time()
         jobs, count = list[Job](), 0
