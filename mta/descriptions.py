@@ -162,7 +162,7 @@ def _parts_of(description: Description) -> dict[str, tuple[Any, AbstractMonoid |
         whole = _monoid(description)
         if not whole.names_results:
             raise SnapshotMismatch(f"{whole.name} is one aggregation without a name: give a monoid")
-        return dict(whole.aggregations)
+        return dict(whole.by_alias())
     found: dict[str, tuple[Any, AbstractMonoid | None]] = {}
     for alias, columns, part in description.parts or []:
         known = None if part.recipe is None and part.parts is None else described_again(part)

@@ -31,7 +31,7 @@ from mta.kernels import native
 from mta.kernels.native import Sweep
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.parts import Parts
+from mta.monoids.parts import Parts, units_of
 from mta.monoids.ranges import RangeFolds
 
 #: Front positions after each event of a run: increasing by one, or any that never decrease.
@@ -186,7 +186,7 @@ def sweep_into(sweep: Sweep, monoid: AbstractMonoid, out: Rows, lowered: bool) -
 
 def has_kernel(monoid: AbstractMonoid) -> bool:
     """Whether a kernel can sweep over a monoid's rows."""
-    kernels = [isinstance(m, ColumnarMonoid) and m.kernel is not None for m in monoid.units]
+    kernels = [isinstance(m, ColumnarMonoid) and m.kernel is not None for m in units_of(monoid)]
     return native.compiled is not None and all(kernels)
 
 

@@ -97,7 +97,7 @@ def incomplete(
     """Return the incomplete results, and when each is complete again."""
     found = []
     for window, frame in frames.items():
-        for alias, (read, part) in monoid.aggregations.items():
+        for alias, (read, part) in monoid.by_alias().items():
             names = [window, *map(mark_of, columns_read(read, part))]
             some = [starts[name] for name in names if name in starts]
             each = incomplete_after(window, alias, frame, some)

@@ -52,7 +52,7 @@ from mta.keyed.keys import Keys, merged, range_of
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.nulls import Samples
-from mta.monoids.parts import Parts
+from mta.monoids.parts import Parts, units_of
 from mta.monoids.ranges import RangeFolds, RangeMonoid
 from mta.monoids.summary import SummaryMonoid
 
@@ -337,7 +337,7 @@ def is_vectorized(monoid: AbstractMonoid, frames: Iterable[Frame], in_order: boo
 
     If events come ``in_order``, frames may also depend on columns (``attributes``).
     """
-    if not all(map(_answers_lanes, monoid.units)):
+    if not all(map(_answers_lanes, units_of(monoid))):
         return False
     return all(follows_columns(each) if in_order else each.predictable for each in frames)
 

@@ -86,10 +86,6 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
     aliases: tuple[str, ...] = ("",)
     #: Whether the result is a dictionary of results by name.
     names_results: bool = False
-    #: The names of the columns that events have; none if the value of an event has no names.
-    columns: tuple[str, ...] = ()
-    #: The index in a row of the column of each result that reads one column.
-    places: tuple[int, ...] = (0,)
     #: Reads the columns of an event if all are doubles and only NaN is rejected; returns None
     #: for an event with other values.
     picks_doubles: Callable[[Any], Row | None] | None = None
@@ -126,20 +122,9 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
         """The stored columns of an event, by name and type; values have one without a name."""
         return {("", repr(self.inputs)): self.inputs}
 
-    @cached_property
-    def aggregations(self) -> dict[str, tuple[Any, AbstractMonoid]]:
-        """By name of the result: the columns that it is computed from, and its aggregation."""
+    def by_alias(self) -> dict[str, tuple[Any, AbstractMonoid]]:
+        """Return the columns of each result, by its name, and the aggregation of these columns."""
         return {"": (None, self)}
-
-    @property
-    def parts(self) -> tuple[AbstractMonoid, ...]:
-        """The monoids that fold the events for each of ``aliases``."""
-        return (self,)
-
-    @property
-    def units(self) -> tuple[AbstractMonoid, ...]:
-        """The monoids that this one consists of, down to those without parts."""
-        return (self,)
 
     @property
     def kernel_lowers(self) -> bool:
@@ -155,7 +140,7 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
         del observers
         return self
 
-    def pick(self, columns: Any, observer: AbstractMonoid) -> Callable[[Any], Any]:
+    def pick_for(self, columns: Any, observer: AbstractMonoid) -> Callable[[Any], Any]:
         """Return what selects the values of an aggregate of ``with_more`` from input rows.
 
         Raises ValueError if these are not among the values of events.

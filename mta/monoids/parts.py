@@ -73,10 +73,6 @@ class Parts(AbstractMonoid[Out]):
                 f(a, b) for f, a, b in zip(inverses, whole, part, strict=True)
             )
 
-    @property
-    def units(self) -> tuple[AbstractMonoid, ...]:
-        return tuple(unit for monoid in self.monoids for unit in monoid.units)
-
     def _identifies(self) -> tuple[Any, ...]:
         return (type(self).__name__, self.name, *(monoid.fingerprint for monoid in self.monoids))
 
@@ -109,6 +105,13 @@ class Parts(AbstractMonoid[Out]):
         scales = repeat(None) if scale is None else scale.spread(one)
         parts = zip(self.monoids, one, other, scales, strict=False)
         return all(monoid.same(a, b, part) for monoid, a, b, part in parts)
+
+
+def units_of(monoid: AbstractMonoid) -> list[AbstractMonoid]:
+    """Return the monoids that a monoid consists of, down to those without parts."""
+    if not isinstance(monoid, Parts):
+        return [monoid]
+    return [unit for part in monoid.monoids for unit in units_of(part)]
 
 
 def written(arguments: str, expression: str, **lists: Sequence[Any]) -> Any:

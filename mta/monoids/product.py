@@ -132,7 +132,7 @@ class Product(Parts[dict[str, Any]]):
         judges: dict[Hashable, tuple[AbstractMonoid, Pick]] = {}
         described = []
         for alias, (columns, monoid) in self.aggregations.items():
-            parts.append((monoid, self.pick(columns, monoid)))
+            parts.append((monoid, self.pick_for(columns, monoid)))
             reads = alias if monoid.has_own_rule else (*column_names(columns), repr(monoid.inputs))
             judges.setdefault(reads, parts[-1])
             described.append(f"{alias}={monoid.name}({','.join(column_names(columns))})")
@@ -144,9 +144,8 @@ class Product(Parts[dict[str, Any]]):
         #: The parts that validate events; one of several with the same rule.
         self._judges = tuple(judges.values())
         self.aliases = tuple(self.aggregations)
-        # The distinct columns, in order of first use.
+        #: The distinct columns that are read from events, in order of first use.
         self.columns = tuple(dict.fromkeys(name for name, _ in self.stored))
-        self.places = tuple(pick.at for pick in self.picks if isinstance(pick, Place))
         self.name = f"Product({', '.join(described)})"
         self.inputs = Record(list(self.stored.values()))
         self.outputs = Record([reader.outputs for reader in readers])
@@ -206,9 +205,8 @@ class Product(Parts[dict[str, Any]]):
         """
         return Product(self.aggregations | {f"frame {i}": o for i, o in enumerate(observers)})
 
-    @property
-    def parts(self) -> tuple[AbstractMonoid, ...]:
-        return self.monoids
+    def by_alias(self) -> Pairs:
+        return self.aggregations
 
     @property
     def kernel_lowers(self) -> bool:
@@ -253,7 +251,7 @@ class Product(Parts[dict[str, Any]]):
                 found[name] = as_given(column, schema)
         return found
 
-    def pick(self, columns: Columns, observer: AbstractMonoid) -> Pick:
+    def pick_for(self, columns: Columns, observer: AbstractMonoid) -> Pick:
         """Register a monoid's inputs as stored columns; return what selects them from a row."""
         keys = columns_read(columns, observer)
         for key, schema in zip(keys, observer.inputs.columns, strict=True):
@@ -330,7 +328,7 @@ class Observed(Parts[Out]):
         others = [(columns, m) for columns, m in observers if columns is not EVENT_TIMES]
         self._by_times_alone = not others
         self.reader = main.with_more(others)
-        picks = [self.reader.pick(columns, monoid) for columns, monoid in others]
+        picks = [self.reader.pick_for(columns, monoid) for columns, monoid in others]
         self.inputs, self.outputs, self.empty = self.reader.inputs, main.outputs, main.empty
         own: Pick = same_value
         if self.reads_times:
@@ -409,11 +407,8 @@ def reader_of(
     monoid: AbstractMonoid, observers: Iterable[tuple[Columns, AbstractMonoid]]
 ) -> AbstractMonoid:
     """Return a monoid that also reads the columns that frames read."""
-    more = [
-        (columns, observer)
-        for columns, observer in observers
-        if not set(column_names(columns)) <= set(monoid.columns)
-    ]
+    known = {name for name, _ in monoid.stored}
+    more = [pair for pair in observers if not known.issuperset(column_names(pair[0]))]
     return monoid.with_more(more) if more else monoid
 
 
@@ -648,7 +643,7 @@ class MissingColumns(Parts):
 def with_missing(monoid: AbstractMonoid, columns: Collection[tuple[str, str]]) -> Product:
     """Wrap the aggregations of columns (name, kind) that some events do not have."""
     aggregations: Pairs = {}
-    for alias, (read, part) in monoid.aggregations.items():
+    for alias, (read, part) in monoid.by_alias().items():
         names, reads = column_names(read), dict.fromkeys(columns_read(read, part))
         marks = [mark_of(column) for column in reads if column in columns]
         if marks:

@@ -197,8 +197,8 @@ def _monoid_for(frame: Frame) -> AbstractMonoid:
 
 
 def _columns(monoid: AbstractMonoid, values: Sequence[Any]) -> Any:
-    if monoid.columns:
-        return {name: [value[name] for value in values] for name in monoid.columns}
+    if monoid.names_results:
+        return {name: [value[name] for value in values] for name in values[0]}
     if isinstance(monoid.inputs, Record) and monoid.inputs.schemas:
         return tuple(list(column) for column in zip(*values, strict=True))
     return list(values)

@@ -18,6 +18,7 @@ from mta.columns.schemas import Array, Row, Rows
 from mta.kernels import native
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
+from mta.monoids.product import columns_read
 from mta.windows.stack import Acceptance, Movement, WindowAhead
 
 #: The code of each kind's operation in C. A partial is one number, and for a mean also a count.
@@ -59,11 +60,13 @@ class CompiledStacks:
         """Return stacks without windows, or None if no compiled stack supports the monoid."""
         if native.compiled is None or (monoid.names_results and monoid.picks_doubles is None):
             return None
-        parts = [part for each in monoid.parts if (part := _part_of(each)) is not None]
-        if len(parts) < len(monoid.parts):
-            return None
-        names = zip(parts, monoid.aliases, monoid.places, strict=True)
-        return cls(monoid, [part._replace(alias=alias, place=at) for part, alias, at in names])
+        parts, stored = list[_Part](), list(monoid.stored)
+        for alias, (columns, each) in monoid.by_alias().items():
+            if (part := _part_of(each)) is None:
+                return None
+            read = columns_read(columns, each)
+            parts.append(part._replace(alias=alias, place=stored.index(read[0]) if read else 0))
+        return cls(monoid, parts)
 
     @property
     def windows(self) -> list[str]:
