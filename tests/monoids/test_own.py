@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mta import CountWindow, Monoid, Window
+from mta import CountWindow, KeyedWindows, Monoid, SharedWindows, TimeWindow, Window
 from mta.aggregations import ColumnarMonoid
 from mta.columns import codec
 from mta.errors import NotPageable
@@ -156,3 +156,29 @@ def test_a_function_that_raises_leaves_the_window_as_it_was(aggregator: type) ->
         expected = [*expected, i][-5:]
         assert (window.query(), len(window)) == (sum(expected), len(expected))
         window.check()
+
+
+class Metered(Monoid[float, float, float]):
+    """A sum with attributes of its own, whose names mean something in monoids of this package."""
+
+    def __init__(self) -> None:
+        super().__init__(0.0, lambda a, b: a + b, name="metered")
+        self.parts = self.units = self.columns = self.aggregations = self.places = "kW"
+
+
+@pytest.mark.parametrize("promote_at", [1, 1024])
+def test_attributes_of_ones_own_do_not_answer_for_those_of_ready_made_monoids(
+    promote_at: int,
+) -> None:
+    sums = KeyedWindows(
+        Metered(), {"two": CountWindow(2), "day": TimeWindow("1 day")}, promote_at=promote_at
+    )
+    found = sums.extend(["a"] * 3, [1.0, 2.0, 4.0], range(3))
+    assert {name: column.tolist() for name, column in found.items()} == {
+        "two": [1.0, 3.0, 6.0], "day": [1.0, 3.0, 7.0],
+    }  # fmt: skip
+    assert sums.coverage().complete and sums.query("a") == {"two": 6.0, "day": 7.0}
+    windows = SharedWindows(Metered(), {"two": CountWindow(2)})
+    for value in (1.0, 2.0, 4.0):
+        windows.insert(value)
+    assert windows.query("two") == 6.0
