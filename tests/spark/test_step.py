@@ -26,6 +26,7 @@ from spark_integration.step.step import Advanced, step
 from stores import PageStore, open_store
 from stores.memory import MemoryStore
 from tests.support import forgeries
+from tests.support.oracle import open_files
 from tests.support.spark.events import Fold, last_n, last_seconds, make_events, oracle
 from tests.support.spark.jobs import spread
 from tests.support.spark.states import check_places, make_plan, snapshot_in
@@ -305,6 +306,32 @@ def test_a_late_twin_of_a_committed_batch_harms_nobody(tmp_path: Path) -> None:
         assert state is not None
         assert check_places([snapshot_in(state)], pages, events, WINDOW) > 0
     assert gather(done) == oracle(events, last_n(WINDOW), FOLDS)
+
+
+def test_hundreds_of_batches_leave_nothing_behind(tmp_path: Path) -> None:
+    batches, size, keys = 200, 50, 6
+    events = spread(make_events(batches * size, keys))
+    state, done, seen = None, [], []
+    with open_store(tmp_path) as pages:
+        for i in range(batches):
+            done.append(step(state, events.slice(i * size, size), PLAN, pages))
+            state = done[-1].state
+            if i % 10 == 9:
+                count = check_places(
+                    [snapshot_in(state)], pages, events.slice(0, (i + 1) * size), WINDOW
+                )
+                disk = (tmp_path / "data.mdb").stat().st_size
+                # A Java beside it, of other tests, is talked to when that likes.
+                files = open_files(sockets=False)
+                seen.append((threading.active_count(), files, disk, len(state), count))
+    assert gather(done) == oracle(events, last_n(WINDOW), FOLDS)
+    threads, files, disk, root, count = zip(*seen, strict=True)
+    assert min(count) > 0 and min(files) > 0
+    assert max(threads[10:]) <= max(threads[:10])
+    assert max(files[10:]) <= max(files[:10])
+    assert max(disk[10:]) <= max(disk[:10]) * 1.1
+    assert max(root[10:]) <= max(root[:10]) * 1.1
+    assert max(count[10:]) <= max(count[:10]) * 1.1
 
 
 def test_a_worker_keeps_few_stores_open(tmp_path: Path) -> None:
