@@ -16,7 +16,7 @@ from mta.cli.console import own_command, plural, table
 from mta.windows.display import human_bytes
 from spark_integration.cli.demo import Meters, write_stream
 from spark_integration.cli.expressions import parse_aggregation
-from spark_integration.cli.plot import _figure, _panels
+from spark_integration.cli.plot import _figure, _line, _panels
 from tests.serve.conftest import KEYS, Published
 from tests.support.serving import Served
 
@@ -53,13 +53,34 @@ def extremes(keys=("a",), gap_at=None):
     return pd.concat(parts)
 
 
-def test_results_without_values_are_drawn_alone(tmp_path):
-    rows = extremes()
-    rows[["min watts", "max watts"]] = np.nan
-    figure = _figure(rows, ["a"], _panels([parse_aggregation("peak=watts:max", ())]), "")
+def panels(*texts):
+    return _panels([parse_aggregation(text, ()) for text in texts])
+
+
+def test_results_of_another_scale_have_a_panel_of_their_own():
+    found = panels("peak=watts:max", "total=watts:sum", "watts:mean")
+    assert [[each.function for each in panel] for panel in found] == [["max", "mean"], ["sum"]]
+
+
+def test_a_line_goes_through_both_extremes_and_breaks_where_events_are_missing():
+    times, heights = _line(extremes(gap_at=20), "watts")
+    assert heights[:4].tolist() == [1.0, 3.0, 1.0, 3.0]
+    assert len(times) == len(heights) == 2 * 50 + 1
+    assert np.flatnonzero(np.isnan(heights)).tolist() == [40]
+
+
+@pytest.mark.parametrize("values", [True, False])
+def test_a_figure_has_a_titled_panel_for_each_key(tmp_path, values):
+    """Results without values, as those of boundaries, are drawn alone."""
+    rows = extremes(("a", "b"))
+    if not values:
+        rows[["min watts", "max watts"]] = np.nan
+    figure = _figure(rows, ["a", "b"], panels("peak=watts:max", "total=watts:sum"), "a title")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["a", "", "b", ""]
     labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    assert labels == ["peak = watts:max"]
+    assert labels == ["watts"] * values + ["peak = watts:max"]
     figure.savefig(tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").stat().st_size > 5000
 
 
 def test_the_stream_is_sorted_complete_and_the_same_each_time(tmp_path):
