@@ -96,6 +96,15 @@ def test_the_note_of_a_job_tells_what_has_changed(tmp_path):
     earlier["idle"] = "emit"
     assert first.replace(idle="expire").differences(earlier) == []
     assert first.differences(earlier) == ["--idle was 'emit' and is 'keep'"]
+    late = job(output=str(tmp_path), allowed_lateness="1 minute", overwrite=True)
+    late.save()
+    earlier = read_job(tmp_path)
+    assert late.replace(allowed_lateness="9 hours").differences(earlier) == []
+    changed = late.replace(allowed_lateness=None, emit_updates=True).differences(earlier)
+    assert changed == [
+        "--allowed-lateness was '1 minute' and is None",
+        "--emit-updates was False and is True",
+    ]
 
 
 def test_credentials_leave_the_address():
