@@ -115,7 +115,7 @@ from mta.keyed.values import (
     PACKED,
     PLACES,
     TEXT,
-    Ranges,
+    PageRanges,
     ValueColumns,
     dumped,
 )
@@ -457,7 +457,7 @@ class Leaves:
         times = None
         if layout.timed:
             times = self._numbers(_TIMES, pages, starts, counts)
-        rows = self._values.rows(Ranges(pages, starts, counts))
+        rows = self._values.rows(PageRanges(pages, starts, counts))
         if late and times is not None:
             order = sort_within(times, np.repeat(np.arange(count), np.diff(bounds)))
             if order is not None:

@@ -80,8 +80,8 @@ def roles_of(schema: Schema) -> list[str]:
     return [PACKED] * len(schema.dump(schema.new(0)))
 
 
-class Ranges(NamedTuple):
-    """Ranges of events: the page of each, its first event there, and the number of events."""
+class PageRanges(NamedTuple):
+    """PageRanges of events: the page of each, its first event there, and the number of events."""
 
     pages: np.ndarray
     starts: np.ndarray
@@ -120,13 +120,13 @@ class ValueColumns:
         """Read from pages with so many events each; ``columns`` are as for ``native``."""
         self._pages, self._columns, self._sizes, self._events = pages, columns, sizes, events
 
-    def rows(self, some: Ranges) -> Rows:
+    def rows(self, some: PageRanges) -> Rows:
         """Return the events in some ranges. Raises CorruptPage."""
         if (some.starts + some.counts > self._events[some.pages]).any():
             raise CorruptPage("the events of a key end after the page")
         return self._rows_of(self._schema, iter(range(len(self))), some)
 
-    def _rows_of(self, schema: Schema, columns: Iterator[int], some: Ranges) -> Rows:
+    def _rows_of(self, schema: Schema, columns: Iterator[int], some: PageRanges) -> Rows:
         """Return ranges of events of a schema, whose columns come next."""
         if isinstance(schema, Record):
             parts = schema.schemas
@@ -148,7 +148,7 @@ class ValueColumns:
             payloads.append((kind, items_of(self._pages, self._columns[at], *some)))
         return loaded(schema, iter(payloads), int(some.counts.sum()))
 
-    def _bits_of(self, column: int, some: Ranges) -> bytes:
+    def _bits_of(self, column: int, some: PageRanges) -> bytes:
         """Return ranges of bits from pages as one column; 1 for pages without bits."""
         sizes = self._sizes[column]
         if not sizes[some.pages].any():
@@ -165,7 +165,7 @@ class ValueColumns:
             rows_of(masks, which, some.starts, some.counts), bitorder="little"
         ).tobytes()
 
-    def _packed(self, schema: Schema, own: list[int], some: Ranges) -> Rows:
+    def _packed(self, schema: Schema, own: list[int], some: PageRanges) -> Rows:
         """Return rows of columns that are read as a whole, page by page."""
         if not len(some.pages):
             return schema.new(0)
@@ -180,7 +180,7 @@ class ValueColumns:
             data = bytes(self._pages[page][start : start + int(self._sizes[at, page])])
             yield self._kinds[at], data
 
-    def _objects(self, schema: Objects, own: list[int], some: Ranges) -> Rows:
+    def _objects(self, schema: Objects, own: list[int], some: PageRanges) -> Rows:
         """Return objects: text by whole columns, others page by page."""
         packed = self._sizes[own[-1]] > 0
         if not packed[some.pages].any():
@@ -192,11 +192,11 @@ class ValueColumns:
                 count = int(self._events[page])
                 parts.append(loaded(schema, self._payloads(own[-1:], page), count))
             else:
-                every = Ranges(np.array([page]), np.zeros(1, np.int64), self._events[[page]])
+                every = PageRanges(np.array([page]), np.zeros(1, np.int64), self._events[[page]])
                 parts.append(self._texts(schema, own, every))
         return schema.ranges(parts, which, some.starts, some.counts)
 
-    def _texts(self, schema: Objects, own: list[int], some: Ranges) -> Rows:
+    def _texts(self, schema: Objects, own: list[int], some: PageRanges) -> Rows:
         """Return text; of the words of the pages, only those of these rows are decoded."""
         at_places, at_ends, at_text, _ = own
         places = numbers_of(self._pages, self._columns[at_places], *some)
