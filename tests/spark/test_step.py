@@ -26,6 +26,7 @@ from spark_integration.step.step import Advanced, step
 from stores import PageStore, open_store
 from stores.memory import MemoryStore
 from tests.support import forgeries
+from tests.support.naive import pages_of
 from tests.support.oracle import open_files
 from tests.support.spark.events import Fold, last_n, last_seconds, make_events, oracle
 from tests.support.spark.jobs import spread
@@ -332,6 +333,31 @@ def test_hundreds_of_batches_leave_nothing_behind(tmp_path: Path) -> None:
     assert max(disk[10:]) <= max(disk[:10]) * 1.1
     assert max(root[10:]) <= max(root[:10]) * 1.1
     assert max(count[10:]) <= max(count[:10]) * 1.1
+
+
+#: Of the pinned state, which is as of the first half of these events.
+PINNED = make_plan(window=CountWindow(30))
+HALVES = distinct_times(make_events(1600, 12))
+
+
+@pytest.mark.parametrize("size", [20, 100, 400])
+def test_the_pinned_state_is_written_and_goes_on(size: int) -> None:
+    """With its pages, byte for byte: change it only together with its version."""
+    pinned, pages = msgpack.unpackb((Path(__file__).parent / "golden" / "state").read_bytes())
+    store, again, written = MemoryStore(), MemoryStore(), None
+    store.put_many(pages)
+    for at in range(0, 800, 200):
+        written = step(written, HALVES.slice(at, 200), PINNED, again).state
+    assert written == pinned
+    assert pages and pages_of(again) == pages_of(store)
+    state, done = pinned, []
+    for at in range(800, 1600, size):
+        done.append(step(state, HALVES.slice(at, size), PINNED, store))
+        assert step(state, HALVES.slice(at, size), PINNED, store).state == done[-1].state
+        state = done[-1].state
+    begin = HALVES.column("ts").cast(pa.int64())[800].as_py()
+    assert gather(done) == [row for row in oracle(HALVES, last_n(30), FOLDS) if row[1] >= begin]
+    assert check_places([snapshot_in(state)], store, HALVES, 30) > 0
 
 
 def test_a_worker_keeps_few_stores_open(tmp_path: Path) -> None:
