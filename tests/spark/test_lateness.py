@@ -220,6 +220,29 @@ def test_the_lateness_may_change_but_not_begin_or_end(store: MemoryStore) -> Non
     assert late_plan(allowed_lateness=None).fingerprint() == idle_plan().fingerprint()
 
 
+def test_a_snapshot_takes_any_lateness_and_no_event_that_it_has_too_little_for(
+    store: MemoryStore,
+) -> None:
+    plans = {late: late_plan(allowed_lateness=late) for late in (10, 30, 50)}
+    rows = rows_of(*(("a", float(i), 1.0) for i in range(0, 1000, 10)))
+    state = step(None, rows, plans[30], store).state
+    done = step(state, rows_of(("a", 959, 1.0), ("a", 960, 1.0)), plans[50], store)
+    assert (done.counts.rows_late, done.rows["n"].to_pylist()) == (1, [7])
+    with pytest.raises(LateEvent, match="before which no event is retained"):
+        step(
+            state, rows_of(("a", 959, 1.0)), late_plan(allowed_lateness=50, on_late="raise"), store
+        )
+    done = step(state, rows_of(("a", 965, 1.0), ("a", 985, 1.0)), plans[10], store)
+    assert (done.counts.rows_late, done.rows["n"].to_pylist()) == (1, [7])
+    state = step(done.state, rows_of(("a", 1000, 1.0)), plans[30], store).state
+    # From now on events are kept for 30 s again.
+    done = step(state, rows_of(("a", 979, 1.0), ("a", 980, 1.0)), plans[30], store)
+    assert (done.counts.rows_late, done.rows["n"].to_pylist()) == (1, [7])
+    state = step(done.state, rows_of(("a", 1020, 1.0)), plans[30], store).state
+    done = step(state, rows_of(("a", 990, 1.0)), plans[30], store)
+    assert done.counts.rows_late == 0
+
+
 def test_a_late_key_is_kept_for_as_much_longer(store: MemoryStore) -> None:
     plan = late_plan(idle="emit")
     state = step(None, rows_of(("a", 10, 1.0)), plan, store).state
