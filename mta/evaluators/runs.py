@@ -75,13 +75,21 @@ def run_into(cursor: Cursor, chunk: Chunk, batch: Batch, start: int) -> bool:
     """Write the results into a batch from ``start`` on; False if cuts are not predictable.
 
     Events before the chunk must be in the log. If the chunk does not follow the newest event
-    that the cursor has processed, the frame determines the first window.
+    that the cursor has processed, the frame determines the first window. If the run fails, the
+    window is where it was, or behind.
     """
     if not cursor.frame.predictable:
         return False
     cursor.begin_run()
+    previous = cursor.front, cursor.end
+    if cursor.has_receded or chunk.first != cursor.back:
+        previous = cursor.oldest, cursor.oldest
     run = LaggingChunkRun if cursor.frame.lags else ChunkRun
-    run(cursor, chunk, batch).write(start)
+    try:
+        run(cursor, chunk, batch).write(start)
+    except Exception:
+        cursor.place(*previous)  # the folds may be those of a later front
+        raise
     return True
 
 
@@ -118,20 +126,13 @@ class ChunkRun:
 
     def write(self, start: int) -> None:
         """Write the results into the batch from ``start`` on, and move the window."""
-        cursor, chunk = self.cursor, self.chunk
-        is_behind, oldest = cursor.has_receded or chunk.first != cursor.end, cursor.oldest
-        answers_ranges = self.monoid.folds_ranges and len(cursor) <= chunk.count * _ANSWERED
-        most = _PIECE if self.has_kernel and not answers_ranges else chunk.count
-        try:
-            entering = self._entering(most)
-            if answers_ranges:
-                self._write_ranges(next(entering.fronts), entering.stops, start)
-            else:
-                self._write_over(entering, start)
-        except Exception:
-            if is_behind:
-                cursor.place(oldest, oldest)
-            raise
+        count = self.chunk.count
+        answers_ranges = self.monoid.folds_ranges and len(self.cursor) <= count * _ANSWERED
+        entering = self._entering(_PIECE if self.has_kernel and not answers_ranges else count)
+        if answers_ranges:
+            self._write_ranges(next(entering.fronts), entering.stops, start)
+        else:
+            self._write_over(entering, start)
 
     def _write_ranges(self, fronts: EachFront, stops: EachFront, start: int) -> None:
         """Write the results as range folds over all events of the windows."""
