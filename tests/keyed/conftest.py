@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mta.keyed import leaves, lsm, windows
+from mta.keyed import leaves, lsm, standalone, windows
 
 
 @pytest.fixture
@@ -18,3 +18,4 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lsm, "_AT_ONCE", 2)
     monkeypatch.setattr(leaves, "ROOM", 150)
     monkeypatch.setattr(leaves, "_LIST_BYTES", 80)
+    monkeypatch.setattr(standalone, "_OPEN", 3)

@@ -55,6 +55,7 @@ from mta.frames.base import Both, Frame
 from mta.keyed.repartitioning import repartition
 from stores import MemoryStore
 from tests.support.aggregations import by_frequency
+from tests.support.key_by_key import KeyByKey
 from tests.support.naive import pages_of, window_of
 
 SECOND = 1_000_000
@@ -83,6 +84,7 @@ AGGREGATIONS: dict[str, tuple[Any, Callable[[], Any], Callable[[list[Any]], Any]
     "most": ("e", lambda: MostFrequent(2), lambda v: by_frequency(v)[:2]),
     "texts": ("e", Collect, list),
     "set": ("e", CollectDistinct, lambda v: list(dict.fromkeys(v))),
+    "added": ("d", lambda: KeyByKey(0.0, lambda a, b: a + b, "added"), sum),
 }  # fmt: skip
 #: Values whose order and equality are those of Python.
 OBJECTS: list[list[Any]] = [

@@ -30,7 +30,7 @@ def test_keys_whose_hashes_collide_have_lists_of_their_own(
 
 def test_windows_of_the_usual_sizes_have_incomplete_results() -> None:
     """And keys that are standalone for a time."""
-    histories = [Life(seed) for seed in range(5)]
+    histories = [Life(seed) for seed in range(8)]
     assert sum(life.run() for life in histories) > 20
     moves = [two - one for life in histories for one, two in pairwise(life.standalone)]
     assert sum(move > 0 for move in moves) > 5 < sum(move < 0 for move in moves)

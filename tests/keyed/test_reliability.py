@@ -18,7 +18,7 @@ from mta.errors import MissingPage, PartialBatch, StoreUnavailable
 from stores import MemoryStore, PageStore, WriteBuffer
 from stores.base import WrapperStore
 from stores.testing import FaultyStore
-from tests.support.key_by_key import KeyByKey, lists
+from tests.support.key_by_key import KeyByKey
 from tests.support.naive import pages_of
 from tests.support.sampling import REST
 
@@ -440,25 +440,3 @@ def test_a_columnar_monoid_that_fails_changes_nothing() -> None:
     assert windows.stats() == before and "b" not in windows
     assert windows.extend(["b", "a"], [1, 1]).tolist() == [1, 2**62 + 1]
     windows.check()
-
-
-def test_expired_windows_leave_no_pages() -> None:
-    store = MemoryStore()
-    windows = KeyedWindows(lists(), TimeWindow(10), store, "w", leaf_arity=2, arity=2)
-    for step in range(6):
-        keys = np.repeat(np.arange(5) + step * 5, 9)
-        windows.extend(keys, list(range(45)), np.full(45, step * 20))
-        windows.checkpoint()
-    assert len(windows.expire(before=1000)) == 30
-    for _ in range(3):
-        windows.checkpoint()
-    left = [key for key in list(store.keys()) if not key.startswith("w/")]
-    assert left == []
-    # A key that comes back has a window of its own, which those that went do not take along.
-    windows.extend([3], [1], [2000])
-    snapshot = windows.checkpoint()
-    for _ in range(3):
-        snapshot = windows.checkpoint()
-    assert windows.restore_like(snapshot).query(3) == [1]
-    windows.delete_pages()
-    assert list(store.keys()) == []

@@ -29,7 +29,6 @@ from mta import (
 from mta.aggregations import DistinctCount, ExactDistinctCount, LastText
 from mta.errors import InvalidTime, InvalidValue, LateEvent, NotPageable, UnsuitableKey, WindowBusy
 from mta.frames import BoundWindow
-from mta.keyed import standalone
 from mta.results import KeyedStats, Latest
 from stores import MemoryStore
 from tests.support.key_by_key import lists
@@ -286,23 +285,6 @@ def test_restore_like_has_the_name_of_its_snapshot() -> None:
     assert all(key.startswith("two") for key in list(store.keys()))
     assert one.name == "one" and len(one) == 0
     found.delete_pages()
-    assert list(store.keys()) == []
-
-
-def test_more_standalone_windows_than_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standalone, "_OPEN", 3)
-    store = MemoryStore()
-    windows = KeyedWindows(LISTS, CountWindow(3), store, leaf_arity=2, arity=2)
-    expected: dict[int, list[int]] = {}
-    for step in range(12):
-        keys = [(step * 2 + n) % 9 for n in range(5)]
-        windows.extend(keys, [step] * 5)
-        for key in keys:
-            expected[key] = [*expected.get(key, []), step][-3:]
-        windows.checkpoint()
-        assert windows.query(list(expected)).tolist() == list(expected.values())
-    windows.check()
-    windows.delete_pages()
     assert list(store.keys()) == []
 
 
