@@ -162,8 +162,8 @@ def test_idle_keys_and_late_rows(tmp_path, capsys):
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     # "a" is heard of every minute for 50 hours; "b" once an hour, and to the end.
-    long = [(minute / 60, "a", minute % 7) for minute in range(50 * 60)]
-    write_events(source / "1.csv", "h", *long, *((hour, "b", hour) for hour in range(HOURS)))
+    long = [(minute, "a", minute % 7) for minute in range(50 * 60)]
+    write_events(source / "1.csv", "min", *long, *((60 * h, "b", h) for h in range(HOURS)))
     command = ("run", source, "--key", "device", "--agg", "peak=watts:max", "--agg", "n=count",
                "--window", "48 hours", "--idle", "emit", "--on-late", "side",
                "--output", out)  # fmt: skip
