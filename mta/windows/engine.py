@@ -212,8 +212,7 @@ class Engine(Generic[Out]):
         If an earlier call failed between an insertion and its eviction, this repeats the eviction.
         So every caller finds the window as its frame says, or gets the error of the store.
         """
-        if self.single.is_loaded:
-            self.single.write_back()
+        self.log()
         if self.is_single and (window := self._windows[""]).is_behind:
             window.settle(self.intake.last_time)
         return self._log
@@ -304,17 +303,15 @@ class Engine(Generic[Out]):
             return {name: self.result(window) for name, window in self.windows.items()}
         if not isinstance(which, str):
             return self._result_of(which, partial)
-        window = self._windows[""] if self.is_single else self.window(which)
-        return self.result(window)
+        return self.result(self._windows[""] if self.is_single else self.window(which))
 
     def _result_of(self, frame: Frame, partial: bool) -> Out:
         frame = read_frame(frame)
         cursor = self.ready(self.cursor(frame))
         if not partial:
-            newest = self.intake.last_time if self.timed else None
-            found = coverage_of(
-                "", cursor.events, frame, cursor.front, cursor.back, newest, cursor.lens
-            )
+            front, back, newest = cursor.front, cursor.back, self.intake.last_time
+            newest = newest if self.timed else None
+            found = coverage_of("", cursor.events, frame, front, back, newest, cursor.lens)
             if not found.complete:
                 raise EventsGone(
                     f"events that {frame!r} needs have left; those from position {cursor.front} "
