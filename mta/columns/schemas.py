@@ -519,12 +519,10 @@ class Objects(Schema):
 
     kind = "msgpack"
     row_bytes: int | None = None
-
     nullable = False
 
     def __init__(self, only: type | None = None) -> None:
-        self.put, self.at = setitem, getitem
-        self.only = only
+        self.put, self.at, self.only = setitem, getitem, only
 
     def __repr__(self) -> str:
         return "Nullable(Objects())" if self.nullable else "Objects()"
@@ -778,8 +776,7 @@ class Record(Schema):
 
 
 def _at(rows: Rows, index: int) -> Row:
-    # Copy the row: a view would keep the whole table in memory.
-    return rows[index].copy()
+    return rows[index].copy()  # a view would keep the whole table in memory
 
 
 def next_payload(payloads: Iterator[Any]) -> Payload:
