@@ -515,7 +515,8 @@ class Bucket:
 
     def _note_previous_spans(self, late: int, asked: int) -> None:
         """Note until when shorter spans applied. Reads every page, but only once."""
-        newest = [int(table.newest().max()) for table in self.tree.everything()]
+        tables = (table.newest() for table in self.tree.everything())
+        newest = [int(times.max()) for times in tables if len(times)]  # erased keys leave none
         retention = self.kind.retention
         for span, length in ((retention.late, late), (retention.asked, max(late, asked))):
             if newest and length < span.length:

@@ -445,7 +445,7 @@ def read_rows(schema: Schema, columns: list[Payload], count: int) -> Rows:
 
 def _validated(values: list[Any]) -> TriggeredSnapshot:
     window, trigger, events, newest, given, (moments, columns), part = values
-    lists = moments, columns, part or []
+    lists = moments, columns, [] if part is None else part
     if [type(value) for value in (window, trigger, *lists)] != [bytes, list, list, list, list]:
         raise corrupt("its fields have the wrong types")
     Snapshot.decode(window)

@@ -19,6 +19,11 @@ def test_keyed_windows_are_lists_and_report_what_is_incomplete(seed: int) -> Non
     Life(seed).run()
 
 
+@pytest.mark.usefixtures("tiny")
+def test_the_lateness_grows_when_all_keys_of_a_part_of_the_tree_are_gone() -> None:
+    Life(955844162).run()
+
+
 @pytest.mark.parametrize("seed", some(range(6), by_default=3))
 @pytest.mark.usefixtures("tiny")
 def test_keys_whose_hashes_collide_have_lists_of_their_own(

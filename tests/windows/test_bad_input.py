@@ -248,6 +248,14 @@ HOSTILE: list[Any] = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("part", [0, False, "", b"", {}])
+def test_an_open_slice_is_a_list_of_columns_or_nil(part: Any) -> None:
+    window = small_window("sliced")
+    fields = [*msgpack.unpackb(window.checkpoint()[:-16])[:-1], part]
+    with pytest.raises(CorruptSnapshot, match="its fields have the wrong types"):
+        type(window).restore(signed(msgpack.packb(fields)), window.engine.store)
+
+
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("part", range(6))
 @EVERY
