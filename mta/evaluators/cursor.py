@@ -177,6 +177,7 @@ class Cursor(ObservedEvents):
         self.end = self.back = top.mark
         self.has_receded = True
         self.stay(position)
+        self._leaf = None  # a retraction may have moved events of earlier leaves in place
 
     def stay(self, position: int) -> None:
         """Keep everything, although the caller has moved events from a position on."""

@@ -104,6 +104,7 @@ class FingerTreeLog(TreePages):
         node, index = self.tree.entry_at(position - self.kept_from)
         row = node.entries.part_at(1, index)
         self.tree.remove(node, index)
+        self._drop_leaves_from(0)  # nodes are filled up in place, with events of their neighbors
         self._note_moved(position, -1)
         return row
 

@@ -172,3 +172,24 @@ def test_an_event_behind_a_retracted_one_has_the_window_of_its_own_time(
         assert window.query() == "df"
     assert window.revise(["h"], [340]).results.tolist() == ["dfh"]
     assert window.query() == "dfh"
+
+
+@pytest.mark.parametrize("leaf_arity", [2, 3, 5, 8])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_window_begins_where_it_did_after_a_retraction_has_filled_up_its_nodes(
+    leaf_arity: int, shared: bool
+) -> None:
+    for count in range(1, 3 * leaf_arity):
+        times = [*range(count), *[count + 8] * 4, count + 9]
+        settings: dict[str, Any] = {"arity": 2, "leaf_arity": leaf_arity, "allowed_lateness": 4}
+        frame, asked = TimeWindow(3), ["w"] * shared
+        window: Any = Window(joined(), frame, MemoryStore(), **settings)
+        if shared:
+            settings |= {"timed": True, "store": MemoryStore()}
+            window = SharedWindows(joined(), {"w": frame}, **settings)
+        window.extend([f"{at}." for at in range(len(times))], times)
+        window.query(*asked)
+        window.retract(count + 8)
+        window.extend(["x"], [count + 9])
+        expected = "".join(f"{count + at}." for at in (0, 1, 2, 4)) + "x"
+        assert window.query(*asked) == expected
