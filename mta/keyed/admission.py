@@ -41,7 +41,7 @@ import numpy as np
 from mta.columns.schemas import Rows
 from mta.errors import ResultOutOfRange, UnsupportedOperation
 from mta.folds.sliding import Events
-from mta.frames.base import NEWEST, lifetime_of
+from mta.frames.base import lifetime_of
 from mta.kernels.native import bounds_of, spread
 from mta.keyed.bucket import KeyedBatch
 from mta.keyed.kind import KeyedKind
@@ -245,7 +245,7 @@ class Limits:
         Also returns of how many events of each key. ``first`` are their places in the line.
         """
         kind, new = work.kind, work.new
-        usual = all(frame.end == NEWEST for frame in kind.frames.values()) and not kind.attributes
+        usual = not (kind.attributes or any(frame.lags for frame in kind.frames.values()))
         lanes = work.vectorized.searchsorted(places)
         if work.scratch is not None and not np.isin(places, work.vectorized).any():
             engine = self._engine_before(work, int(places[0]), int(first[0])) if usual else None
@@ -285,8 +285,8 @@ class Limits:
         if one == other or batch.times[one] != batch.times[other]:
             return one == other
         schema = self._windows.bucket.kind.reader.inputs
-        pair = [schema.take(batch.rows, np.array([row])) for row in (one, other)]
-        return str(pair[0]) == str(pair[1])
+        first, second = (schema.take(batch.rows, np.array([row])) for row in (one, other))
+        return schema.dump(first) == schema.dump(second)
 
     def _over(self, outputs: list[Rows]) -> dict[str | None, np.ndarray]:
         """Return which results are over each limit, and for None which are infinite."""

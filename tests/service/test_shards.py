@@ -339,6 +339,19 @@ def test_an_event_too_large_for_a_sum_is_refused_alone(declare: Declare) -> None
     assert body(again)["values"]["spent_day"] == 2**62 + 5
 
 
+def test_the_moment_of_a_refused_amount_is_not_given_for_a_slightly_larger_one(
+    declare: Declare,
+) -> None:
+    """The first fits when one of two earlier events has left; the other, only when both have."""
+    limits = '[limits]\ndaily = { aggregate = "spent_day", at_most = 10 }\n'
+    store, declared = MemoryStore(), declare(values="float", limits=limits, settings='time = "ts"')
+    create(declared, store)
+    amounts = [(3.0, "00:00"), (3.0, "01:00"), (7.0, "02:00"), (7.000000001, "02:00")]
+    rows = [{"user": "a", "amount": n, "ts": f"2024-05-01T{at}:00Z"} for n, at in amounts]
+    found = [body(each).get("fits_at") for each in Owner(declared, store, "first").commit(*rows)]
+    assert found == [None, None, "2024-05-02T00:00:00Z", None]
+
+
 def test_what_is_checked_is_not_added(declare: Declare) -> None:
     store, declared = MemoryStore(), declare()
     create(declared, store)
