@@ -14,6 +14,7 @@ from tests.support.order import begin_elsewhere, begin_with_the_longest, in_orde
 from tests.support.s3_server import go_s3, own_s3, s3_server
 from tests.support.sampling import leave_out
 from tests.support.servers import (
+    black_hole,
     own_redis,
     redis_cluster_url,
     redis_tls,
@@ -44,6 +45,7 @@ settings.load_profile("any")
 pytest.register_assert_rewrite("stores.testing.conformance")
 
 __all__ = [
+    "black_hole",
     "go_s3",
     "gocaves",
     "own_redis",

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -27,14 +25,6 @@ from stores.errors import InvalidStoreURL
 from tests.support.servers import PASSWORD, PASSWORD_IN_URL, RedisServer
 
 ROWS = "device,ts,watts\na,2025-01-01 00:00:00,1\na,2025-01-01 01:00:00,2\n"
-
-
-@pytest.fixture
-def black_hole() -> Iterator[int]:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen(16)
-        yield listening.getsockname()[1]
 
 
 @pytest.fixture

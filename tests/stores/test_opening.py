@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pickle
 import re
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -246,15 +244,6 @@ def test_couchbase_takes_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         open_store(url.replace("me@", ""))
     monkeypatch.setenv("MTA_STORE_USER", "me")
     open_store(url.replace("me@", ""))
-
-
-@pytest.fixture
-def black_hole() -> Iterator[int]:
-    """A port where connections are taken and nothing is ever answered."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen(16)
-        yield listening.getsockname()[1]
 
 
 def test_a_server_that_answers(redis_with_password: RedisServer, redis_cluster_url: str) -> None:

@@ -147,6 +147,15 @@ def redis_with_password(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Re
 
 
 @pytest.fixture
+def black_hole() -> Iterator[int]:
+    """A port where connections are accepted and nothing is ever answered."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(16)
+        yield listening.getsockname()[1]
+
+
+@pytest.fixture
 def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
     """A Redis for one test, to be stopped and started; an append-only file keeps its pages."""
     server = RedisServer(tmp_path, "--appendonly", "yes", "--appendfsync", "always")
