@@ -23,7 +23,7 @@ from mta.keyed.coverage import latest
 from mta.keyed.key_types import text_of
 from mta.keyed.standalone import AnyWindow
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.product import Aggregations, result_name, skipping
+from mta.monoids.product import Aggregations, result_name, skip_nulls
 from mta.published.views import events_of
 from spark_integration.checkpoint import last_batch, open_pages, saved_snapshots
 from spark_integration.errors import InvalidRequest
@@ -158,7 +158,9 @@ def _opened(
     if not (folder / "state").is_dir():
         raise InvalidRequest(f"{folder} is not a checkpoint of a query with state")
     snapshots = saved_snapshots(session, folder, store)
-    monoid = None if aggregations is None else skipping(make_product(aggregations))
+    monoid = None
+    if aggregations is not None:
+        monoid = make_product(aggregations).with_parts(skip_nulls())
     with open_pages(session, folder, store) as pages:
         yield _Inside(snapshots, pages, monoid, window)
 

@@ -530,13 +530,6 @@ def _filtered(
     return [*column_names(columns), by], SkipNulls(monoid, filtered=True, refuses=True)
 
 
-def skipping(
-    monoid: AbstractMonoid, skips: bool = True, min_samples: int | None = None
-) -> AbstractMonoid:
-    """Make a monoid, or each part of a Product, skip or reject nulls."""
-    return monoid.with_parts(skip_nulls(skips, min_samples))
-
-
 def skip_nulls(skips: bool = True, min_samples: int | None = None) -> ChangePart:
     """Return what makes an aggregation skip or reject nulls.
 

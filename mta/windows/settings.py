@@ -24,7 +24,7 @@ from mta.frames.base import Frame
 from mta.logs.base import EventLog, OnDuplicate
 from mta.logs.finger_tree.log import require_joins
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.product import skipping
+from mta.monoids.product import skip_nulls
 from mta.pages import MAX_ARITY, NAME_BYTES, OBJECT_BYTES
 from mta.snapshots import Snapshot
 from mta.times import Duration, to_count, to_duration
@@ -283,7 +283,7 @@ class Settings:
         """Return a monoid that treats nulls as these settings require."""
         if self.nulls != "skip" and self.min_samples is None:
             return monoid
-        return skipping(monoid, self.nulls == "skip", self.min_samples)
+        return monoid.with_parts(skip_nulls(self.nulls == "skip", self.min_samples))
 
     def sizes(self, leaf: int, inner: int) -> tuple[int, int]:
         """Return the sizes of leaf and inner groups: as given, otherwise these."""

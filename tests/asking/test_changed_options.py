@@ -25,7 +25,7 @@ from mta import (
 )
 from mta.aggregations import Lag, NthValue
 from mta.errors import SnapshotMismatch
-from mta.monoids.product import skipping
+from mta.monoids.product import skip_nulls
 from stores import MemoryStore
 
 HOUR = TimeWindow("1 hour")
@@ -156,7 +156,7 @@ def test_a_query_takes_another_min_samples() -> None:
         return pa.table({"device": ["a"] * count, "ts": times, "watts": np.ones(count)})
 
     def plan(least: int) -> Any:
-        total = skipping(Product({"sum": ("watts", Sum())}), min_samples=least)
+        total = Product({"sum": ("watts", Sum())}).with_parts(skip_nulls(min_samples=least))
         return make_plan(window=HOUR, monoid=total, results={"sum": pa.float64()})
 
     store = MemoryStore()

@@ -40,7 +40,7 @@ from mta import (
 from mta.aggregations import AllTrue, AnyTrue, CountIf, ExactDistinctCount, Lag, LagText, NthValue
 from mta.columns.schemas import Array, Decimals, Nullable
 from mta.errors import CorruptPage, InvalidValue, SnapshotMismatch
-from mta.monoids.product import skipping
+from mta.monoids.product import skip_nulls
 from stores import MemoryStore
 
 ROWS = 240
@@ -454,7 +454,7 @@ def test_columns_are_stored_once_and_nulls_as_bits() -> None:
         windows.delete_pages()
         store.flush()
     assert sizes[3] - sizes[1] <= count // 8 + 64
-    assert len(skipping(product).stored) == 1
+    assert len(product.with_parts(skip_nulls()).stored) == 1
 
 
 def test_nulls_in_a_window_that_refuses_them_are_named() -> None:
@@ -517,7 +517,7 @@ def test_the_number_of_values_is_kept_once_for_each_column(which: str) -> None:
     """Bytes of a partial beside those without nulls; each result is as that of one by itself."""
     aggregations, more = WITH_AND_WITHOUT_COUNTS[which]
     plain = Product(aggregations)
-    together = skipping(plain)
+    together = plain.with_parts(skip_nulls())
     assert (together.partials.row_bytes or 0) - (plain.partials.row_bytes or 0) == more
     events = {
         "w": [1.0, None, None, None, -math.inf, 3.0],

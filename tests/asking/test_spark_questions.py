@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from mta import Count, CountWindow, Max, Product, Sum, TimeWindow
 from mta.errors import LateEvent
 from mta.frames import BoundWindow
-from mta.monoids.product import skipping
+from mta.monoids.product import skip_nulls
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from spark_integration.options import Options
@@ -83,7 +83,8 @@ def in_form(results: pa.Table | list[Row]) -> list[tuple[Any, ...]]:
 
 def plan_of(**changes: Any) -> Plan:
     settings: dict[str, Any] = {
-        "monoid": skipping(Product(AGGREGATIONS)), "window": TimeWindow(10), "asks": "asks",
+        "monoid": Product(AGGREGATIONS).with_parts(skip_nulls()),
+        "window": TimeWindow(10), "asks": "asks",
         "results": {"peak": pa.float64(), "sum": pa.float64(), "n": pa.int64()},
         "columns": SCHEMA.names, "schema": SCHEMA,
     }  # fmt: skip

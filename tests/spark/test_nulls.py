@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from mta import Count, CountWindow, Last, Max, Mean, Product, Sum, TimeWindow
 from mta.errors import InvalidValue
-from mta.monoids.product import skipping
+from mta.monoids.product import skip_nulls
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from spark_integration.step.step import step
@@ -30,7 +30,7 @@ AGGREGATIONS: Any = {
 
 
 def plan_of(**changes: Any) -> Any:
-    product = skipping(Product(AGGREGATIONS))
+    product = Product(AGGREGATIONS).with_parts(skip_nulls())
     counts = ("values", "rows")
     kinds = {alias: pa.int64() if alias in counts else pa.float64() for alias in AGGREGATIONS}
     columns = ("device", "ts", "watts", "ok")
@@ -42,7 +42,7 @@ def test_a_null_is_updated_replaced_and_joined() -> None:
     columns = {"device": ["a"] * 3, "ts": [1, 2, 3], "watts": [1.0, None, 4.0], "ok": [True] * 3}
     late = {"device": ["a"], "ts": [2], "watts": [7.0], "ok": [True]}
     for on_duplicate in ("append", "replace", "combine"):
-        product = skipping(Product({"total": ("watts", Sum())}))
+        product = Product({"total": ("watts", Sum())}).with_parts(skip_nulls())
         plan = make_plan(
             monoid=product, window=TimeWindow(60), allowed_lateness=60.0,
             results={"total": pa.float64()}, emit_updates=True, on_duplicate=on_duplicate,

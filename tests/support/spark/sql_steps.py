@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from mta.monoids.product import Product, result_name, skipping
+from mta.monoids.product import Product, result_name, skip_nulls
 from mta.queries.compiler import ALL, Pass
 from mta.queries.tables import parse, read_rows, selected
 from spark_integration.options import Options
@@ -38,7 +38,7 @@ def plan_of(windows: Pass, table: pa.Table, place: int, unit: str | None) -> Pla
         time_unit=unit, name=f"pass{place}",
     )  # fmt: skip
     typed = typed_by(fields, options)
-    product = skipping(make_product(typed))
+    product = make_product(typed).with_parts(skip_nulls())
     assert isinstance(product, Product)
     values = values_of(product, options.windows.values())
     columns = tuple(dict.fromkeys([*keys, windows.on, *values, *options.carry]))
