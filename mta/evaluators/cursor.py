@@ -176,7 +176,7 @@ class Cursor(ObservedEvents):
         self.front, top.since = max(oldest, top.start), top.before
         self.end = self.back = top.mark
         self.has_receded = True
-        self.stay(position)
+        self._stamp, self._asked = events.stamp, (-1, -1, -1)
         self._leaf = None  # a retraction may have moved events of earlier leaves in place
 
     def stay(self, position: int) -> None:

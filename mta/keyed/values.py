@@ -81,7 +81,7 @@ def roles_of(schema: Schema) -> list[str]:
 
 
 class PageRanges(NamedTuple):
-    """PageRanges of events: the page of each, its first event there, and the number of events."""
+    """Ranges of events: the page of each, its first event there, and the number of events."""
 
     pages: np.ndarray
     starts: np.ndarray
