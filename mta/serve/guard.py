@@ -35,7 +35,7 @@ _HEADERS = [
      b"frame-ancestors 'none'"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-resource-frame", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
 ]  # fmt: skip
 
 

@@ -128,7 +128,7 @@ class RowReader:
         value: Any = row.get(name)
         types, fits = _VALUES[kind]
         if type(value) not in types or not fits(value):
-            raise InvalidValue(f"{name} is a {kind}, not {value!r:.60}")
+            raise InvalidValue(f"{name} must be of type {kind}, not {value!r:.60}")
         return float(value) if kind == "float" else value
 
     def _time(self, row: Mapping[str, Any]) -> int | None:

@@ -150,6 +150,7 @@ def test_every_answer_forbids_browsers_to_load_or_guess(secured: Served) -> None
         assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; ")
         assert "unsafe" not in policy and "http" not in policy
         assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cross-origin-resource-policy"] == "same-origin"
         assert "access-control-allow-origin" not in answer.headers
         assert "server" not in answer.headers
     assert secured.get("/v1/status").headers["cache-control"] == "no-store"

@@ -105,7 +105,7 @@ def test_lines_and_arrow(service: Serving) -> None:
         (b"{", "InvalidRequest", "not JSON"),
         (b"[]", "InvalidRequest", "at least one"),
         ([{"user": "a", "amount": 1}, 3], "InvalidRequest", "row 1"),
-        ({"user": "a", "amount": 1.5}, "InvalidRequest", "amount is a int"),
+        ({"user": "a", "amount": 1.5}, "InvalidRequest", "amount must be of type int"),
         ({"user": "a"}, "InvalidRequest", "amount"),
         ({"user": "a", "amount": 2**70}, "InvalidRequest", "amount"),
         ({"user": "a", "amount": 1, "when": 3}, "InvalidRequest", "no column 'when'"),
