@@ -228,7 +228,7 @@ class AmortizedMTA(LevelLog, SegmentedWindow):
         lags = self.setting.frame.lags  # a restored cursor folds its frame again
         partials.put(folds, 0, self.monoid.identity if lags else self.query())
         is_behind = self.front < leaf.first
-        partials.put(folds, 1, self.levels.fold_tail(leaf) if is_behind else self.monoid.identity)
+        partials.put(folds, 1, self.levels.update_fold(leaf) if is_behind else self.monoid.identity)
         return self.state_with(folds)
 
     def restore_state(self, snapshot: Snapshot) -> None:

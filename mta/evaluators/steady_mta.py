@@ -178,4 +178,4 @@ class SteadyMTA(AmortizedMTA):
     def fold_tails(self) -> None:
         """Complete the folds of the tails after a batch or a restore."""
         for tail in self.levels.tails:
-            self.levels.fold_tail(tail)
+            self.levels.update_fold(tail)

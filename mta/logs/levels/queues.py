@@ -83,7 +83,7 @@ class Tail(Group):
         self._layout = levels.layouts[level > 0]
         #: An upper bound on how many elements are in parts. These elements do not change.
         self.unchanged = 0
-        #: How many elements have been folded, and their aggregate, if known.
+        #: How many elements the last snapshot or insertion folded, and their aggregate.
         self.folded: tuple[int, Partial] = (0, None)
         times = np.empty(self.capacity, "<i8") if levels.timed else None
         super().__init__(self._layout.schema.new(self.capacity), times, [], 0)
@@ -233,13 +233,21 @@ class Levels:
         return self.monoid.fold(self.partials(level, group, start, stop), stop - start)
 
     def fold_tail(self, tail: Tail) -> Partial:
-        """Return the aggregate of a tail. One combine per element added since the last call."""
+        """Return the aggregate of a tail. One combine per element not in ``folded``.
+
+        Does not update ``folded``: the rounding of results must not depend on earlier queries.
+        """
         done, aggregate = tail.folded
         if done < tail.count:
             more = self.fold(tail.level, tail, done, tail.count)
             aggregate = self.monoid.combine(aggregate, more) if done else more
-            tail.folded = tail.count, aggregate
         return aggregate if tail.count else self.monoid.identity
+
+    def update_fold(self, tail: Tail) -> Partial:
+        """Return the aggregate of a tail, and update ``folded``, for snapshots and insertions."""
+        aggregate = self.fold_tail(tail)
+        tail.folded = tail.count, aggregate
+        return aggregate
 
     def fold_on(self, leaf: Tail, rows: list[Row]) -> None:
         """Update the aggregate of the leaf tail with its newest events. One combine per event.

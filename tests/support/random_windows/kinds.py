@@ -138,6 +138,38 @@ TEXT = Kind(
     len,
 )
 
+# --- in which order combines were made ------------------------------------------------------------
+
+
+class _Brackets(Monoid):
+    """Text with brackets around what each combine returned: equal to any other fold of the same.
+
+    So it shows, better than the rounding of a sum, whether something that must change nothing, as
+    a look at a window, has changed how later results are folded.
+    """
+
+    def same(self, one: Any, other: Any, scale: Any = None) -> bool:
+        return _without_brackets(one) == _without_brackets(other)
+
+
+def _in_brackets(left: str, right: str) -> str:
+    return f"({left}{right})" if left and right else left or right
+
+
+def _without_brackets(found: str) -> str:
+    return found.replace("(", "").replace(")", "")
+
+
+BRACKETS = Kind(
+    "brackets",
+    lambda late: _Brackets("", _in_brackets, name="brackets"),
+    lambda random, number: f"{random.choice('abc')}{number % 10}",
+    "".join,
+    lambda found, values: _without_brackets(found) == "".join(values),
+    lambda: Monoid(0, lambda a, b: a + b, lift=len, name="characters"),
+    len,
+)
+
 # --- plain integers of any size ------------------------------------------------------------------
 
 _LONG = [0, 1, -1, 2**53 + 1, 2**62, 2**63 - 1, 2**63, -(2**63), 2**64 + 1, -(2**80)]
@@ -245,4 +277,6 @@ def _summed(name: str, choices: list[float]) -> Kind:
 
 
 MIXED = _summed("mixed", _MIXED)
-KINDS = [NEIGHBOURS, COLLECTED, TEXT, INTEGERS, CHOSEN, MIXED, _summed("huge", _HUGE)]
+KINDS = [
+    NEIGHBOURS, COLLECTED, TEXT, INTEGERS, CHOSEN, MIXED, _summed("huge", _HUGE), BRACKETS
+]  # fmt: skip

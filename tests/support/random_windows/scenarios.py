@@ -1,6 +1,6 @@
 """Lives of every sort, lived with or without somebody watching.
 
-Whoever watches calls ``check()`` and what else only looks, between every two steps: that must
+Whoever watches calls ``check()`` and what else only reads, between every two steps: that must
 change nothing, so both lives give the same answers and the same snapshots.
 """
 

@@ -56,6 +56,15 @@ class WindowsLife(Life):
             lambda partial: self.window.range_by_position(start, stop, partial=partial), start, stop
         )
 
+    def watch_ranges(self) -> None:
+        """Ask for ranges up to the newest event; trees by time keep what they read for these."""
+        if self.window.structure().by_time:
+            return
+        back = len(self.stream)
+        for start in {self.needed, (self.needed + back) // 2}:
+            found = self.window.range_by_position(start, back)
+            assert self.kind.agrees(found, self.stream.values(start))
+
     def _save(self) -> bytes:
         snapshot: bytes = self.window.checkpoint()
         return snapshot
@@ -132,6 +141,7 @@ class SingleLife(WindowsLife):
         self.window.check()
         assert len(self.window) == self.window.stats().events == len(self.held(""))
         repr(self.window)
+        self.watch_ranges()
 
     def is_refused(self, batch: list[Event], call: Callable[[], Any]) -> bool:
         """Whether an event is late and that is an error, as a call must say."""
@@ -329,6 +339,7 @@ class SharedLife(WindowsLife):
         repr(self.window), self.window.fronts
         for name in self.windows:
             assert self.window.coverage(name).events == len(self.held(name))
+        self.watch_ranges()
 
     @property
     def needed(self) -> int:
