@@ -25,6 +25,8 @@ class RangeFold(Cursor):
     def settle(self, time: int | None) -> None:
         frame, previous = self.frame, self.back
         depends = self.is_behind or frame.positional or frame.needs_times
+        if self.is_behind:
+            self.stack.clear()  # the folds of the last batch lack the events since then
         self.end = self.back = self.own_log.back
         try:
             if depends and len(self):

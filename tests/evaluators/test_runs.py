@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mta import CountWindow, Max, Mean, Product, SampleStdDev, Sum, TimeWindow, Window
+from mta import (
+    CountWindow,
+    Max,
+    Mean,
+    Product,
+    SampleStdDev,
+    SessionWindow,
+    Sum,
+    TimeWindow,
+    Window,
+)
 from mta.aggregations import ColumnarMonoid
+from mta.algorithms import SteadyMTA
 from mta.evaluators import amortized_mta as chunks
 from mta.evaluators import runs
 from mta.frames.base import Frame
+from mta.logs.base import Aggregator
 from mta.monoids.base import AbstractMonoid
 from stores import MemoryStore
 from stores.errors import StoreUnavailable
 from stores.testing import FaultyStore
 from stores.testing.counting import CountingStore
+from tests.support.naive import AGGREGATORS, joined
 
 LEAF, ARITY = 32, 16
 
@@ -301,3 +316,32 @@ def test_a_store_that_fails_in_a_bulk(frame: Frame, call: str, bulks: None) -> N
         store.heal()
         window.check()
     assert failures > 3
+
+
+@pytest.mark.parametrize("frame", [CountWindow(9), TimeWindow(9), SessionWindow(5)], ids=repr)
+@pytest.mark.parametrize("aggregator", [*AGGREGATORS, SteadyMTA])
+def test_results_after_events_whose_results_nobody_wanted(
+    aggregator: type[Aggregator], frame: Frame
+) -> None:
+    """The folds of a batch do not miss the events that come between it and the next one."""
+    takes: dict[str, Callable[[Window, list[str], list[int]], Any]] = {
+        "last": lambda window, values, times: window.extend(values, times, emit="last"),
+        "one by one": lambda window, values, times: [*map(window.insert, values, times)],
+        "all": lambda window, values, times: window.extend(values, times),
+    }
+    for (name, take), leaf_arity, before, between in product(
+        takes.items(), (2, 8), (1, 4, 11), (1, 2, 6)
+    ):
+        window = Window(
+            joined(), frame, None, arity=2, leaf_arity=leaf_arity, aggregator=aggregator
+        )
+        events, stops = [f"{at}." for at in range(before + between + 5)], [0, before, before + 3]
+        stops += [before + 3 + between, len(events)]
+        for turn, (start, stop) in enumerate(pairwise(stops)):
+            times = list(range(start, stop))
+            if turn == 2:
+                take(window, events[start:stop], times)
+                continue
+            size = len(events) if isinstance(frame, SessionWindow) else 9
+            expected = ["".join(events[max(0, at + 1 - size) : at + 1]) for at in times]
+            assert list(window.extend(events[start:stop], times)) == expected, f"after {name}"
