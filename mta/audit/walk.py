@@ -2,9 +2,9 @@
 
 The audit starts at the tails and goes down (invariants 1 and 2 of ``logs.levels.queues``). It
 compares each page with what its parent says about it: its digest, window, level and group. It also
-checks that the page is full, that its times do not decrease and end with the parent's time, and
-that its fold equals the parent's partial. The audit continues after damage. It cannot reach the
-pages below a damaged inner page, and does not report them.
+checks that the page is full, that its times do not decrease and end with the parent's time, and, if
+the window needs it, that its fold equals the parent's partial. The audit continues after damage. It
+cannot reach the pages below a damaged inner page, and does not report them.
 
 A snapshot names pages from ``swept`` on. Its windows need those from the front on. Earlier pages
 serve earlier snapshots, and a later checkpoint may already have deleted them. So a missing earlier

@@ -300,6 +300,8 @@ class LevelPages(EventLog):
             return f"it has {group.count} elements instead of {arity}"
         if times is not None and int(times[-1]) != named.last_time:
             return f"its last time is {times[-1]}, but its parent says {named.last_time}"
+        if not named.needed:
+            return None  # its element may have become neutral
         try:
             agrees = self.levels.refold(named.level, group).agrees(named.fold)
         except Exception as error:  # a user's combine may raise anything for unexpected values

@@ -12,6 +12,7 @@ Invariants (numbers 1 to 3 of the paper, for groups):
 
 1. A level consists of full groups, followed by its tail. The tail has at least one element, but the
    tail of level 0 may be empty. Elements before the front are dead: the paper's neutral elements.
+   They keep their aggregates until elements are added that do not follow them (``with_neutral``).
 2. Element j of level l + 1 exists exactly when group j of level l is sealed, which happens when the
    next element of level l arrives. So every tail is the root group of its own tree.
 3. The tail of level l begins where the elements of level l + 1 end.
@@ -306,8 +307,12 @@ class Levels:
         """
         joining, index = Group(rows, times, [], count), self.back
         changes, written = list[tuple[Tail, Group, int]](), dict[tuple[int, int], Group]()
+        leaf, tails = self.tails[0], self.tails.copy()
+        if unneeded >= leaf.first + leaf.capacity:  # the group of the first event is not folded
+            tails = self.with_neutral()
         while joining.count:
-            tail = self._tail(len(changes), index)
+            level = len(changes)
+            tail = tails[level] if level < len(tails) else self._new_level(level, index)
             above = self._fill(tail, joining, unneeded, written)
             index, used = tail.number, 0
             if above.count:
@@ -317,7 +322,8 @@ class Levels:
             joining = above
         for level, (tail, group, used) in enumerate(changes):
             self._join(level, tail, group, used, group.count)
-            self.tails[level : level + 1] = [tail]
+            tails[level : level + 1] = [tail]
+        self.tails = tails
         self.back += count
         return written
 
@@ -406,14 +412,27 @@ class Levels:
             self.tails[tail.level] = Tail(self, tail.level, tail.number + 1)
         for tail, aggregate, name in zip(sealed, folds, names, strict=True):
             level, last = tail.level + 1, None if tail.times is None else tail.times[tail.count - 1]
-            self.tails[level : level + 1] = [self._tail(level, tail.number)]
+            if level == len(self.tails):
+                self.tails.append(self._new_level(level, tail.number))
             self._put(self.tails[level], aggregate, last, name)
         return sealed
 
-    def _tail(self, level: int, index: int) -> Tail:
-        """Return the tail of a level, which may be new and then starts at element ``index``."""
-        if level < len(self.tails):
-            return self.tails[level]
+    def with_neutral(self) -> list[Tail]:
+        """Return the tails if no element above the leaves is live: copies with neutral elements.
+
+        The elements still name their pages. If they kept their aggregates, these would be combined
+        with elements that are added later, which may not be their neighbors.
+        """
+        tails = self.tails[:1]
+        for tail in self.tails[1:]:
+            tails.append(Tail(self, tail.level, tail.number))
+            for at, name in enumerate(tail.names):
+                last = None if tail.times is None else tail.times[at]
+                self._put(tails[-1], self.monoid.identity, last, name)
+        return tails
+
+    def _new_level(self, level: int, index: int) -> Tail:
+        """Return the tail of a new level, whose first element is ``index``."""
         tail = Tail(self, level, index // self.arity)
         # Everything before the first element of a new level was swept earlier.
         for _ in range(index % self.arity):

@@ -1,14 +1,20 @@
-"""The store holds the pages that the newest snapshot names, and no others."""
+"""The store holds the pages that are named, and no others; nothing is folded across a gap."""
 
 from __future__ import annotations
+
+from itertools import product
+from typing import Any
 
 import pytest
 
 from mta import CountWindow, Sum, TimeWindow, Window
-from mta.algorithms import AmortizedMTA, LogMTA
+from mta.algorithms import AmortizedMTA, LogMTA, SteadyMTA
 from mta.audit.walk import audit, live_keys
 from mta.frames.base import Frame
+from mta.logs.base import Aggregator
 from stores import MemoryStore
+from tests.support.naive import IN_ORDER
+from tests.support.random_windows.kinds import NEIGHBOURS
 
 AGGREGATORS = [AmortizedMTA, LogMTA]
 
@@ -48,3 +54,25 @@ def test_a_window_that_time_empties_leaves_no_page(aggregator: type[AmortizedMTA
             window = window.restore_like(window.checkpoint())
             assert set(store.keys()) == set(live_keys(window))
             assert audit(window).damaged == []
+
+
+@pytest.mark.parametrize("store", [None, "memory://"], ids=["in memory", "in pages"])
+@pytest.mark.parametrize("aggregator", [*IN_ORDER, SteadyMTA])
+def test_events_are_combined_with_their_neighbors_alone(
+    aggregator: type[Aggregator], store: str | None
+) -> None:
+    """Also where a batch leaves out groups of events that arrive and leave in one call."""
+    sizes: dict[str, Any] = {"arity": 2, "leaf_arity": 2, "aggregator": aggregator}
+    for size, before, batch in product((1, 3), (3, 4, 7, 12), (2, 5, 9, 20)):
+        window = Window(NEIGHBOURS.monoid(False), CountWindow(size), store, **sizes)
+        events = [f"{number}:" for number in range(before + batch + 12)]
+        for event in events[:before]:
+            window.insert(event)
+        window.extend(events[before : before + batch])
+        window.check()
+        assert store is None or audit(window).damaged == []
+        for number in range(before + batch, len(events)):
+            window.insert(events[number])
+            assert window.query() == (number - size + 1, number, size)
+        window.check()
+        assert store is None or audit(window).damaged == []
