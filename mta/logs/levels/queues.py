@@ -305,6 +305,7 @@ class Levels:
         written. About one combine per event outside those pages; one store call for each
         ``TOGETHER`` pages of a level. If the store fails, nothing changes.
         """
+        unneeded = max(unneeded, self.swept)  # no sweep looks for a group that is swept already
         joining, index = Group(rows, times, [], count), self.back
         changes, written = list[tuple[Tail, Group, int]](), dict[tuple[int, int], Group]()
         leaf, tails = self.tails[0], self.tails.copy()

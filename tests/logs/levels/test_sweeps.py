@@ -56,6 +56,28 @@ def test_a_window_that_time_empties_leaves_no_page(aggregator: type[AmortizedMTA
             assert audit(window).damaged == []
 
 
+@pytest.mark.parametrize("together", [1, 6, 70])
+@pytest.mark.parametrize("aggregator", IN_ORDER)
+def test_a_window_without_events_leaves_no_page(
+    aggregator: type[Aggregator], together: int
+) -> None:
+    """The next batch finds full groups whose pages are all deleted."""
+    sizes: dict[str, Any] = {"arity": 4, "leaf_arity": 4, "aggregator": aggregator}
+    for count in (4, 15, 16, 64, 127, 128, 256):
+        store = MemoryStore()
+        window = Window(Sum(), CountWindow(1000), store, **sizes)
+        window.extend(range(count))
+        window.evict(count)
+        for _ in range(3):
+            window.checkpoint()
+        assert list(store.keys()) == []
+        for filled in range(together, 3 * together + 1, together):
+            assert window.extend([1] * together)[-1] == filled
+            window.checkpoint()
+            assert set(store.keys()) == set(live_keys(window))
+            assert audit(window).damaged == []
+
+
 @pytest.mark.parametrize("store", [None, "memory://"], ids=["in memory", "in pages"])
 @pytest.mark.parametrize("aggregator", [*IN_ORDER, SteadyMTA])
 def test_events_are_combined_with_their_neighbors_alone(
