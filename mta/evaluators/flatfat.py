@@ -186,6 +186,21 @@ class PagedFlatFAT(SegmentedWindow):
         if self.discards:
             self.retired.delete(0)
 
+    def begin_tree(self) -> None:
+        """Keep the events so far out of later folds, before they are added once more at the back.
+
+        Fills the open leaf block with blank rows. At most one store call per level.
+        """
+        levels, leaf = self.levels, self.levels.tails[0]
+        if leaf.count:
+            room = leaf.capacity - leaf.count
+            times = None if leaf.times is None else leaf.times[[leaf.count - 1] * room]
+            levels.append_many(self.monoid.inputs.blank(room), times, room)
+            self.room()
+        self._write_dirty()  # the copies of the tails would miss the names of pages written later
+        levels.tails = levels.with_neutral()
+        self.drop_folds()
+
     @contextmanager
     def undone_on_failure(self) -> Iterator[None]:
         """Remove the events that were added in this context if it raises an exception."""

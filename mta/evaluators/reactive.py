@@ -13,6 +13,8 @@ In the paper, holes are filled to make room in the buffer. Here, the buffer has 
 holes are only filled to avoid pages that consist of holes. ``compact`` runs before an eviction from
 the middle if there are more holes than events, and more holes than slots in a leaf block. It moves
 the events to new slots at the back, with O(1/arity) page writes for each eviction that made a hole.
+The new slots begin with a leaf block, and the blocks above are neutral up to there. So no event is
+combined with those in the old slots, which are later events.
 ``resize`` and FIFO windows work as in ``flatfat``, which has no marks and no counts.
 
 A range query covers the remaining events. It is complete although events were evicted from the
@@ -263,8 +265,10 @@ class PagedReactiveAggregator(Aggregator):
         If anything fails, nothing has changed.
         """
         fat = self.fat
-        end, newest = fat.back, self.newest_left() if self.setting.timed else None
+        newest = self.newest_left() if self.setting.timed else None
         with fat.undone_on_failure():
+            fat.begin_tree()
+            end = fat.back
             for leaf in self.leaves():
                 rows, done = self._holed.marked(leaf.rows, leaf.count), 0
                 while done < leaf.count:
