@@ -252,7 +252,7 @@ class Cursor(ObservedEvents):
             return
         moved = copy(self)
         moved.move(front)
-        moved.query()
+        moved._hold()
         self._become(moved)
 
     @property
@@ -267,7 +267,8 @@ class Cursor(ObservedEvents):
     def _hold(self) -> None:
         """Compute missing folds of an only window, so that they do not depend on its queries."""
         if self.front < self.end and not self._is_held(self.front):
-            self.query()
+            self.refresh()
+            self._asked, self._result = (self.front, self.end, self._stamp), self._find()
 
     def _move_to_frame(self, time: int | None) -> None:
         events, frame = self.events, self.frame
@@ -309,7 +310,8 @@ class Cursor(ObservedEvents):
         self.refresh()
         now = self.front, self.end, self._stamp
         if self._asked != now:
-            self._asked, self._result = now, self._find()
+            reader = copy(self) if self._holds and not self._is_held(self.front) else self
+            self._asked, self._result = now, reader._find()
         return self._result
 
     def _find(self) -> Partial:

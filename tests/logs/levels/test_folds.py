@@ -40,6 +40,7 @@ READS: dict[str, Callable[[Any], Any]] = {
     "check": lambda window: window.check(),
     "coverage": lambda window: window.coverage(),
     "range": range_to_newest,
+    "query": lambda window: window.query(),
 }
 
 
@@ -62,6 +63,8 @@ def live(window: Any, store: MemoryStore, read: Callable[[Any], Any]) -> tuple[l
 @pytest.mark.parametrize("maker", MAKERS)
 def test_reads_change_no_later_fold(maker: str) -> None:
     stores = {read: MemoryStore() for read in ("none", *READS)}
+    if maker == "shared" or "delayed" in maker:  # these are folded when they are queried
+        del stores["query"]
     found = {
         name: live(MAKERS[maker](store), store, READS.get(name, lambda window: None))
         for name, store in stores.items()

@@ -144,8 +144,16 @@ class TriggeredLife(DueLife):
         )
 
     def query(self) -> None:
-        lists = self.lists
-        self.assert_is(self.window.query(), lists.stream.values(lists.window.front))
+        self.assert_is(self.window.query(), self.held())
+
+    def held(self) -> list[Any]:
+        """The values in the window."""
+        return self.lists.stream.values(self.lists.window.front)
+
+    def watch(self) -> None:
+        super().watch()
+        if not (self.options["aggregator"].by_time or self.frame.lags):  # fold when queried
+            assert self.kind.agrees(self.window.query(), self.held())
 
 
 class SlicedLife(DueLife):

@@ -57,8 +57,8 @@ class WindowsLife(Life):
         )
 
     def watch_ranges(self) -> None:
-        """Ask for ranges up to the newest event; trees by time keep what they read for these."""
-        if self.window.structure().by_time:
+        """Ask for ranges up to the newest event."""
+        if self.window.structure().by_time:  # keeps what it reads for ranges
             return
         back = len(self.stream)
         for start in {self.needed, (self.needed + back) // 2}:
@@ -142,6 +142,8 @@ class SingleLife(WindowsLife):
         assert len(self.window) == self.window.stats().events == len(self.held(""))
         repr(self.window)
         self.watch_ranges()
+        if not (self.aggregator.by_time or self.frame.lags):  # these fold when they are queried
+            assert self.kind.agrees(self.window.query(), self.held(""))
 
     def is_refused(self, batch: list[Event], call: Callable[[], Any]) -> bool:
         """Whether an event is late and that is an error, as a call must say."""
