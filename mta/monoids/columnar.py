@@ -53,7 +53,7 @@ class ColumnarMonoid(AbstractMonoid[Out]):
         commutative: Whether ``combine(a, b)`` equals ``combine(b, a)``.
         selective: Whether ``combine`` always returns one of its two arguments.
         inverse: Removes an older part from a partial result; some in-memory algorithms need it.
-        empty: The result for a window without events.
+        empty: The result for a window without events; required if the output is no float.
         kernel: The compiled loops of a ready-made aggregation, with the same results.
         plain: The same functions for single events, without numpy.
 
@@ -93,6 +93,9 @@ class ColumnarMonoid(AbstractMonoid[Out]):
         self.is_plain = plain is not None
         self.inputs, self.partials = (_schema(s, self.is_plain) for s in (inputs, partials))
         self.outputs = _schema(output)
+        if empty != empty and isinstance(self.outputs, Array) and self.outputs.dtype.kind in "iub":
+            kind = self.outputs.dtype
+            raise ValueError(f"{name}: no {kind} is NaN; give empty, the result of no events")
         self._columns = columns = Plain(
             combine or _combine_by(ufuncs or ()), lift or same_value, lower or same_value, inverse
         )

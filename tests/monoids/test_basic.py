@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,11 @@ from mta import ArgMax, ArgMin, CountWindow, SampleStdDev, Window
 from mta.aggregations import GeometricMean, PopulationStdDev
 from mta.errors import InvalidValue
 from mta.testing import check_monoid
-from tests.support.ready_made import EVERY, EXACT, PAIRED, agree, made
+from tests.support.aggregations import BASIC
 
+agree = partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-12)
+PAIRED = {"ArgMin", "ArgMax"}
+EXACT = {"Count", "Min", "Max", "MinCount", "MaxCount", "First", "Last", "Collect", *PAIRED}
 PANDAS: dict[str, Callable[[Any], pd.Series]] = {
     "Count": lambda rolling: rolling.count(),
     "Sum": lambda rolling: rolling.sum(),
@@ -37,7 +41,7 @@ PANDAS: dict[str, Callable[[Any], pd.Series]] = {
 def test_large_windows_at_the_default_settings_equal_pandas(name: str, size: int) -> None:
     data = np.random.default_rng(1).normal(50, 10, 30_000)
     expected = PANDAS[name](pd.Series(data).rolling(size, min_periods=1)).to_numpy()
-    window = Window(made(name), CountWindow(size))
+    window = Window(BASIC[name].make(), CountWindow(size))
     found = np.concatenate([window.extend(part) for part in np.array_split(data, 5)])
     # pandas adds and removes, so that its own deviations carry old errors along.
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=2e-9, equal_nan=True)
@@ -46,8 +50,8 @@ def test_large_windows_at_the_default_settings_equal_pandas(name: str, size: int
 def test_empty_windows() -> None:
     nan = {"Min", "Max", "Mean", "GeometricMean", "SampleStdDev", "PopulationStdDev"}
     nan |= {"First", "Last", "ArgMin", "ArgMax"}
-    for name in EVERY:
-        window = Window(made(name), CountWindow(3))
+    for name in BASIC:
+        window = Window(BASIC[name].make(), CountWindow(3))
         for _ in range(2):
             result = window.query()
             if name == "Collect":
@@ -113,8 +117,8 @@ def test_nan_that_is_accepted_stays_no_longer_than_its_event(
     name: str, expected: list[float | None]
 ) -> None:
     for arity in (2, 8):
-        one = Window(made(name), CountWindow(2), arity=arity, nulls="accept")
-        many = Window(made(name), CountWindow(2), arity=arity, nulls="accept")
+        one = Window(BASIC[name].make(), CountWindow(2), arity=arity, nulls="accept")
+        many = Window(BASIC[name].make(), CountWindow(2), arity=arity, nulls="accept")
         each = []
         for event in (1.0, math.nan, 2.0, 3.0):
             one.insert(event)
@@ -147,7 +151,7 @@ NUMBERS = st.one_of(
 ROWS = st.lists(st.tuples(NUMBERS, st.integers(0, 9).map(float)), min_size=2, max_size=17)
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", BASIC)
 @given(events=ROWS)
 @settings(max_examples=5, deadline=None)
 def test_laws_on_any_events(name: str, events: list[tuple[float, float]]) -> None:
@@ -155,22 +159,22 @@ def test_laws_on_any_events(name: str, events: list[tuple[float, float]]) -> Non
     values: list[Any] = events if name in PAIRED else [value for value, _ in events]
     if name == "GeometricMean":
         values = [abs(value) for value in values]
-    exact = operator.eq if name in EXACT or name == "Collect" else None
-    check_monoid(made(name), values, equal=exact, rounds=60)
+    exact = operator.eq if name in EXACT else None
+    check_monoid(BASIC[name].make(), values, equal=exact, rounds=60)
 
 
 def test_what_is_declared_commutative_and_invertible() -> None:
     ordered = {"First", "Last", "Collect", "ArgMin", "ArgMax"}
-    assert {name for name in EVERY if not made(name).commutative} == ordered
-    assert {name for name in EVERY if made(name).invertible} == {"Count", "Sum", "Mean"}
+    assert {name for name in BASIC if not BASIC[name].make().commutative} == ordered
+    assert {name for name in BASIC if BASIC[name].make().invertible} == {"Count", "Sum", "Mean"}
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", BASIC)
 def test_inputs_are_never_changed(name: str) -> None:
     data = np.array([2.0, 1.0, 3.0, 3.0, 0.5])
     data.flags.writeable = False  # writing to it would raise
     listed = data.tolist()
-    window = Window(made(name), CountWindow(2), arity=2)
+    window = Window(BASIC[name].make(), CountWindow(2), arity=2)
     results = window.extend((data, data) if name in PAIRED else data)
     assert data.tolist() == listed
     if isinstance(results, np.ndarray) and results.dtype != object:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mta import CountWindow, Max, Product, Window
+from mta import ArgMax, CountWindow, Max, Min, Monoid, Product, Sum, Window
 from mta.aggregations import (
     AbstractMonoid,
     BloomFilter,
@@ -25,7 +25,7 @@ from mta.aggregations import (
 )
 from mta.audit.walk import audit
 from tests.support.aggregations import CASES as MORE
-from tests.support.catalogue import NUMBERS, WORDS, batch_of, run_of
+from tests.support.aggregations import MANY_NUMBERS, MANY_WORDS, OWN, batch_of, power
 from tests.support.naive import AGGREGATORS
 
 pytest.importorskip("datasketches")
@@ -46,23 +46,21 @@ def frequent_of(values: list[str]) -> list[tuple[str, int]]:
 #: A monoid, events, and whether a result is what it should be of a window's events.
 CASES: dict[str, tuple[Callable[[], AbstractMonoid], list[Any], Callable[[Any, list[Any]], bool]]]
 CASES = {
-    "BloomFilter": (lambda: BloomFilter(100, 1e-6), WORDS,
-                    lambda seen, some: set(filter(seen.might_contain, WORDS)) == set(some)),
-    "DistinctCount": (DistinctCount, WORDS, lambda found, some: round(found, 3) == len(set(some))),
+    "BloomFilter": (lambda: BloomFilter(100, 1e-6), MANY_WORDS,
+                    lambda seen, some: set(filter(seen.might_contain, MANY_WORDS)) == set(some)),
+    "DistinctCount": (DistinctCount, MANY_WORDS,
+                      lambda found, some: round(found, 3) == len(set(some))),
     "KLLQuantiles": (
-        lambda: KLLQuantiles([0.0, 0.25, 0.5, 1.0]), NUMBERS,
+        lambda: KLLQuantiles([0.0, 0.25, 0.5, 1.0]), MANY_NUMBERS,
         lambda found, some: found == [exact_quantile(some, q) for q in (0.0, 0.25, 0.5, 1.0)]),
-    "KLLQuantiles of one": (lambda: KLLQuantiles(0.9), NUMBERS,
+    "KLLQuantiles of one": (lambda: KLLQuantiles(0.9), MANY_NUMBERS,
                             lambda found, some: found == exact_quantile(some, 0.9)),
-    "FrequentItems": (lambda: FrequentItems(0.1), WORDS,
+    "FrequentItems": (lambda: FrequentItems(0.1), MANY_WORDS,
                       lambda found, some: found == frequent_of(some)),
-    "CountMin": (CountMin, WORDS, lambda found, some: found.estimates(WORDS)
-                 == [some.count(word) for word in WORDS]),
-    "LongestIncreasingRun": (
-        LongestIncreasingRun, list(zip(NUMBERS, map(float, range(120)), strict=True)),
-        lambda found, some: found == run_of(some)),
+    "CountMin": (CountMin, MANY_WORDS, lambda found, some: found.estimates(MANY_WORDS)
+                 == [some.count(word) for word in MANY_WORDS]),
     "MomentSketch": (
-        lambda: MomentSketch([0.0, 0.5, 1.0]), NUMBERS[:40],
+        lambda: MomentSketch([0.0, 0.5, 1.0]), MANY_NUMBERS[:40],
         lambda found, some: found[0] == min(some) <= found[1] <= max(some) == found[2]),
 }  # fmt: skip
 
@@ -149,12 +147,13 @@ def test_empty_windows_without_a_number() -> None:
     assert (often.events, often.estimate("a")) == (0, 0)
 
 
-MADE: list[Callable[[], AbstractMonoid]] = [make for make, _, _ in CASES.values()]
-
-
 def test_fingerprints_distinguish_them_and_last() -> None:
     others = [
-        *[make() for make in MADE],
+        *[make() for make, _, _ in CASES.values()],
+        *[Max("int64"), Max("f4"), Sum("int32"), ArgMax("int64")],
+        *[Monoid(0, max, name="m"), Monoid(1, max, name="m"), Monoid(0, max, name="n")],
+        *[Product({alias: ("x", Max())}) for alias in "ab"],
+        *[Product({"a": pair}) for pair in (("y", Max()), ("x", Min()), ("x", Max("int64")))],
         BloomFilter(200),
         CountMin(0.02),
         CountMin(confidence=0.9),
@@ -167,11 +166,31 @@ def test_fingerprints_distinguish_them_and_last() -> None:
         LongestIncreasingRun("i8"),
     ]
     assert len({monoid.fingerprint for monoid in others}) == len(others)
-    assert {name: make().fingerprint.hex() for name, (make, _, _) in CASES.items()} == FINGERPRINTS
+    assert all(len(monoid.fingerprint) == 16 for monoid in others)
+    assert Max().fingerprint == Max("float64").fingerprint
+    pinned = {
+        "Sum[int64]": Sum("int64"),
+        "Product": power(),
+        "user": Monoid((0, "a"), max, name="user"),
+    }
+    pinned |= {name: make() for name, (make, _, _) in CASES.items() if name not in OWN}
+    assert {name: each.fingerprint.hex() for name, each in pinned.items()} == FINGERPRINTS
 
 
 #: Snapshots hold these: a change makes every earlier snapshot unreadable.
 FINGERPRINTS = {
+    "Sum[int64]": "20cd4f62779924d090985880f9220f8f",
+    "Product": "397a6c46816c2d64291906c8ccd39415",
+    "user": "9bcdceb2605b29be8ad417cae21d9fba",
+    "Count": "16ff1968497f3a958368b54cc837f3cd", "Sum": "ec6ad0fdf621cfc5b472c4ec9d838861",
+    "Min": "84a1de18539404eb9ced2633c3152caa", "Max": "6d16958ef667cf150d2f107ec06b6a94",
+    "Mean": "8f8ad6afb48be2e777e6c052269b3510", "GeometricMean": "3b9adc33b2c149a9ff421b352395b865",
+    "SampleStdDev": "1b1170497fb606832d77ee36ab10296c",
+    "PopulationStdDev": "e4749d7bc025b283a75a58ef1e693fa4",
+    "MinCount": "6aa3b884f67b1d3eabfc04ce6d63b8b0", "MaxCount": "82d8a02065387987b929f87e293bed90",
+    "First": "63b5b34f7b2002b18a076a7f36b9fce1", "Last": "f9d9ce8358a76de59ce604c40946ad90",
+    "ArgMin": "2af1533c67346d72ab6ce2cfe74aae4d", "ArgMax": "ba6e03f06b98fe45e3980f5bd1779131",
+    "Collect": "0424657366ecc958731978e2b1a485c9",
     "BloomFilter": "a02f594b4d93b1d1782c819f2e142ea6",
     "DistinctCount": "f254d4c041d62a3e249a07b19532744c",
     "KLLQuantiles": "0bf765f59c2748ce7ef528357018bdc6",

@@ -17,7 +17,7 @@ from mta import CountWindow, Max, TimeWindow, Window
 from mta.aggregations import IncreasingRun, LongestIncreasingRun
 from mta.algorithms import DABA, AmortizedMTA, LogMTA
 from mta.frames import SinceLongestRun, SinceMax
-from tests.support.catalogue import NUMBERS, batch_of, run_of
+from tests.support.aggregations import MANY_NUMBERS, RUNS, batch_of, run_of
 from tests.support.counted import Counted
 
 BOTH = pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])
@@ -61,8 +61,8 @@ def test_since_the_maximum(aggregator: Any, size: int, own: bool, tmp_path: Path
     frame, store = CountWindow(size) | SinceMax(own=own), f"file://{tmp_path}"
     window = Window(Max(), frame, store, arity=3, aggregator=aggregator)
     kept: list[float] = []
-    plain = Window(Max(), CountWindow(size)).extend(NUMBERS)
-    for value, expected in zip(NUMBERS, plain, strict=True):
+    plain = Window(Max(), CountWindow(size)).extend(MANY_NUMBERS)
+    for value, expected in zip(MANY_NUMBERS, plain, strict=True):
         window.insert(value)
         kept = [*kept, value]
         # Both frames are asked of the window before either has evicted anything.
@@ -116,16 +116,11 @@ def test_evicting_in_bulk_takes_fewer_combines_than_one_by_one() -> None:
 @BOTH
 @pytest.mark.parametrize("size", [3, 20, 1000])
 def test_since_the_longest_run(aggregator: Any, size: int) -> None:
-    pairs = list(zip(NUMBERS, map(float, range(120)), strict=True))
-    window = Window(
-        LongestIncreasingRun(),
-        CountWindow(size) | SinceLongestRun(),
-        arity=3,
-        aggregator=aggregator,
-    )
-    plain = Window(LongestIncreasingRun(), CountWindow(size)).extend(batch_of(pairs))
+    frame = CountWindow(size) | SinceLongestRun()
+    window = Window(LongestIncreasingRun(), frame, arity=3, aggregator=aggregator)
+    plain = Window(LongestIncreasingRun(), CountWindow(size)).extend(batch_of(RUNS))
     kept: list[tuple[float, float]] = []
-    for pair, expected in zip(pairs, plain, strict=True):
+    for pair, expected in zip(RUNS, plain, strict=True):
         window.insert(pair)
         kept = [*kept, pair]
         kept = kept[max(len(kept) - size, run_of(kept).before) :]

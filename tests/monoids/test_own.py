@@ -1,8 +1,7 @@
-"""Users' own monoids, of columns and of plain functions, and what their partials may be."""
+"""Users' own monoids and what their partials may be; ``aggregations.OWN`` are in every window."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,61 +14,6 @@ from mta.aggregations import ColumnarMonoid
 from mta.columns import codec
 from mta.errors import NotPageable
 from tests.support.naive import AGGREGATORS
-from tests.support.ready_made import paths, wanted
-
-
-def span(**combining: Any) -> ColumnarMonoid:
-    return ColumnarMonoid(
-        "Span", partials=("f8", "f8"), identity=(np.inf, -np.inf), **combining,
-        lift=lambda value: (value, value), lower=lambda partial: partial[1] - partial[0],
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("monoid", [
-    lambda: span(ufuncs=(np.minimum, np.maximum)),
-    lambda: span(combine=lambda a, b: (np.minimum(a[0], b[0]), np.maximum(a[1], b[1]))),
-])  # fmt: skip
-@pytest.mark.parametrize("size", [1, 2, 7, 33])
-def test_a_columnar_monoid_of_ones_own(monoid: Callable[[], ColumnarMonoid], size: int) -> None:
-    events = np.random.default_rng(size).integers(0, 100, 80).astype(float).tolist()
-    expected = [
-        max(events[max(0, i + 1 - size) : i + 1]) - min(events[max(0, i + 1 - size) : i + 1])
-        for i in range(80)
-    ]
-    for label, found in paths(monoid, events, size, list).items():
-        assert list(found) == wanted(label, expected), label
-
-
-def affine(dtype: str = "f8") -> ColumnarMonoid:
-    """Composition of x -> a x + b, older first: columnar, and order matters."""
-    return ColumnarMonoid(
-        "Affine",
-        inputs=(dtype, dtype),
-        partials=(dtype, dtype),
-        output=dtype,
-        identity=(1, 0),
-        combine=lambda f, g: (f[0] * g[0], f[1] * g[0] + g[1]),
-        lower=lambda f: f[0] * 3 + f[1],
-    )
-
-
-def test_a_columnar_monoid_whose_order_matters() -> None:
-    rng = np.random.default_rng(0)
-    events = list(zip(rng.integers(-2, 3, 80).tolist(), rng.integers(0, 5, 80).tolist(), strict=1))
-
-    def applied(some: list[tuple[int, int]]) -> int:
-        x = 3
-        for a, b in some:
-            x = a * x + b
-        return x
-
-    for size in (1, 3, 10):
-        expected = [applied(events[max(0, i + 1 - size) : i + 1]) for i in range(80)]
-        found = paths(
-            lambda: affine("int64"), events, size, lambda some: tuple(zip(*some, strict=True))
-        )
-        for label, results in found.items():
-            assert list(results) == wanted(label, expected), label
 
 
 def test_combine_and_ufuncs_exclude_each_other() -> None:
@@ -77,6 +21,12 @@ def test_combine_and_ufuncs_exclude_each_other() -> None:
         ColumnarMonoid("x", partials="f8", identity=0)
     with pytest.raises(TypeError, match="either"):
         ColumnarMonoid("x", partials="f8", identity=0, combine=max, ufuncs=(np.maximum,))
+
+
+@pytest.mark.parametrize("output", ["i8", "u2", "?"])
+def test_a_result_that_cannot_be_nan_needs_one_of_no_events(output: str) -> None:
+    with pytest.raises(ValueError, match=f"no {np.dtype(output)} is NaN; give empty"):
+        ColumnarMonoid("x", partials=output, identity=0, output=output, ufuncs=(np.maximum,))
 
 
 JSON_LIKE = st.recursive(

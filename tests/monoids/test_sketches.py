@@ -34,7 +34,7 @@ from mta.monoids.summary import SummaryMonoid
 from mta.pages import Group, Layout
 from mta.snapshots import Snapshot
 from stores.errors import pip_install
-from tests.support.catalogue import NUMBERS, WORDS
+from tests.support.aggregations import MANY_NUMBERS, MANY_WORDS
 
 pytest.importorskip("datasketches")
 
@@ -331,7 +331,7 @@ def test_a_page_of_no_sketches_is_corrupt_and_says_which(name: str) -> None:
 
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_a_snapshot_of_no_sketches_is_corrupt(name: str) -> None:
-    values = NUMBERS if name == "KLLQuantiles" else WORDS
+    values = MANY_NUMBERS if name == "KLLQuantiles" else MANY_WORDS
     window = Window(SUMMARIES[name](), CountWindow(30), "memory://", arity=2)
     window.extend(values, emit="last")
     snapshot = Snapshot.decode(window.checkpoint())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -13,7 +14,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta import Collect, First, Last, Max, Median, Min, Quantile, Sum
+from mta import (
+    ArgMax,
+    ArgMin,
+    Collect,
+    Count,
+    First,
+    Last,
+    Max,
+    Mean,
+    Median,
+    Min,
+    Product,
+    Quantile,
+    SampleStdDev,
+    Sum,
+)
 from mta.aggregations import (
     AbstractMonoid,
     AllTrue,
@@ -22,6 +38,7 @@ from mta.aggregations import (
     BitOr,
     BitXor,
     CheckedSum,
+    ColumnarMonoid,
     Concat,
     Correlation,
     CountIf,
@@ -31,13 +48,18 @@ from mta.aggregations import (
     Decimals,
     Entropy,
     ExactDistinctCount,
+    GeometricMean,
     Increase,
     IncreaseRate,
+    IncreasingRun,
     Integral,
     Lag,
     LagText,
     Largest,
     LongDecimals,
+    LongestIncreasingRun,
+    MaxCount,
+    MinCount,
     Mode,
     MostFrequent,
     Multiply,
@@ -46,6 +68,7 @@ from mta.aggregations import (
     PopulationCovariance,
     PopulationKurtosis,
     PopulationSkewness,
+    PopulationStdDev,
     PopulationVariance,
     Rank,
     RateOfChange,
@@ -68,6 +91,12 @@ WORDS: list[str] = _DRAWN.choice(["", "a", "b", "é", "cc"], 60).tolist()
 PAIRS = list(zip(NUMBERS, _DRAWN.choice([-1.0, 0.0, 2.0, 5.0], 60).tolist(), strict=True))
 #: Times in seconds, some of them equal, and values.
 TIMED = list(zip(np.cumsum(_DRAWN.integers(0, 4, 60)).astype(float).tolist(), NUMBERS, strict=True))
+POSITIVE = [abs(value) + 0.25 for value in NUMBERS]
+#: More events: numbers, and words of which some are frequent.
+_LONG = random.Random(5)
+MANY_WORDS = [f"w{int(_LONG.paretovariate(0.8)) % 40}" for _ in range(120)]
+MANY_NUMBERS = [float(_LONG.randrange(30)) for _ in range(120)]
+RUNS = list(zip(MANY_NUMBERS, map(float, range(120)), strict=True))
 NAN = math.nan
 LONG, EXACT = LongDecimals(2), Context(prec=60)
 #: Decimals of 31 digits, and of 18 digits whose sums have more.
@@ -77,6 +106,8 @@ MONEY: list[Decimal] = [
 ]
 CENTS: list[Decimal] = [Decimal(each).scaleb(-2) for each in _DRAWN.choice(
     [-(10**18) + 1, -1, 0, 1, 10**18 - 1], 60).tolist()]  # fmt: skip
+WHOLE_PAIRS = list(zip(_DRAWN.integers(-2, 3, 60).tolist(), _DRAWN.integers(0, 5, 60).tolist(),
+                       strict=True))  # fmt: skip
 
 
 def total_of(values: list[Decimal]) -> Decimal:
@@ -88,6 +119,13 @@ def mean_of_money(values: list[Decimal]) -> Decimal:
     mean = Fraction(total_of(values)) / len(values) * 10**6
     whole = half_up.to_integral_value(half_up.divide(mean.numerator, mean.denominator))
     return whole.scaleb(-6, EXACT)
+
+
+def batch_of(events: list[Any]) -> Any:
+    """Events as ``extend`` takes them."""
+    if isinstance(events[0], tuple):
+        return tuple(list(column) for column in zip(*events, strict=True))
+    return events
 
 
 class Case(NamedTuple):
@@ -227,7 +265,86 @@ def of_bits(function: Callable[[int, int], int]) -> Callable[[list[int]], int]:
     return folded
 
 
+def run_of(pairs: list[tuple[float, float]]) -> IncreasingRun:
+    best, at, length = 0, 0, 0
+    for i, (value, _) in enumerate(pairs):
+        length = length + 1 if i and pairs[i - 1][0] < value else 1
+        if length > best:
+            best, at = length, i - length + 1
+    start, end = pairs[at][1], pairs[at + best - 1][1]
+    return IncreasingRun(start, end, end - start, best, at, len(pairs))
+
+
+def applied(pairs: list[tuple[int, int]]) -> int:
+    """The compositions of x -> a x + b, older first, of 3."""
+    return reduce(lambda x, pair: pair[0] * x + pair[1], pairs, 3)
+
+
+def span(name: str, **combining: Any) -> ColumnarMonoid:
+    """A user's own: the largest value less the least."""
+    return ColumnarMonoid(
+        name, partials=("f8", "f8"), identity=(np.inf, -np.inf), **combining,
+        lift=lambda value: (value, value), lower=lambda partial: partial[1] - partial[0],
+    )  # fmt: skip
+
+
+def affine() -> ColumnarMonoid:
+    """A user's own whose order matters."""
+    return ColumnarMonoid(
+        "Affine", inputs=("i8", "i8"), partials=("i8", "i8"), output="i8", identity=(1, 0),
+        combine=lambda f, g: (f[0] * g[0], f[1] * g[0] + g[1]), lower=lambda f: f[0] * 3 + f[1],
+        empty=3,
+    )  # fmt: skip
+
+
+def power() -> Product:
+    """Several columns, one of which two aggregations read."""
+    return Product(
+        {
+            "peak": ("watts", Max()), "when": (("watts", "at"), ArgMax("int64")),
+            "mean": ("watts", Mean()), "calls": ("calls", Sum("int64")), "n": Count(),
+        }
+    )  # fmt: skip
+
+
+#: The aggregations of every library.
+BASIC: dict[str, Case] = {
+    "Count": Case(Count, NUMBERS, len),
+    "Sum": Case(Sum, NUMBERS, math.fsum),
+    "Min": Case(Min, NUMBERS, min),
+    "Max": Case(Max, NUMBERS, max),
+    "Mean": Case(Mean, NUMBERS, lambda v: math.fsum(v) / len(v)),
+    "GeometricMean": Case(
+        GeometricMean, POSITIVE, lambda v: math.exp(math.fsum(map(math.log, v)) / len(v))
+    ),
+    "SampleStdDev": Case(SampleStdDev, NUMBERS, lambda v: math.sqrt(variance(v, 1))),
+    "PopulationStdDev": Case(PopulationStdDev, NUMBERS, lambda v: math.sqrt(variance(v, 0))),
+    "MinCount": Case(MinCount, NUMBERS, lambda v: v.count(min(v))),
+    "MaxCount": Case(MaxCount, NUMBERS, lambda v: v.count(max(v))),
+    "First": Case(First, NUMBERS, lambda v: v[0]),
+    "Last": Case(Last, NUMBERS, lambda v: v[-1]),
+    "ArgMin": Case(ArgMin, PAIRS, lambda p: min(p, key=lambda pair: pair[0])[1]),
+    "ArgMax": Case(ArgMax, PAIRS, lambda p: max(p, key=lambda pair: pair[0])[1]),
+    "Collect": Case(Collect, NUMBERS, list),
+}
+#: Those of users, which no list of ours has.
+OWN: dict[str, Case] = {
+    "own span of ufuncs": Case(
+        lambda: span("Span", ufuncs=(np.minimum, np.maximum)), NUMBERS, lambda v: max(v) - min(v)
+    ),
+    "own span by a function": Case(
+        lambda: span(
+            "Spread", combine=lambda a, b: (np.minimum(a[0], b[0]), np.maximum(a[1], b[1]))
+        ),
+        NUMBERS,
+        lambda v: max(v) - min(v),
+    ),
+    "own affine": Case(affine, WHOLE_PAIRS, applied),
+}
 CASES: dict[str, Case] = {
+    **BASIC,
+    **OWN,
+    "LongestIncreasingRun": Case(LongestIncreasingRun, RUNS, run_of),
     "SampleVariance": Case(SampleVariance, NUMBERS, lambda v: variance(v, 1)),
     "PopulationVariance": Case(PopulationVariance, NUMBERS, lambda v: variance(v, 0)),
     "StandardError": Case(StandardError, NUMBERS, lambda v: math.sqrt(variance(v, 1) / len(v))),
