@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -40,7 +43,58 @@ from spark_integration.options import Options
 from stores import InvalidStoreURL
 from stores.address import parse, seconds, whole_seconds
 from stores.durations import UNITS, parse_duration
-from tests.support.durations import BAD_NUMBERS, BAD_TEXTS, BAD_VALUES, NUMBERS, TEXTS, VALUES
+
+MINUTE, HOUR, DAY = 60_000_000, 3_600_000_000, 86_400_000_000
+#: Text, which every entry point takes, by its microseconds.
+TEXTS: list[tuple[str, int]] = [
+    (text, micros)
+    for micros, texts in {
+        7: ["7us", "7 µs"], 250_000: ["250 ms", "250 milliseconds"], 1_500_000: ["1.5s"],
+        500_000: [".5 seconds", "PT0.5S", "PT0,5S"], 90_000_000: ["90s", " 1.5 Minutes "],
+        3 * MINUTE: ["pt3m"], 5 * MINUTE: ["5m", "5min", "5 mins", "5 MINUTES"],
+        HOUR: ["1h", "1H", "1 hr"], 90 * MINUTE: ["1h30m", "1 hour 30 minutes", "PT1H30M"],
+        2 * HOUR: ["2 hrs"], 26 * HOUR: ["1 day, 2 hours", "P1DT2H"], DAY: ["1d"],
+        7 * DAY: ["1 week", "P1W"], 14 * DAY: ["2w"], 30 * DAY: ["30 days"],
+    }.items()
+    for text in texts
+]  # fmt: skip
+#: Values of Python, numpy and pandas.
+VALUES: list[tuple[Any, int]] = [
+    (timedelta(minutes=1, microseconds=1), MINUTE + 1), (np.timedelta64(120, "s"), 2 * MINUTE),
+    (np.timedelta64(120 * 10**9, "ns"), 2 * MINUTE), (np.timedelta64(5, "m"), 5 * MINUTE),
+    (np.timedelta64(2, "W"), 14 * DAY), (pd.Timedelta("2min"), 2 * MINUTE),
+    (pd.Timedelta(2000, "ns"), 2), (pd.offsets.Minute(5), 5 * MINUTE),
+]  # fmt: skip
+#: Numbers of seconds, where a number does not count rows.
+NUMBERS: list[tuple[Any, int]] = [
+    (90, 90_000_000), (0.25, 250_000), (np.int32(5), 5_000_000), (Decimal("1.5"), 1_500_000),
+]  # fmt: skip
+_FINE, _CALENDAR, _MALFORMED = "one microsecond", "no fixed length", "numbers with their units"
+_SIGN, _NUMBER = "and finite, not", "not a number"
+
+
+def _by_reason(reasons: dict[str, list[Any]]) -> list[tuple[Any, str]]:
+    return [(given, reason) for reason, every in reasons.items() for given in every]
+
+
+#: What no entry point takes, with words of the reason.
+BAD_TEXTS = _by_reason({
+    _FINE: ["500 ns", "1 nanosecond", "0.1us", "0.0000015 s"], "write m or min": ["3M", "3MS"],
+    _CALENDAR: ["1mo", "3 months", "1y", "2 Years", "1q", "1h 1mo", "P1Y2D"], "PT3M": ["P1M"],
+    "CountWindow": ["5i"], "needs a unit": ["1"],
+    _MALFORMED: ["", "hour", "1h30", "P", "PT", "P1.2.3D", "1 hour ago"],
+    "no such unit": ["1e3 s", "1 fortnight", "5 mss"], _SIGN: ["-5m", "999999999999 weeks"],
+})  # fmt: skip
+BAD_VALUES = _by_reason({
+    _FINE: [pd.Timedelta(1500, "ns"), np.timedelta64(1500, "ns"), np.timedelta64(1, "ps")],
+    _CALENDAR: [np.timedelta64(1, "M"), np.timedelta64(1, "Y"), pd.DateOffset(months=1),
+                pd.offsets.MonthEnd()],
+    _SIGN: [timedelta(seconds=-1)], "no unit": [np.timedelta64(5)], "null": [np.timedelta64("NaT")],
+})  # fmt: skip
+BAD_NUMBERS = _by_reason({
+    _SIGN: [-1, math.inf, 1e300], _NUMBER: [math.nan, Decimal("sNaN")], "null": [pd.NaT],
+    _FINE: [Decimal("0.0000015")],
+})  # fmt: skip
 
 
 def options(**given: Any) -> Options:
