@@ -86,8 +86,8 @@ def test_a_stream_has_results_at_boundaries(idle: str) -> None:
     pytest.importorskip("pyspark")
     from spark_integration.step.step import step
     from stores.memory import MemoryStore
-    from tests.support.spark.events import SECOND, START
-    from tests.support.spark.idle_cases import idle_plan, rows_of
+    from tests.support.spark.events import SECOND, START, rows_of
+    from tests.support.spark.idle_cases import idle_plan
 
     offset = (START // SECOND + 10) % 60  # ten seconds after the first event
     plan = idle_plan(emit_every=EveryPeriod("1 minute", offset=offset), idle=idle)

@@ -21,8 +21,8 @@ from spark_integration.cli.checkpoints import Sighting, last_batch, note
 from stores import open_store
 from tests.support.console import mta
 from tests.support.key_by_key import KeyByKey
-from tests.support.spark.events import make_events, write_files
-from tests.support.spark.jobs import Job, spread
+from tests.support.spark.events import make_events, spread, write_files
+from tests.support.spark.jobs import Job
 from tests.support.spark.session import spark
 
 ROWS = 11_000

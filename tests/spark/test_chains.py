@@ -16,8 +16,8 @@ from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from spark_integration.starting import CHECKS
 from tests.support.sampling import some
-from tests.support.spark.events import last_n, make_events, oracle, write_files
-from tests.support.spark.jobs import Job, spread
+from tests.support.spark.events import last_n, make_events, oracle, spread, write_files
+from tests.support.spark.jobs import Job
 
 Combine = Callable[[Job], DataFrame]
 

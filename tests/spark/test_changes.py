@@ -17,9 +17,16 @@ from spark_integration.errors import StateMismatch
 from spark_integration.step.step import step
 from stores import MemoryStore
 from tests.support.sampling import some
-from tests.support.spark.events import in_form, last_seconds, make_events, oracle, write_files
-from tests.support.spark.idle_cases import rows_of
-from tests.support.spark.jobs import ALIASES, FOLDS, Job, spread
+from tests.support.spark.events import (
+    in_form,
+    last_seconds,
+    make_events,
+    oracle,
+    rows_of,
+    spread,
+    write_files,
+)
+from tests.support.spark.jobs import ALIASES, FOLDS, Job
 from tests.support.spark.states import make_plan
 
 

@@ -43,8 +43,8 @@ from tests.keyed.test_erase import SECRET, Killed, Stopping, files, left_of
 from tests.support.s3_server import S3Server
 from tests.support.sampling import some
 from tests.support.spark.cards import reader_of
-from tests.support.spark.events import last_n, make_events, oracle, write_files
-from tests.support.spark.jobs import FOLDS, Job, run_to_end, spread
+from tests.support.spark.events import last_n, make_events, oracle, spread, write_files
+from tests.support.spark.jobs import FOLDS, Job, run_to_end
 from tests.support.spark.session import quick_environment
 
 PEOPLE = [f"person-{number:03}" for number in range(12)]

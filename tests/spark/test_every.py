@@ -34,22 +34,14 @@ from spark_integration.options import EmitEvery
 from spark_integration.plan import Plan
 from spark_integration.step.step import step
 from stores.memory import MemoryStore
-from tests.spark.test_idle import IdleJob
 from tests.spark.test_several_windows import several_plan
 from tests.support.key_by_key import lists
 from tests.support.sampling import some
-from tests.support.spark.events import SECOND, START
-from tests.support.spark.idle_cases import SCHEMA, SIZE, Stream, idle_plan, rows_of
-from tests.support.spark.jobs import run_to_end
-from tests.support.spark.late_streams import (
-    LateJob,
-    late_plan,
-    out_of_order,
-    shuffled,
-)
+from tests.support.spark.events import ROWS, SECOND, START, Event, rows_of, shuffled
+from tests.support.spark.idle_cases import SIZE, Stream, idle_plan, late_plan, out_of_order
+from tests.support.spark.jobs import IdleJob, LateJob, run_to_end
 from tests.support.spark.states import changed, keys_of, make_plan
 
-Event = tuple[str, float, float]
 Result = tuple[str, int, list[float], int]
 
 
@@ -60,7 +52,7 @@ def every_plan(every: Trigger | None, frame: Frame, **changes: Any) -> Plan:
         "results": {"all": pa.list_(pa.float64()), "n": pa.int64()},
         "window": frame,
         "emit_every": wanted(every),
-        "schema": SCHEMA,
+        "schema": ROWS,
     }
     return make_plan(**{**settings, **changes})
 

@@ -42,9 +42,9 @@ from tests.support.spark.drivers import (
     standalone_cluster,
     workers_below,
 )
-from tests.support.spark.events import in_form, last_n, make_events, oracle, write_files
+from tests.support.spark.events import in_form, last_n, make_events, oracle, spread, write_files
 from tests.support.spark.faulty_steps import freezing_once
-from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, run_to_end, spread
+from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, run_to_end
 from tests.support.spark.states import check_places
 
 ARITY = 4

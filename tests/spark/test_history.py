@@ -19,12 +19,7 @@ from spark_integration.plan import StartFrom
 from spark_integration.step.starts import SavedStart, put_starts
 from spark_integration.step.step import step
 from stores import InvalidStoreURL, MemoryStore, open_store
-from tests.support.spark.events import (
-    SECOND,
-    START,
-    make_events,
-)
-from tests.support.spark.idle_cases import rows_of
+from tests.support.spark.events import SECOND, START, make_events, rows_of
 from tests.support.spark.jobs import Job
 from tests.support.spark.states import make_plan, snapshot_in
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from functools import partial
 from itertools import count, cycle
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -29,28 +29,15 @@ from mta.audit.walk import audit
 from mta.errors import LateEvent
 from mta.frames import BoundWindow
 from spark_integration import sliding_aggregate
-from spark_integration.cli.checkpoints import list_windows
 from spark_integration.step.step import step
 from stores.errors import StoreUnavailable
 from stores.memory import MemoryStore
 from stores.testing import FaultyStore
 from tests.support.sampling import REST, some
-from tests.support.spark.events import SECOND, START, write_files
+from tests.support.spark.events import SECOND, START, in_form, naive, rows_of
 from tests.support.spark.faulty_steps import dying_at_the_end
-from tests.support.spark.idle_cases import (
-    SIZE,
-    WHOLE,
-    Stream,
-    bursts,
-    idle_plan,
-    in_form,
-    naive,
-    plain,
-    rows_of,
-    turns,
-    windows_in,
-)
-from tests.support.spark.jobs import Job, of_rows
+from tests.support.spark.idle_cases import SIZE, Stream, bursts, idle_plan, turns, windows_in
+from tests.support.spark.jobs import IdleJob, of_rows
 from tests.support.spark.states import keys_of, pending_of, snapshots_of
 
 LONG = 100 * SIZE
@@ -442,44 +429,6 @@ def test_a_batch_query_gives_the_moments_between_its_events(store: MemoryStore) 
     assert in_form(done.rows.drop_columns(["late"])) == naive(events, until=0)
     assert done.rows.column("late").to_pylist() == [False] * done.rows.num_rows
     assert (page_keys(store), done.state) == ([], b"")
-
-
-NAMES = ("device", "ts", "watts", "all", "peak", "n")
-
-
-class IdleJob(Job):
-    """A job whose source has a watermark, over windows of a minute."""
-
-    delay = "0 seconds"
-
-    options: ClassVar = {"aggregations": WHOLE, "window": TimeWindow(SIZE), "idle": "emit"}
-
-    def source(self, files: int = 1) -> DataFrame:
-        return super().source(files).withWatermark("ts", self.delay)
-
-    def write(self, rows: pa.Table, files: int = 1) -> None:
-        """More files of input, with the columns that the source has."""
-        rows = rows.append_column("site", pa.nulls(rows.num_rows, pa.string()))
-        write_files(rows, self.input, files, first=len(list(self.input.glob("*.parquet"))))
-
-    def found(self, marked: bool | None = None) -> list[tuple[Any, ...]]:
-        """All results in the oracle's form; ``marked`` only those that are late or are not."""
-        rows = [row for batch in self.batches.values() for row in batch]
-        rows = [row for row in rows if marked is None or row.late is marked]
-        return plain(
-            (row.device, round(row.ts.timestamp() * SECOND), *(row[name] for name in NAMES[2:]))
-            for row in rows
-        )
-
-    def keys(self) -> set[str]:
-        """The keys that have a window in Spark's state."""
-        listing = list_windows(self.spark, self.checkpoint, self.store, limit=1000)
-        return {name for name, _ in listing.windows}
-
-    def delete_offsets(self, batch: int) -> None:
-        """As if a batch that is not committed had never been planned."""
-        for name in (str(batch), f".{batch}.crc"):
-            (self.checkpoint / "offsets" / name).unlink(missing_ok=True)
 
 
 @pytest.fixture(params=some(["file", "state"], by_default=1))

@@ -18,8 +18,8 @@ from stores import open_store
 from tests.support.faulty import eventually
 from tests.support.key_by_key import KeyByKey
 from tests.support.sampling import some
-from tests.support.spark.events import SECOND, make_events, write_files
-from tests.support.spark.jobs import WINDOW, Job, spread
+from tests.support.spark.events import SECOND, make_events, spread, write_files
+from tests.support.spark.jobs import WINDOW, Job
 
 PEAK = KeyByKey(float("-inf"), max, "peak")
 SEVERAL = {"few": TimeWindow("20 seconds"), "many": TimeWindow("4 minutes")}

@@ -25,27 +25,26 @@ from spark_integration.step.step import Advanced, step
 from stores import PageStore
 from stores.memory import MemoryStore
 from tests.support.sampling import some
-from tests.support.spark.events import SECOND, START
-from tests.support.spark.idle_cases import SIZE, Stream, idle_plan, plain, rows_of
-from tests.support.spark.late_streams import (
+from tests.support.spark.events import (
+    SECOND,
+    START,
     Event,
-    LateJob,
     Left,
     Oracle,
-    as_found,
     in_form,
-    last,
-    late_plan,
-    left_of,
-    out_of_order,
+    last_n,
+    last_seconds,
+    rows_of,
     shuffled,
 )
+from tests.support.spark.idle_cases import SIZE, Stream, idle_plan, late_plan, out_of_order
+from tests.support.spark.jobs import LateJob, as_found
 from tests.support.spark.states import keys_of
 
 FRAMES: list[tuple[Frame, Left]] = [
-    (TimeWindow(4), left_of(4)),
-    (CountWindow(3), last(3)),
-    (TimeWindow(4) | CountWindow(2), lambda times: max(left_of(4)(times), last(2)(times))),
+    (TimeWindow(4), last_seconds(4)),
+    (CountWindow(3), last_n(3)),
+    (TimeWindow(4) | CountWindow(2), lambda times: max(last_seconds(4)(times), last_n(2)(times))),
 ]
 
 
@@ -115,7 +114,7 @@ def test_each_event_has_its_result_and_a_late_one_changes_those_after_it(
 def test_last_gives_one_row_per_key(updates: bool, store: MemoryStore) -> None:
     """Onward that of the batch's newest event, appended that of the key's newest."""
     plan = late_plan(emit="last", emit_updates=updates)
-    bucket, oracle = Bucket(plan, store), Oracle(left_of(SIZE), 30)
+    bucket, oracle = Bucket(plan, store), Oracle(last_seconds(SIZE), 30)
     again = 0
     for part in out_of_order(400, 3, 45.0, 3, 80):
         expected, done = oracle.feed(part), bucket.feed(part)
@@ -252,7 +251,7 @@ def test_a_late_key_is_kept_for_as_much_longer(store: MemoryStore) -> None:
     assert (len(keys_of(kept.state, store)), kept.timer, kept.rows.num_rows) == (1, end, 0)
     done = step(state, rows_of(), plan, store, end + 1)
     assert (keys_of(done.state, store), done.timer) == (set(), None)
-    assert plain(in_form(done.rows)) == [("a", moment, None, [], None, 0)]
+    assert in_form(done.rows) == [("a", moment, None, [], None, 0)]
     # What is no later than allowed, by the watermark, begins again with the same result.
     again = step(done.state, rows_of(("a", 10 + SIZE, 2.0)), plan, store, end + 1)
     assert in_form(again.rows) == [("a", moment, 2.0, [2.0], 2.0, 1)]
@@ -279,7 +278,7 @@ def test_idle_keys_with_late_events_equal_the_oracle_and_leave_nothing(seed: int
     events = [(f"d{i // 40 % 4}", float(i), float(i)) for i in range(800) if rng.random() < 0.8]
     order = np.argsort([t + rng.uniform(0, 30) for _, t, _ in events], kind="stable")
     stream = Stream(late_plan(idle="expire", emit_updates=True, on_late="raise"), store)
-    oracle, started_again = Oracle(left_of(SIZE), None), 0
+    oracle, started_again = Oracle(last_seconds(SIZE), None), 0
     for part in np.array_split(order, 100):
         batch = [events[i] for i in part]
         keys = stream.keys if stream.state else set()
@@ -306,7 +305,7 @@ def test_a_stream_of_late_events_with_restarts_and_replays(
     job.store = "spark://state" if kind == "state" else job.store
     parts = out_of_order(300, 3, 40.0, 3, 4)
     parts[-1] += [("d0", 1.0, 1001.0), ("d1", 2.0, 1002.0)]  # too late
-    oracle = Oracle(left_of(SIZE), 30)
+    oracle = Oracle(last_seconds(SIZE), 30)
     expected = [oracle.feed(part) for part in parts]
     job.write(parts[:2])
     job.run(emit_updates=True, idle=idle)

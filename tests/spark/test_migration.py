@@ -39,8 +39,15 @@ from tests.support.patience import LONG
 from tests.support.sampling import REST, some
 from tests.support.servers import RedisServer
 from tests.support.spark.checkpoints import entries
-from tests.support.spark.events import last_n, last_seconds, make_events, oracle, write_files
-from tests.support.spark.jobs import FOLDS, WINDOW, Job, run_to_end, spread
+from tests.support.spark.events import (
+    last_n,
+    last_seconds,
+    make_events,
+    oracle,
+    spread,
+    write_files,
+)
+from tests.support.spark.jobs import FOLDS, WINDOW, Job, run_to_end
 
 EDGES: dict[str, list[Any]] = {
     "boolean": [True, False],

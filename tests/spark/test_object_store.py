@@ -22,8 +22,8 @@ BATCHES, BUCKETS = 6, 2
 def test_a_micro_batch_makes_two_requests_a_bucket_at_most(
     spark: SparkSession, tmp_path: Path, s3_server: S3Server
 ) -> None:
-    from tests.support.spark.events import last_n, make_events, oracle, write_files
-    from tests.support.spark.jobs import FOLDS, WINDOW, Job, spread
+    from tests.support.spark.events import last_n, make_events, oracle, spread, write_files
+    from tests.support.spark.jobs import FOLDS, WINDOW, Job
 
     job = Job(spark, tmp_path)
     job.store = s3_server.url(uuid4().hex, f"cache_dir={tmp_path}/cache")

@@ -13,9 +13,9 @@ from spark_integration import events_of_key, inspect_query
 from spark_integration.errors import InvalidRequest
 from spark_integration.migration import migrate
 from spark_integration.runners.bucket import PROVIDER, ROCKSDB
-from tests.support.spark.events import last_n, make_events, oracle, write_files
+from tests.support.spark.events import last_n, make_events, oracle, spread, write_files
 from tests.support.spark.faulty_steps import dying_at_the_end
-from tests.support.spark.jobs import FOLDS, WINDOW, Job, spread
+from tests.support.spark.jobs import FOLDS, WINDOW, Job
 
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 

@@ -23,27 +23,26 @@ from stores import PageStore
 from stores.memory import MemoryStore
 from tests.support.key_by_key import KeyByKey
 from tests.support.sampling import some
-from tests.support.spark.events import SECOND, START
-from tests.support.spark.idle_cases import Stream, plain, rows_of
-from tests.support.spark.late_streams import (
+from tests.support.spark.events import (
+    SECOND,
+    START,
     Event,
-    LateJob,
     Left,
     Oracle,
-    as_found,
     in_form,
-    last,
-    late_plan,
-    left_of,
-    out_of_order,
+    last_n,
+    last_seconds,
+    rows_of,
     shuffled,
 )
+from tests.support.spark.idle_cases import Stream, late_plan, out_of_order
+from tests.support.spark.jobs import LateJob, as_found
 from tests.support.spark.states import snapshots_of
 
 WINDOWS: dict[str, tuple[Frame, Left]] = {
-    "short": (TimeWindow(20), left_of(20)),
-    "long": (TimeWindow(60), left_of(60)),
-    "few": (CountWindow(7), last(7)),
+    "short": (TimeWindow(20), last_seconds(20)),
+    "long": (TimeWindow(60), last_seconds(60)),
+    "few": (CountWindow(7), last_n(7)),
 }
 ALIASES = ("all", "peak", "n")
 TYPES = {"all": pa.list_(pa.float64()), "peak": pa.float64(), "n": pa.int64()}
@@ -76,7 +75,7 @@ def run(plan: Plan, store: PageStore, parts: Sequence[Sequence[Event]]) -> None:
         state = done.state
         for name, oracle in oracles.items():
             expected = oracle.feed(part)
-            assert in_form(done.rows, names_of(name)) == expected.new
+            assert in_form(done.rows, *names_of(name)) == expected.new
             assert done.counts.rows_late == len(expected.late)
         late += done.counts.rows_late
         again = step(before, shuffled(part, -seed % 99), plan, store)
@@ -146,7 +145,7 @@ def test_an_idle_key_goes_when_its_longest_window_is_empty(lateness: int | None)
     done = stream.others(49.001 + 60 + wait)
     assert done is not None
     for name in windows:
-        rows = plain(in_form(done.rows, names_of(name)))
+        rows = in_form(done.rows, *names_of(name))
         assert rows == [("a", START + (49 + 60) * SECOND, None, [], None, 0)]
     assert list(store.keys())
     stream.others(1000)

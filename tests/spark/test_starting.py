@@ -31,9 +31,9 @@ from spark_integration.starting import (
 )
 from spark_integration.step.states import State
 from spark_integration.versions import BY_FILE_SYSTEM
-from tests.support.spark.events import last_n, make_events, oracle, write_files
+from tests.support.spark.events import last_n, make_events, oracle, spread, write_files
 from tests.support.spark.home import QUICK_JAVA
-from tests.support.spark.jobs import FOLDS, WINDOW, Job, spread
+from tests.support.spark.jobs import FOLDS, WINDOW, Job
 
 EVENTS = spread(make_events(1200, 20))
 

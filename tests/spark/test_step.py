@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import msgpack
-import numpy as np
 import pyarrow as pa
 import pytest
 import xxhash
@@ -28,8 +27,16 @@ from stores.memory import MemoryStore
 from tests.support import forgeries
 from tests.support.naive import pages_of
 from tests.support.oracle import open_files
-from tests.support.spark.events import Fold, last_n, last_seconds, make_events, oracle
-from tests.support.spark.jobs import spread
+from tests.support.spark.events import (
+    Fold,
+    in_form,
+    last_n,
+    last_seconds,
+    make_events,
+    oracle,
+    shuffled,
+    spread,
+)
 from tests.support.spark.states import check_places, make_plan, snapshot_in
 
 
@@ -42,22 +49,13 @@ def advance(events: pa.Table, plan: Plan, store: PageStore, batches: int) -> lis
     size = -(-events.num_rows // batches)
     state, done = None, []
     for i in range(batches):
-        rows = events.slice(i * size, size)
-        rows = rows.take(np.random.default_rng(i).permutation(rows.num_rows))
-        done.append(step(state, rows, plan, store))
+        done.append(step(state, shuffled(events.slice(i * size, size), i), plan, store))
         state = done[-1].state
     return done
 
 
-def in_form(results: pa.Table) -> list[tuple[Any, ...]]:
-    micros = results.column("ts").cast(pa.int64())
-    columns = [results.column("device"), micros]
-    columns += [results.column(c) for c in ("watts", "peak", "sum")]
-    return sorted(zip(*(c.to_pylist() for c in columns), strict=True))
-
-
 def gather(done: list[Advanced]) -> list[tuple[Any, ...]]:
-    return sorted(row for one in done for row in in_form(one.rows))
+    return in_form(pa.concat_tables(one.rows for one in done), "peak", "sum")
 
 
 FOLDS: list[Fold] = [max, sum]
@@ -73,16 +71,10 @@ def test_equals_the_oracle(
     keys: int, batches: int, frame: Any, expired: Any, store: MemoryStore
 ) -> None:
     # Equal times must not be cut by a batch, or their order is not the oracle's.
-    events = distinct_times(make_events(2000, keys))
+    events = spread(make_events(2000, keys))
     done = advance(events, make_plan(window=frame), store, batches)
     assert gather(done) == oracle(events, expired, FOLDS)
     assert all(one.counts.rows_dropped == 0 for one in done)
-
-
-def distinct_times(events: pa.Table) -> pa.Table:
-    times = 1_700_000_000_000_000 + np.arange(events.num_rows) * 1_000_000
-    at = events.column_names.index("ts")
-    return events.set_column(at, "ts", pa.array(times, pa.timestamp("us", "UTC")))
 
 
 def test_equal_times_come_in_the_order_of_their_values(store: MemoryStore) -> None:
@@ -103,7 +95,7 @@ def test_no_rows_change_nothing(store: MemoryStore) -> None:
 def test_a_large_window_goes_on_by_itself(frame: Any, store: MemoryStore) -> None:
     """From 1024 events on its pages are its own, and a replay changes nothing."""
     plan = make_plan(window=frame)
-    events = distinct_times(make_events(3000, 1))
+    events = spread(make_events(3000, 1))
     few = events.take(pa.array(range(0, 3000, 100)))
     few = few.set_column(0, "device", pa.array(["d9"] * 30))
     events = pa.concat_tables([events, few]).sort_by("ts")
@@ -126,23 +118,23 @@ def late_rows(events: pa.Table) -> pa.Table:
 
 
 def test_a_late_event_stops_the_batch_and_names_the_key(store: MemoryStore) -> None:
-    events, plan = distinct_times(make_events(200, 1)), make_plan()
+    events, plan = spread(make_events(200, 1)), make_plan()
     state = step(None, events.slice(0, 100), plan, store).state
     with pytest.raises(LateEvent, match="key 'd0'"):
         step(state, late_rows(events), plan, store)
     # The old state still stands.
     done = step(state, events.slice(100), plan, store)
-    assert in_form(done.rows) == oracle(events, last_n(100), FOLDS)[100:]
+    assert in_form(done.rows, "peak", "sum") == oracle(events, last_n(100), FOLDS)[100:]
 
 
 @pytest.mark.parametrize("emit", ["all", "last"])
 def test_late_events_are_dropped_and_counted(emit: str, store: MemoryStore) -> None:
-    events, plan = distinct_times(make_events(200, 1)), make_plan(on_late="drop", emit=emit)
+    events, plan = spread(make_events(200, 1)), make_plan(on_late="drop", emit=emit)
     state = step(None, events.slice(0, 100), plan, store).state
     done = step(state, late_rows(events), plan, store)
     assert done.counts.rows_dropped == 2
     expected = oracle(events, last_n(100), FOLDS)[100:]
-    assert in_form(done.rows) == (expected if emit == "all" else expected[-1:])
+    assert in_form(done.rows, "peak", "sum") == (expected if emit == "all" else expected[-1:])
 
 
 def with_watts(events: pa.Table, watts: Sequence[float | None]) -> pa.Table:
@@ -166,9 +158,9 @@ def test_another_plan_is_named(store: MemoryStore) -> None:
 
 
 def test_a_temporary_plan_leaves_no_pages(store: MemoryStore) -> None:
-    events = distinct_times(make_events(2000, 3))
+    events = spread(make_events(2000, 3))
     done = step(None, events, make_plan(temporary=True), store)
-    assert in_form(done.rows) == oracle(events, last_n(100), FOLDS)
+    assert in_form(done.rows, "peak", "sum") == oracle(events, last_n(100), FOLDS)
     assert done.state == b""
     assert list(store.keys()) == []
     with pytest.raises(InvalidValue):
@@ -253,10 +245,6 @@ WINDOW, ARITY = 200, 4
 PLAN = make_plan(window=CountWindow(WINDOW), arity=ARITY, leaf_arity=ARITY)
 
 
-def shuffled(rows: pa.Table, seed: int) -> pa.Table:
-    return rows.take(pa.array(np.random.default_rng(seed).permutation(rows.num_rows)))
-
-
 @pytest.mark.parametrize("attempts", [2, 4])
 def test_attempts_of_one_batch_at_the_same_time_agree(tmp_path: Path, attempts: int) -> None:
     # Equal times among the events: only the canonical order makes the attempts agree.
@@ -337,7 +325,7 @@ def test_hundreds_of_batches_leave_nothing_behind(tmp_path: Path) -> None:
 
 #: Of the pinned state, which is as of the first half of these events.
 PINNED = make_plan(window=CountWindow(30))
-HALVES = distinct_times(make_events(1600, 12))
+HALVES = spread(make_events(1600, 12))
 
 
 @pytest.mark.parametrize("size", [20, 100, 400])

@@ -26,10 +26,11 @@ from tests.support.spark.events import (
     last_seconds,
     make_events,
     oracle,
+    spread,
     write_files,
 )
 from tests.support.spark.faulty_steps import dying_at_the_end
-from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, counts_of, spread
+from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, counts_of
 from tests.support.spark.state_steps import conforming, failing_once
 
 

@@ -30,8 +30,16 @@ from spark_integration.errors import InvalidRequest
 from spark_integration.versions import check_pyarrow
 from stores import open_store
 from stores.errors import MissingDependency
-from tests.support.spark.events import SCHEMA, in_form, last_n, make_events, oracle, write_files
-from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, counts_of, spread
+from tests.support.spark.events import (
+    SCHEMA,
+    in_form,
+    last_n,
+    make_events,
+    oracle,
+    spread,
+    write_files,
+)
+from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, counts_of
 
 OLD = versions.INSTALLED < (4, 0)
 IN_STATE = pytest.mark.skipif(OLD, reason="spark://state needs PySpark 4.0")

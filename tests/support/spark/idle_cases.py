@@ -1,4 +1,4 @@
-"""Streams with silences, their oracle, and Spark's watermark and timers without Spark."""
+"""Streams with silences and late events, and Spark's watermark and timers without Spark."""
 
 from __future__ import annotations
 
@@ -14,14 +14,19 @@ from spark_integration.plan import Plan
 from spark_integration.step.step import Advanced, step
 from stores import PageStore
 from tests.support.key_by_key import lists
-from tests.support.spark.events import SECOND, START
+from tests.support.spark.events import (
+    ROWS,
+    SECOND,
+    START,
+    Event,
+    Row,
+    in_form,
+    rows_of,
+    shuffled,
+)
 from tests.support.spark.states import keys_of, make_plan, pending_of
 
 SIZE = 60
-SCHEMA = pa.schema({"device": pa.string(), "ts": pa.timestamp("us", "UTC"), "watts": pa.float64()})
-Row = tuple[Any, ...]
-
-
 #: All events in order, peak and number, key by key.
 WHOLE = {"all": ("watts", lists()), "peak": ("watts", Max()), "n": (None, Count())}
 
@@ -33,17 +38,14 @@ def idle_plan(**changes: Any) -> Plan:
         "results": {"all": pa.list_(pa.float64()), "peak": pa.float64(), "n": pa.int64()},
         "window": TimeWindow(SIZE),
         "idle": "emit",
-        "schema": SCHEMA,
+        "schema": ROWS,
     }
     return make_plan(**{**settings, **changes})
 
 
-def rows_of(*events: tuple[str, float, float]) -> pa.Table:
-    """Events of (device, seconds, watts) as a step's input."""
-    devices, seconds, watts = zip(*events, strict=True) if events else ((), (), ())
-    times = [START + round(s * SECOND) for s in seconds]
-    return pa.table([pa.array(devices, pa.string()), times, pa.array(watts, pa.float64())],
-                    names=["device", "ts", "watts"]).cast(SCHEMA)  # fmt: skip
+def late_plan(**changes: Any) -> Plan:
+    """The same without idle keys; events may be 30 seconds late."""
+    return idle_plan(**{"idle": "keep", "allowed_lateness": 30, "on_late": "drop", **changes})
 
 
 def bursts(count: int, keys: int, seed: int) -> pa.Table:
@@ -63,43 +65,12 @@ def _events(devices: Any, rng: np.random.Generator) -> pa.Table:
     return rows_of(*((f"d{d}", i, watts[i]) for i, d in enumerate(devices)))
 
 
-def naive(events: pa.Table, until: float | None, size: int = SIZE) -> list[Row]:
-    """(device, time, watts, all, peak, n) after each event and at each moment of emptiness.
-
-    ``until`` is where the watermark ends, in seconds; None gives the results of events alone.
-    """
-    found: list[Row] = []
-    windows: dict[str, list[tuple[int, float]]] = {}
-    for device, time, watts in _read(events, "device", "ts", "watts"):
-        window = windows.setdefault(device, [])
-        if until is not None and window and time > window[-1][0] + size * SECOND:
-            found.append((device, window[-1][0] + size * SECOND, None, [], None, 0))
-        window.append((time, watts))
-        window[:] = [event for event in window if event[0] > time - size * SECOND]
-        values = [w for _, w in window]
-        found.append((device, time, watts, values, max(values), len(values)))
-    for device, window in windows.items():
-        if until is not None and window[-1][0] + size * SECOND < START + until * SECOND:
-            found.append((device, window[-1][0] + size * SECOND, None, [], None, 0))
-    return sorted(found, key=lambda row: row[:2])
-
-
-def plain(rows: Iterable[Row]) -> list[Row]:
-    """Rows in the order of key and time, NaN as None."""
-    found = [tuple(None if v != v else v for v in row) for row in rows]
-    return sorted(found, key=lambda row: row[:2])
-
-
-def _read(table: pa.Table, *names: str) -> list[Row]:
-    columns = {name: table.column(name) for name in names}
-    columns["ts"] = columns["ts"].cast(pa.int64())
-    return plain(zip(*(column.to_pylist() for column in columns.values()), strict=True))
-
-
-def in_form(*results: pa.Table) -> list[Row]:
-    """A step's results in the oracle's form."""
-    names = ("device", "ts", "watts", "all", "peak", "n")
-    return plain(row for table in results for row in _read(table, *names))
+def out_of_order(count: int, keys: int, delay: float, seed: int, batches: int) -> list[list[Event]]:
+    """One event a second, each with a value of its own, that comes up to ``delay`` seconds late."""
+    rng = np.random.default_rng(seed)
+    order = np.argsort(np.arange(count) + rng.uniform(0, delay, count), kind="stable")
+    events = [(f"d{d}", float(i), float(i)) for i, d in enumerate(rng.integers(0, keys, count))]
+    return [[events[i] for i in part] for part in np.array_split(order, batches)]
 
 
 class Stream:
@@ -157,13 +128,12 @@ class Stream:
     def replay(self, call: int, seed: int) -> Advanced:
         """A call once more, its rows in another order."""
         state, rows, watermark = self.calls[call]
-        order = np.random.default_rng(seed).permutation(rows.num_rows)
-        return step(state, rows.take(pa.array(order)), self.plan, self.store, watermark)
+        return step(state, shuffled(rows, seed), self.plan, self.store, watermark)
 
     @property
     def results(self) -> list[Row]:
         """Everything that came out."""
-        return in_form(*(done.rows for done in self.done))
+        return in_form(row for done in self.done for row in done.rows.to_pylist())
 
     @property
     def keys(self) -> set[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,9 +10,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mta import Count, CountWindow, Max, Sum
+from mta import Count, CountWindow, Max, Sum, TimeWindow
 from spark_integration import sliding_aggregate
 from spark_integration.checkpoint import has_commits, open_pages, read_pages, saved_snapshots
+from spark_integration.cli.checkpoints import list_windows
 from spark_integration.options import Options
 from spark_integration.request import make_request
 from spark_integration.runners.state_pages import is_state_url
@@ -20,7 +21,8 @@ from spark_integration.sliding import run_request
 from spark_integration.step.step import Step
 from stores import open_store
 from tests.support.spark.checkpoints import remove_commit
-from tests.support.spark.events import SCHEMA, Fold, in_form
+from tests.support.spark.events import SCHEMA, Expected, Fold, in_form, write_files
+from tests.support.spark.idle_cases import SIZE, WHOLE
 from tests.support.spark.states import check_places
 
 FOLDS: list[Fold] = [max, sum, len]
@@ -97,6 +99,72 @@ class Job:
             return check_places(snapshots, store, events, WINDOW, orphans)
 
 
+class WatermarkJob(Job):
+    """A job whose source has a watermark that waits for no event."""
+
+    def source(self, files: int = 1) -> DataFrame:
+        return super().source(files).withWatermark("ts", "0 seconds")
+
+    def write(self, rows: pa.Table, files: int = 1) -> None:
+        """More files of input, with the columns that the source has."""
+        rows = rows.append_column("site", pa.nulls(rows.num_rows, pa.string()))
+        write_files(rows, self.input, files, first=len(list(self.input.glob("*.parquet"))))
+
+
+class IdleJob(WatermarkJob):
+    """Windows of a minute, and the moments at which they are empty."""
+
+    options: ClassVar = {"aggregations": WHOLE, "window": TimeWindow(SIZE), "idle": "emit"}
+
+    def found(self, marked: bool | None = None) -> list[tuple[Any, ...]]:
+        """All results in the oracle's form; ``marked`` only those that are late or are not."""
+        rows = [row for batch in self.batches.values() for row in batch]
+        return in_form(row for row in rows if marked is None or row.late is marked)
+
+    def keys(self) -> set[str]:
+        """The keys that have a window in Spark's state."""
+        listing = list_windows(self.spark, self.checkpoint, self.store, limit=1000)
+        return {name for name, _ in listing.windows}
+
+    def delete_offsets(self, batch: int) -> None:
+        """As if a batch that is not committed had never been planned."""
+        for name in (str(batch), f".{batch}.crc"):
+            (self.checkpoint / "offsets" / name).unlink(missing_ok=True)
+
+
+class LateJob(WatermarkJob):
+    """Windows of a minute whose events may come 30 seconds late; each file is a batch."""
+
+    options: ClassVar = {
+        "aggregations": WHOLE,
+        "window": TimeWindow(SIZE),
+        "allowed_lateness": "30 seconds",
+        "on_late": "drop",
+    }
+
+    def found(self, *names: str) -> list[list[tuple[bool, Any]]]:
+        """The results of each batch that has any, in the oracle's form, and which are corrected."""
+        return [
+            [
+                (again, found)
+                for again in (False, True)
+                for found in in_form(
+                    (row for row in rows if row.asDict().get("corrected", False) is again), *names
+                )
+            ]
+            for _, rows in sorted(self.batches.items())
+            if rows
+        ]
+
+
+def as_found(expected: Iterable[Expected]) -> list[list[tuple[bool, Any]]]:
+    """What ``LateJob.found`` must give."""
+    return [
+        [*((False, row) for row in batch.new), *((True, row) for row in batch.again)]
+        for batch in expected
+    ]
+
+
 def run_to_end(
     results: DataFrame, checkpoint: Path | str, sink: Any = None, path: Path | str | None = None
 ) -> StreamingQuery:
@@ -124,10 +192,3 @@ def counts_of(query: StreamingQuery) -> dict[str, int]:
 def of_rows(counts: dict[str, int]) -> dict[str, int]:
     """The counts that are of rows, not of pages."""
     return {name: count for name, count in counts.items() if name.startswith("rows_")}
-
-
-def spread(events: pa.Table) -> pa.Table:
-    """With a time of its own for each event, so that no batch cuts events of equal times."""
-    at = events.column_names.index("ts")
-    times = [1_700_000_000_000_000 + i * 1_000_000 for i in range(events.num_rows)]
-    return events.set_column(at, "ts", pa.array(times, pa.timestamp("us", "UTC")))
