@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,48 +12,18 @@ import pytest
 from mta import Collect, Count, CountWindow, KeyedWindows, Last, Max, Product, Sum, TimeWindow
 from mta.kernels import native
 from mta.keyed import leaves, lsm
-from stores import MemoryStore
-from stores.base import Capabilities, WrapperStore
+from stores.base import Capabilities
 from tests.support.counted import Counted
+from tests.support.faulty import Logged
+from tests.support.naive import pages_of
 from tests.support.sampling import some
-
-
-class Tally(WrapperStore):
-    """A store that counts calls, pages and bytes."""
-
-    def __init__(self) -> None:
-        super().__init__(MemoryStore())
-        self.gets: list[list[str]] = []
-        self.puts: list[list[str]] = []
-        self.deletes: list[list[str]] = []
-        self.written = 0
-
-    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        self.gets.append(list(keys))
-        return super().get_many(keys)
-
-    def put_many(self, pages: Mapping[str, bytes]) -> None:
-        self.puts.append(list(pages))
-        self.written += sum(map(len, pages.values()))
-        super().put_many(pages)
-
-    def delete_many(self, keys: Any) -> None:
-        self.deletes.append(list(keys))
-        super().delete_many(self.deletes[-1])
-
-    def reset_counts(self) -> None:
-        self.gets, self.puts, self.deletes, self.written = [], [], [], 0
-
-    @property
-    def pages(self) -> list[str]:
-        return sorted(self.keys())
 
 
 def levels(keys: Sequence[str]) -> list[int]:
     return [int(key.split("/")[1]) for key in keys]
 
 
-def many(store: Tally, keys: int, **settings: Any) -> KeyedWindows:
+def many(store: Logged, keys: int, **settings: Any) -> KeyedWindows:
     """Windows of many keys in one run of small pages."""
     windows = KeyedWindows(Sum("int64"), CountWindow(3), store, **settings)
     windows.extend(np.arange(keys), np.ones(keys, "i8"))
@@ -62,58 +32,58 @@ def many(store: Tally, keys: int, **settings: Any) -> KeyedWindows:
 
 
 def test_a_batch_reads_the_pages_of_its_keys_and_their_indexes() -> None:
-    store = Tally()
+    store = Logged()
     windows = many(store, 20_000, page_bytes=300, cache_bytes=1)
     assert windows.stats().runs == 1
-    leaves = sum(level == 0 for level in levels(store.pages))
+    leaves = sum(level == 0 for level in levels(sorted(store.keys())))
     assert leaves > 2000  # two levels of indexes
     for count in (1, 10, 200):
-        store.reset_counts()
+        store.clear_log()
         keys = np.arange(count) * 97
         windows.extend(keys, np.ones(count, "i8"))
-        heights = [set(levels(keys)) for keys in store.gets]
+        heights = [set(levels(keys)) for keys in store.logged("get")]
         assert heights == [{1}, {0}] or heights == [{2}, {1}, {0}]
-        assert len(store.gets[-1]) <= count
-        assert len(store.gets[0]) <= min(count, lsm.TOP)
-        assert not store.puts and not store.deletes
+        assert len(store.logged("get")[-1]) <= count
+        assert len(store.logged("get")[0]) <= min(count, lsm.TOP)
+        assert not store.logged("put") and not store.logged("delete")
     # What was read stays in memory, within the bound.
-    store.reset_counts()
+    store.clear_log()
     warm = KeyedWindows.restore(windows.checkpoint(), store, cache_bytes=2**20)
     warm.extend([1, 2, 3], [1, 1, 1])
-    store.reset_counts()
+    store.clear_log()
     warm.extend([1, 2, 3], [1, 1, 1])
-    assert store.gets == []
+    assert store.logged("get") == []
 
 
 def test_runs_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ``get_many`` a level, and as much taken out of all at once, however many runs there are."""
     monkeypatch.setattr(lsm, "_ORDER_BITS", 4)  # so many of one order are not merged
-    store = Tally()
+    store = Logged()
     windows = many(store, 20_000, page_bytes=300, cache_bytes=1)
     for step in range(10):
         keys = np.arange(700) * 13 + step
         windows.extend(keys, np.ones(700, "i8"))
         windows.checkpoint()
     assert windows.stats().runs > 5
-    store.reset_counts()
+    store.clear_log()
     windows.extend([13, 26, 39], [1, 1, 1])
-    assert len(store.gets) <= 3
-    store.reset_counts()
+    assert len(store.logged("get")) <= 3
+    store.clear_log()
     taken = Taken(monkeypatch)
     windows.query(list(range(50)))
-    assert len(store.gets) <= 3 and 0 < taken.calls <= 12
+    assert len(store.logged("get")) <= 3 and 0 < taken.calls <= 12
 
 
 def test_a_checkpoint_writes_once_a_level_and_nothing_that_was_not_touched() -> None:
-    store = Tally()
+    store = Logged()
     windows = many(store, 20_000, page_bytes=1000)
-    assert len(store.puts) <= 3
+    assert len(store.logged("put")) <= 3
     for count in (1, 100, 1000):
         keys = np.arange(count) * 17
         windows.extend(keys, np.ones(count, "i8"))
-        store.reset_counts()
+        store.clear_log()
         windows.checkpoint()
-        assert len(store.puts) <= 2
+        assert len(store.logged("put")) <= 2
         assert store.written < 60 * count + 1000
 
 
@@ -121,7 +91,7 @@ class Meter:
     """Bytes written over bytes of events, in a long run of batches of random keys."""
 
     def __init__(self, keys: int, batch: int, steps: int, window: Any, **settings: Any) -> None:
-        self.store, rng = Tally(), np.random.default_rng(7)
+        self.store, rng = Logged(), np.random.default_rng(7)
         self.snapshot = b""
         windows = KeyedWindows(Max(), window, self.store, **settings)
         self.snapshots, events, self.most_pages = 0, 0, 0
@@ -133,7 +103,7 @@ class Meter:
             self.largest = max(self.largest, len(self.snapshot))
             self.snapshots += len(self.snapshot)
             events += batch * 24  # a key, a value, a time
-            self.most_pages = max(self.most_pages, len(self.store.pages))
+            self.most_pages = max(self.most_pages, len(sorted(self.store.keys())))
         self.windows = windows
         self.amplification = (self.store.written + self.snapshots) / events
 
@@ -146,7 +116,7 @@ def test_bytes_written_over_bytes_of_events() -> None:
     # A run holds each key's events once; with all runs and those that are pending deletion, four
     # times.
     held = meter.windows.stats().run_bytes
-    assert sum(len(page) for page in meter.store.get_many(meter.store.pages) if page) < 4 * held
+    assert sum(map(len, pages_of(meter.store).values())) < 4 * held
 
 
 @pytest.mark.parametrize("retain", some([2, 5], by_default=1))
@@ -160,13 +130,13 @@ def test_pages_stay_bounded_and_none_is_left_over(retain: int) -> None:
     assert meter.most_pages < 1.5 * early.most_pages
     windows.check()
     windows.delete_pages()
-    assert store.pages == []
+    assert sorted(store.keys()) == []
 
 
 def test_a_snapshot_stays_small_at_many_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages of very few keys make as many pages as a hundred million keys would."""
     monkeypatch.setattr(lsm, "FANOUT", 32)
-    store = Tally()
+    store = Logged()
     windows = KeyedWindows(
         Product({"n": Count(), "l": ("v", Last())}), CountWindow(2), store, page_bytes=500
     )
@@ -179,12 +149,12 @@ def test_a_snapshot_stays_small_at_many_keys(monkeypatch: pytest.MonkeyPatch) ->
         largest = max(largest, len(windows.checkpoint()))
     assert len(windows) == 120_000
     assert largest <= 1 << 13
-    assert max(levels(store.pages)) >= 2
+    assert max(levels(sorted(store.keys()))) >= 2
 
 
 def test_a_snapshot_stays_small_however_much_is_pending_deletion() -> None:
     """Many snapshots kept, and many standalone windows expired at once."""
-    store = Tally()
+    store = Logged()
     settings: dict[str, Any] = {"retain": 256, "promote_at": 1, "page_bytes": 300, "leaf_arity": 4}
     windows = KeyedWindows(Max(), TimeWindow(50), store, "w", **settings)
     now = 0
@@ -196,24 +166,24 @@ def test_a_snapshot_stays_small_however_much_is_pending_deletion() -> None:
         snapshot = windows.checkpoint()
         assert len(snapshot) <= 1 << 16
     assert windows.stats().standalone > 0
-    assert 15 in levels(store.pages)  # lists of what is pending deletion
+    assert 15 in levels(sorted(store.keys()))  # lists of what is pending deletion
     windows = KeyedWindows.restore(snapshot, store, **settings)
     assert len(windows.expire(before=now + 10_000)) > 0
-    before = len(store.pages)
+    before = len(sorted(store.keys()))
     for _ in range(260):
         snapshot = windows.checkpoint()
         assert len(snapshot) <= 1 << 16
-    assert len(store.pages) < before / 4
+    assert len(sorted(store.keys())) < before / 4
     windows.check()
     windows.delete_pages()
-    assert store.pages == []
+    assert sorted(store.keys()) == []
 
 
 @pytest.mark.parametrize(
     "value", ["x" * 100_000, "\N{SNOWMAN}" * 30_000, ["a"] * 10_000, b"x" * 99_000]
 )
 def test_large_values_do_not_stay_in_the_snapshot(value: Any) -> None:
-    store = Tally()
+    store = Logged()
     windows = KeyedWindows(Collect(), CountWindow(2), store, leaf_arity=2, arity=2)
     windows.extend(["a", "b", "a", "a"], [value] * 4)
     snapshot = windows.checkpoint()
@@ -223,7 +193,7 @@ def test_large_values_do_not_stay_in_the_snapshot(value: Any) -> None:
 
 
 def test_one_key_with_all_rows_is_kept_as_its_window_needs() -> None:
-    store = Tally()
+    store = Logged()
     windows = KeyedWindows(Max(), CountWindow(3), store)
     windows.extend(np.zeros(50_000, "i8"), np.arange(50_000.0))
     assert len(windows.checkpoint()) < 1000
@@ -232,7 +202,7 @@ def test_one_key_with_all_rows_is_kept_as_its_window_needs() -> None:
 
 
 def test_expiring_reads_what_falls_due_and_no_page_again_in_vain() -> None:
-    store = Tally()
+    store = Logged()
     windows = KeyedWindows(Max(), TimeWindow(100), store, page_bytes=500, cache_bytes=1)
     keys = 5000
     windows.extend(np.arange(keys), np.ones(keys), np.arange(keys) * 0.001)
@@ -240,23 +210,23 @@ def test_expiring_reads_what_falls_due_and_no_page_again_in_vain() -> None:
     # All but a few keys go on, in later runs.
     windows.extend(np.arange(keys)[5:], np.ones(keys - 5), np.full(keys - 5, 50.0))
     windows.checkpoint()
-    leaves = sum(level == 0 for level in levels(store.pages))
-    store.reset_counts()
+    leaves = sum(level == 0 for level in levels(sorted(store.keys())))
+    store.clear_log()
     assert sorted(windows.expire(before=120).tolist()) == [0, 1, 2, 3, 4]
-    looked = sum(map(len, store.gets))
+    looked = sum(map(len, store.logged("get")))
     assert 0 < looked <= 2 * leaves
     # No key has its newest event between: nothing is read.
     for moment in (121, 130, 149):
         windows.checkpoint()
-        store.reset_counts()
+        store.clear_log()
         assert windows.expire(before=moment).tolist() == []
-        assert store.gets == [] == store.puts
+        assert store.logged("get") == [] == store.logged("put")
         assert windows.earliest() == 50_000_000
-    store.reset_counts()
+    store.clear_log()
     snapshot = windows.checkpoint()
     again = KeyedWindows.restore(snapshot, store, aggregations=Max(), window=TimeWindow(100))
     assert again.expire(before=149).tolist() == []
-    assert store.gets == []
+    assert store.logged("get") == []
     assert len(again.expire(before=150)) == keys - 5
     assert again.earliest() is None
 
@@ -281,7 +251,7 @@ def test_results_alone_cost_no_combines_of_rows_between() -> None:
 
 
 def test_keys_with_standalone_windows_write_snapshots_only_when_they_change() -> None:
-    store = Tally()
+    store = Logged()
     windows = KeyedWindows(
         Max(), CountWindow(50), store, promote_at=5, leaf_arity=4, arity=4, page_bytes=400
     )
@@ -290,7 +260,7 @@ def test_keys_with_standalone_windows_write_snapshots_only_when_they_change() ->
     windows.checkpoint()
     assert windows.stats().standalone == 100
     windows.extend([1000], [1.0])
-    store.reset_counts()
+    store.clear_log()
     windows.checkpoint()
     assert store.written < 500
 
@@ -306,18 +276,18 @@ def test_a_window_that_begins_with_many_events_has_larger_groups(
     least = 240 if lateness is None else 120
     for events in (1_100, 24 * least, 40_000):
         leaf = max(least, min(events // 8, 16 * least))
-        store = Tally()
+        store = Logged()
         windows = KeyedWindows(Max(), frame, store, **late)
         rng, kept = np.random.default_rng(3), np.zeros(0)
         for batch in range(2):
             values, times = rng.random(events), batch * events + np.arange(events)
             kept = np.concatenate((kept, values))
-            store.reset_counts()
+            store.clear_log()
             found = windows.extend(np.zeros(events, int), values, times)
             snapshot = windows.checkpoint()
             windows = KeyedWindows.restore(snapshot, store, **late)
             if events == 40_000:
-                pages = sum(map(len, store.puts)) + sum(map(len, store.gets))
+                pages = sum(len(keys) for _, keys in store.log)
                 assert pages < 2.5 * events / leaf + 30
             found = found["a"] if several else found
             first = len(kept) - events
@@ -326,7 +296,7 @@ def test_a_window_that_begins_with_many_events_has_larger_groups(
         structure = windows.window(0).engine.structure()
         assert structure.setting.leaf_arity == leaf
     for given in ({"leaf_arity": 64}, {"arity": 16}, {"leaf_arity": 64, "arity": 16}):
-        windows = KeyedWindows(Max(), frame, Tally(), **late, **given)
+        windows = KeyedWindows(Max(), frame, Logged(), **late, **given)
         windows.extend(np.zeros(40_000, int), np.ones(40_000), np.arange(40_000))
         setting = windows.window(0).engine.structure().setting
         assert given.items() <= {"leaf_arity": setting.leaf_arity, "arity": setting.arity}.items()
@@ -365,7 +335,7 @@ def test_a_batch_takes_out_of_pages_what_is_of_its_keys(
 
     How often Python asks does not follow from how many pages there are.
     """
-    store, keys, each = Tally(), 5_000, 20
+    store, keys, each = Logged(), 5_000, 20
     names = np.array([f"key {at}" for at in range(keys)], object) if text else np.arange(keys)
     windows = KeyedWindows(Max(), TimeWindow(10**6), store, page_bytes=page_bytes, cache_bytes=1)
     for now in range(each):
@@ -376,16 +346,16 @@ def test_a_batch_takes_out_of_pages_what_is_of_its_keys(
     taken = Taken(monkeypatch)
     for count in (50, 500):
         taken.calls = taken.bytes = 0
-        store.reset_counts()
+        store.clear_log()
         some = names[np.arange(count) * (keys // count)]
         windows.query(list(some))
-        pages = len(store.gets[-1])
+        pages = len(store.logged("get")[-1])
         assert pages > 20
         assert taken.bytes <= 2 * 8 * keys + 400 * pages + count * (each * 16 + 60)
         assert taken.calls <= 20
 
 
-class Remote(Tally):
+class Remote(Logged):
     @property
     def capabilities(self) -> Capabilities:
         return replace(super().capabilities, remote=True)
@@ -393,8 +363,8 @@ class Remote(Tally):
 
 def test_pages_are_smaller_where_each_byte_goes_over_a_network() -> None:
     largest = []
-    for store in (Tally(), Remote()):
+    for store in (Logged(), Remote()):
         many(store, 20_000)
-        pages = store.get_many([key for key in store.pages if levels([key]) == [0]])
+        pages = store.get_many([key for key in sorted(store.keys()) if levels([key]) == [0]])
         largest.append(max(len(page) for page in pages if page is not None))
     assert 3 * largest[1] < largest[0] <= 1 << 18 and largest[1] <= 1 << 14

@@ -1,14 +1,13 @@
 """Erased keys: nothing of them is left in any store, and nothing else changes.
 
-The oracle is a plain list of each key's newest values, and a search for bytes in what a store
-holds outside of its interface: files, the values of a server, objects.
+The oracle is a plain list of each key's newest values, and a search for bytes (``erasure``).
 """
 
 from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,116 +22,21 @@ from mta.keyed import leaves, lsm, windows
 from mta.keyed.keys import hash_and_bytes
 from mta.monoids.text import LastText
 from stores import MemoryStore, PageStore, open_store
-from stores.address import parse
 from stores.base import WrapperStore
 from stores.errors import StoreUnavailable
 from stores.testing import FaultyStore
-from tests.support.couchbase_server import Couchbase
-from tests.support.s3_server import S3Server
+from tests.support import erasure
+from tests.support.erasure import SECRET, Killed, Stopping, left_of, pages_in
+from tests.support.faulty import Logged
 
 SIZE = 12
-#: A number whose 8 bytes occur nowhere by chance.
-SECRET = 8.125613247e-201
 SETTINGS: dict[str, Any] = {"page_bytes": 400, "promote_at": 25, "leaf_arity": 4, "arity": 2}
 
 
-class Recording(WrapperStore):
-    """Notes the key of every page ever put, for stores that cannot list keys."""
-
-    def __init__(self, store: PageStore) -> None:
-        super().__init__(store)
-        self.put = set[str]()
-
-    def put_many(self, pages: Mapping[str, bytes]) -> None:
-        self.put |= pages.keys()
-        super().put_many(pages)
-
-
-class Killed(BaseException):
-    pass
-
-
-class Stopping(WrapperStore):
-    """Stops at the call of this number, before or after it was carried out."""
-
-    def __init__(self, store: PageStore, number: int, after: bool) -> None:
-        super().__init__(store)
-        self._left, self._after = number, after
-        self.stopped = False
-
-    def _call(self, call: Callable[..., Any], *args: Any) -> Any:
-        self._left -= 1
-        if self.stopped or (self._left < 0 and not self._after):
-            self.stopped = True
-            raise Killed
-        found = call(*args)
-        if self._left < 0:
-            self.stopped = True
-            raise Killed
-        return found
-
-    def put_many(self, pages: Mapping[str, bytes]) -> None:
-        self._call(self.store.put_many, pages)
-
-    def delete_many(self, keys: Iterable[str]) -> None:
-        self._call(self.store.delete_many, list(keys))
-
-    def compact(self) -> None:
-        self._call(self.store.compact)
-
-
-@pytest.fixture(params=["memory", "disk", "redis", "couchbase", "s3", "cached s3"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Any]]:
-    """The address of a store, and a function that returns all bytes that it holds."""
-    name = uuid4().hex
-    if request.param == "memory":
-        store = open_store(f"memory://{name}")
-        yield (f"memory://{name}", lambda _: pages_in(store))
-    elif request.param == "disk":
-        yield f"file://{tmp_path}/pages?map_size=1GiB", lambda _: files(tmp_path)
-    elif request.param == "redis":
-        url = request.getfixturevalue("redis_url")
-        address = f"{url}{'&' if '?' in url else '?'}prefix={name}"
-        import redis
-
-        client = redis.Redis.from_url(url.partition("?")[0])
-        yield (
-            address,
-            lambda _: b"".join(
-                key + (client.get(key) or b"") for key in client.scan_iter(match=f"*{name}*")
-            ),
-        )
-    elif request.param == "couchbase":
-        server: Couchbase = request.getfixturevalue("couchbase_server")
-
-        def values(recording: Recording) -> bytes:
-            with open_store(f"{server.url}?cache=0") as fresh:
-                keys = sorted(recording.put)
-                return b"".join(page or b"" for page in fresh.get_many(keys))
-
-        yield server.url, values
-    else:
-        s3: S3Server = request.getfixturevalue("s3_server")
-        options = [f"cache_dir={tmp_path}/cache"] if request.param == "cached s3" else []
-        url = s3.url(name, *options)
-        from stores.object_store import ObjectBucket
-
-        bucket = ObjectBucket(parse(url))
-
-        def objects(_: Recording) -> bytes:
-            names = [f"{f}/{n}" for f in bucket.folders() for n, _ in bucket.names(f, "")]
-            return b"".join(map(bucket.get, names)) + files(tmp_path)
-
-        yield url, objects
-
-
-def pages_in(store: PageStore) -> bytes:
-    keys = list(store.keys())
-    return b"".join([*map(str.encode, keys), *(page or b"" for page in store.get_many(keys))])
-
-
-def files(folder: Path) -> bytes:
-    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+@pytest.fixture(params=["memory", "file", "redis", "couchbase", "s3", "cached s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, erasure.Raw]]:
+    with erasure.place(request, tmp_path) as found:
+        yield found
 
 
 class Life:
@@ -181,20 +85,17 @@ class Life:
             assert list(found["all"]) == [v for v, _ in events[-SIZE:]]
 
 
-def traces(key: Any) -> list[bytes]:
-    """The bytes that a key and its values leave in pages."""
-    return [key.encode(), f"told-{key}".encode(), struct.pack("<d", SECRET)]
-
-
-def left_of(keys: Iterable[Any], raw: bytes) -> list[bytes]:
-    return [trace for key in keys for trace in traces(key) if trace in raw]
+def written(store: Logged) -> set[str]:
+    return {key for keys in store.logged("put") for key in keys}
 
 
 @pytest.mark.parametrize("publish", [False, True])
-def test_nothing_of_a_key_is_left_in_the_store(place: tuple[str, Any], publish: bool) -> None:
+def test_nothing_of_a_key_is_left_in_the_store(
+    place: tuple[str, erasure.Raw], publish: bool
+) -> None:
     address, raw_of = place
     gone = [*Life.KEYS[3:6], "standalone", "idle"]
-    with Recording(open_store(address)) as store:
+    with Logged(open_store(address)) as store:
         life, retain = Life(store, f"w{uuid4().hex[:8]}", publish, retain=3), 3
         for _ in range(6):
             life.add([*Life.KEYS, "standalone"], gone, times=2)
@@ -203,7 +104,9 @@ def test_nothing_of_a_key_is_left_in_the_store(place: tuple[str, Any], publish: 
         assert life.windows.stats().standalone >= 1
         life.add(["idle"], gone)
         life.windows.checkpoint()
-        assert len(left_of(gone, raw_of(store))) >= 2 * len(gone), "the search finds what there is"
+        assert len(left_of(gone, raw_of(written(store)))) >= 2 * len(gone), (
+            "the search finds what there is"
+        )
         assert life.windows.erase(gone) == len(gone)
         assert life.windows.erase(gone) == 0
         assert all(key not in life.windows for key in gone)
@@ -212,7 +115,7 @@ def test_nothing_of_a_key_is_left_in_the_store(place: tuple[str, Any], publish: 
         for _ in range(1 + retain):
             life.add(others)
             life.windows.checkpoint()
-        assert not left_of(gone, raw_of(store))
+        assert not left_of(gone, raw_of(written(store)))
         life.assert_right()
         if publish:
             with open_published(store, life.windows.name) as reader:

@@ -7,7 +7,6 @@ starts again from its newest snapshot. ``test_after_a_failed_call`` has each cal
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from itertools import count
 
 import pytest
@@ -17,9 +16,9 @@ from mta.algorithms import AmortizedMTA
 from mta.errors import StoreUnavailable
 from mta.logs.base import Aggregator
 from stores import MemoryStore, PageStore, WriteBuffer
-from stores.base import WrapperStore
 from stores.testing import FaultyStore
 from tests.support import oracle
+from tests.support.faulty import Gated
 from tests.support.patience import LONG, send_what_is_held, set_deadline
 
 EVENTS, SIZE, ARITY, LEAF = 36, 20, 2, 2
@@ -117,19 +116,14 @@ def test_behind_a_buffer_an_outage_is_reported_in_time_and_nothing_is_lost(nth: 
 
 
 def test_behind_a_buffer_that_gave_up_on_a_hung_store_the_next_call_waits_for_it() -> None:
-    gate = threading.Event()
-
-    class Hung(WrapperStore):
-        def put_many(self, pages: Mapping[str, bytes]) -> None:
-            gate.wait(LONG)
-            super().put_many(pages)
-
-    with WriteBuffer(Hung(MemoryStore()), 300, deadline=0.3) as store:
+    hung = Gated(MemoryStore())
+    hung.gate.clear()
+    with WriteBuffer(hung, 300, deadline=0.3) as store:
         store.put_many({"w/1": b"1"})
         with pytest.raises(StoreUnavailable, match="no answer"):
             store.put_many({"w/2": b"2"})
         set_deadline(store, LONG)
-        threading.Timer(0.05, gate.set).start()
+        threading.Timer(0.05, hung.gate.set).start()
         store.put_many({"w/2": b"2"})
         store.flush()
         assert store.get_many(["w/1", "w/2"]) == [b"1", b"2"]

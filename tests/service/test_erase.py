@@ -29,9 +29,11 @@ from mta.service.owners import create as create_windows
 from mta.service.rows import Rows
 from stores import MemoryStore, PageStore, open_store
 from stores.testing.faults import FaultyStore
-from tests.keyed.test_erase import SECRET, files, left_of, pages_in, tiny_tables
+from tests.keyed.test_erase import tiny_tables
 from tests.service.conftest import DECLARED
 from tests.service.test_service import WRITE_TOKEN
+from tests.support import erasure
+from tests.support.erasure import SECRET, files, left_of, pages_in
 from tests.support.patience import LONG
 from tests.support.services import Owner, Serving, body, create
 from tests.support.serving import TOKEN, Answer
@@ -54,26 +56,11 @@ def written(folder: Path, store: str, settings: str = "", shards: int = 1) -> Pa
 
 
 @pytest.fixture(params=["memory", "file", "redis"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[PageStore, Any]]:
-    """A store, and a function that returns all bytes that it holds of a name."""
-    if request.param == "memory":
-        memory = MemoryStore()
-        yield memory, lambda _: pages_in(memory)
-    elif request.param == "file":
-        with open_store(f"file://{tmp_path / 'pages'}?map_size=1GiB") as disk:
-            yield disk, lambda _: files(tmp_path / "pages")
-    else:
-        import redis
-
-        url = request.getfixturevalue("redis_url")
-        client = redis.Redis.from_url(url.partition("?")[0])
-        with open_store(url) as remote:
-            yield (
-                remote,
-                lambda name: b"".join(
-                    key + (client.get(key) or b"") for key in client.scan_iter(match=f"*{name}*")
-                ),
-            )
+def place(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[tuple[PageStore, erasure.Raw]]:
+    with erasure.place(request, tmp_path / "place") as (url, raw), open_store(url) as store:
+        yield store, raw
 
 
 class People:
@@ -115,7 +102,7 @@ class People:
 
 @pytest.mark.parametrize("takeover", [False, True])
 def test_nothing_of_a_key_is_left_in_the_store(
-    place: tuple[PageStore, Any], tmp_path: Path, takeover: bool
+    place: tuple[PageStore, erasure.Raw], tmp_path: Path, takeover: bool
 ) -> None:
     store, raw = place
     declared = read_declaration(written(tmp_path, "memory://"))
@@ -128,7 +115,7 @@ def test_nothing_of_a_key_is_left_in_the_store(
         if takeover:  # the last record of the log is of an earlier owner
             people.owner.shard.compact()
             people.owner = Owner(declared, store, f"owner {turn}")
-    assert len(left_of(GONE, raw(declared.name))) == 3 * len(GONE), "the search finds what there is"
+    assert len(left_of(GONE, raw())) == 3 * len(GONE), "the search finds what there is"
     people.erase([*GONE, GONE[0], "nobody"])
     people.assert_right()
     records = b"".join(
@@ -141,7 +128,7 @@ def test_nothing_of_a_key_is_left_in_the_store(
             people.owner = Owner(declared, store, "another")
         people.owner.shard.compact()
     assert not people.owner.shard.needs_compaction
-    assert not left_of(GONE, raw(declared.name))
+    assert not left_of(GONE, raw())
     row, first = people.answers[GONE[0]]
     (again,) = people.owner.commit(row)  # an erased key begins again, also with a known id
     assert body(again)["values"]["requests_day"] == 1 < body(first)["values"]["requests_day"]

@@ -20,7 +20,6 @@ from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -39,8 +38,8 @@ from spark_integration.cli import checkpoints
 from spark_integration.errors import InvalidRequest
 from spark_integration.step.states import State
 from stores import PageStore, open_store
-from tests.keyed.test_erase import SECRET, Killed, Stopping, files, left_of
-from tests.support.s3_server import S3Server
+from tests.support import erasure
+from tests.support.erasure import SECRET, Killed, Stopping, files, left_of
 from tests.support.sampling import some
 from tests.support.spark.cards import reader_of
 from tests.support.spark.events import last_n, make_events, oracle, spread, write_files
@@ -111,37 +110,13 @@ class People:
             assert found["peak_visit"] == max(visit)
 
 
-@pytest.fixture(params=some(["file", "redis", "s3"], by_default=1))
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Any]]:
-    """The address of a store, and a function that returns all bytes that it has now."""
-    name = uuid4().hex
-    if request.param == "file":
+@pytest.fixture(params=some(["file", "redis", "cached s3"], by_default=1))
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, erasure.Raw]]:
+    if request.param == "file":  # of which the test looks into a copy
         yield f"file://{tmp_path}/pages", lambda: files(tmp_path / "home")
-    elif request.param == "redis":
-        import redis
-
-        url = request.getfixturevalue("redis_url")
-        client = redis.Redis.from_url(url.partition("?")[0])
-        yield (
-            f"{url}{'&' if '?' in url else '?'}prefix={name}",
-            lambda: b"".join(
-                key + (client.get(key) or b"") for key in client.scan_iter(match=f"*{name}*")
-            ),
-        )
-    else:
-        from stores.address import parse
-        from stores.object_store import ObjectBucket
-
-        s3: S3Server = request.getfixturevalue("s3_server")
-        url = s3.url(name, f"cache_dir={tmp_path}/cache")
-        bucket = ObjectBucket(parse(url))
-
-        def objects() -> bytes:
-            names = [f"{f}/{n}" for f in bucket.folders() for n, _ in bucket.names(f, "")]
-            cached = files(tmp_path / "cache")
-            return b"".join(each.encode() + bucket.get(each) for each in names) + cached
-
-        yield url, objects
+        return
+    with erasure.place(request, tmp_path) as found:
+        yield found
 
 
 @pytest.fixture(autouse=True)
@@ -157,7 +132,7 @@ def fail(*_: Any) -> None:
 def test_readers_and_stores_have_nothing_of_erased_keys(
     spark: SparkSession,
     tmp_path: Path,
-    place: tuple[str, Any],
+    place: tuple[str, erasure.Raw],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -211,8 +186,8 @@ def stopped_at(number: int, after: bool) -> Iterator[list[bool]]:
         def __init__(self, store: PageStore) -> None:
             super().__init__(store, 0, after)
 
-        def _call(self, call: Callable[..., Any], *args: Any) -> Any:
-            return stops._call(call, *args)
+        def call(self, call: Callable[..., Any], *args: Any) -> Any:
+            return stops.call(call, *args)
 
     @contextmanager
     def opened(address: str, **options: Any) -> Iterator[PageStore]:
@@ -223,11 +198,11 @@ def stopped_at(number: int, after: bool) -> Iterator[list[bool]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(migration, "open_store", opened)
         patch.setattr(checkpoints, "open_store", opened)
-        patch.setattr(Path, "rename", lambda path, to: stops._call(rename, path, to))
+        patch.setattr(Path, "rename", lambda path, to: stops.call(rename, path, to))
         patch.setattr(
             shutil,
             "rmtree",
-            lambda path, **more: stops._call(lambda: rmtree(path, **more)),
+            lambda path, **more: stops.call(lambda: rmtree(path, **more)),
         )
         stopped = [False]
         try:
@@ -354,11 +329,6 @@ def kill(spark: SparkSession, folder: Path, random: Random, kills: int) -> None:
 SECRET_KEYS = ["d-of-a-person", "d-standalone"]
 
 
-def raw(*folders: Path) -> bytes:
-    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-    return b"".join(path.read_bytes() for path in files if path.suffix != ".parquet")
-
-
 def test_keys_of_a_query_are_gone_and_every_other_row_counts_once(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -374,12 +344,12 @@ def test_keys_of_a_query_are_gone_and_every_other_row_counts_once(
     home = tmp_path / "home"  # which no worker of the session has open
     shutil.copytree(tmp_path / "pages", home)
     job.store = home.as_uri()
-    assert b"d-of-a-person" in raw(home, job.checkpoint / "state")
+    assert b"d-of-a-person" in files(home) + files(job.checkpoint / "state")
     keys = [option for key in [*SECRET_KEYS, "nobody"] for option in ("--key", key)]
     assert main(["erase", str(job.checkpoint), "--store", job.store, *keys]) == 0
     said = capsys.readouterr().out
     assert "erased    2 keys of 3 keys, after batch 1" in said and "no window has 'nobody'" in said
-    found = raw(home, job.checkpoint)
+    found = files(home) + files(job.checkpoint)
     assert not [key for key in SECRET_KEYS if key.encode() in found]
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "checkpoint",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
@@ -33,6 +32,7 @@ from spark_integration.step.step import step
 from stores.errors import StoreUnavailable
 from stores.memory import MemoryStore
 from stores.testing import FaultyStore
+from tests.support.faulty import Logged
 from tests.support.sampling import REST, some
 from tests.support.spark.events import SECOND, START, in_form, naive, rows_of
 from tests.support.spark.faulty_steps import dying_at_the_end
@@ -334,23 +334,13 @@ def test_hundreds_of_short_lived_keys_leave_nothing_behind(store: MemoryStore) -
 
 def test_deletions_are_flushed_with_the_step(store: MemoryStore) -> None:
     """An unflushed one may be lost with its worker, and no later step knows of it."""
-    calls: list[str] = []
-
-    class Recorder(MemoryStore):
-        def delete_many(self, keys: Iterable[str]) -> None:
-            calls.append("delete")
-            super().delete_many(keys)
-
-        def flush(self) -> None:
-            calls.append("flush")
-            super().flush()
-
-    stream = Stream(idle_plan(), Recorder())
+    stream = Stream(idle_plan(), logged := Logged(store))
     stream.feed(rows_of(*(("a", i / 9, 1.0) for i in range(300))))
     stream.others(LONG)
     stream.others(LONG + 1)
-    calls.clear()
+    logged.clear_log()
     stream.others(2 * LONG)
+    calls = [operation for operation, _ in logged.log if operation in ("delete", "flush")]
     assert calls[0] == "delete"
     assert calls[-1] == "flush"
 

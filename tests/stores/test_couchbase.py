@@ -25,7 +25,7 @@ from tests.support.couchbase_server import (
     MockServer,
     mock_jar,
 )
-from tests.support.streams import Stream
+from tests.support.oracle import Stream
 
 pytest.importorskip("couchbase")
 

@@ -24,10 +24,10 @@ from stores import (
 from stores.compression import CompressedStore
 from stores.redis import RedisStore
 from stores.testing import FaultyStore
+from tests.support.oracle import Stream
 from tests.support.patience import LONG, in_time, short_deadline
 from tests.support.proxy import Proxy
 from tests.support.servers import RedisServer
-from tests.support.streams import Stream
 
 redis = pytest.importorskip("redis")
 

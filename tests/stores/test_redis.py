@@ -24,10 +24,10 @@ from stores import (
     open_store,
 )
 from tests.support.faulty import eventually
+from tests.support.oracle import Stream
 from tests.support.patience import LONG, in_time
 from tests.support.proxy import Proxy
 from tests.support.servers import PASSWORD_IN_URL, RedisServer, shown
-from tests.support.streams import Stream
 
 redis = pytest.importorskip("redis")
 

@@ -12,6 +12,7 @@ from stores import MemoryStore, PageStore, StoreUnavailable
 from stores.testing import Constant, CountingStore, FaultyStore, Jittered, LatencyStore, OneSlow
 from stores.testing.counting import CallCount
 from stores.testing.faults import OPERATIONS, Delay
+from tests.support.faulty import Logged
 
 PAGES = {f"g/{i:02d}": bytes([i]) * 10 for i in range(20)}
 
@@ -105,18 +106,12 @@ def test_held_writes_are_seen_and_applied_at_a_flush() -> None:
 
 def test_writes_come_out_of_order_and_twice() -> None:
     """reliability 14: duplicated and reordered background writes."""
-    order: list[str] = []
-
-    class Recorder(MemoryStore):
-        def put_many(self, pages: object) -> None:
-            order.extend(pages)  # type: ignore[call-overload]
-            super().put_many(pages)  # type: ignore[arg-type]
-
-    inner = Recorder()
+    inner = Logged()
     store = FaultyStore(inner)
     store.hold(20, shuffle=True, duplicates=0.5)
     store.put_many(PAGES)
     assert store.held == 0, "it was full"
+    order = [key for keys in inner.logged("put") for key in keys]
     assert order != sorted(order)
     assert len(order) > len(PAGES)
     assert inner.get_many(list(PAGES)) == list(PAGES.values())

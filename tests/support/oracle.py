@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 from random import Random
 from typing import Any
+from uuid import uuid4
 
 from mta import CountWindow, Window
 from mta.audit.walk import audit
 from mta.logs.base import Aggregator
-from stores import PageStore
+from stores import PageStore, WindowStoreError, open_store
 from tests.support.naive import AGGREGATORS, joined
 
 #: The aggregators that all of this holds for.
@@ -58,6 +59,42 @@ def assert_whole(window: Window, size: int, deep: bool = True) -> int:
         found = audit(window)
         assert not [damage for damage in found.damaged if damage.needed], found.damaged
     return back
+
+
+class Stream:
+    """Events one by one through a small window, and how many it has accepted."""
+
+    def __init__(self, store: PageStore, size: int = 300, arity: int = 8) -> None:
+        self.size, self.fed = size, 0
+        self.window = begin(store, size, arity, name=f"w{uuid4().hex[:8]}")
+
+    def insert(self) -> None:
+        """One event; it counts only if the window has accepted it."""
+        self.window.insert(event(self.fed))
+        self.fed += 1
+
+    def feed(self, count: int) -> None:
+        for _ in range(count):
+            self.insert()
+            assert self.window.query() == text(self.fed, self.size)
+
+    def feed_until_refused(self, most: int = 100_000) -> WindowStoreError:
+        for _ in range(most):
+            try:
+                self.insert()
+            except WindowStoreError as error:
+                return error
+        raise AssertionError(f"{most} events were accepted")
+
+    def check_restored(self, url: str) -> None:
+        """What a new process would find after a checkpoint equals the events, and goes on."""
+        snapshot = self.window.checkpoint()
+        with open_store(url) as store:
+            again = reopen(snapshot, store, self.size)
+            assert assert_whole(again, self.size) == self.fed
+            again.check()
+            again.insert(event(self.fed))
+            assert again.query() == text(self.fed + 1, self.size)
 
 
 def tree_of(name: str) -> type[Aggregator]:

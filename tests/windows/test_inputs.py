@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import warnings
 from collections.abc import Callable
@@ -40,8 +41,12 @@ from mta.columns.schemas import Objects
 from mta.errors import InvalidTime, InvalidValue, NotPageable, WindowBusy, WindowStoreError
 from mta.frames import BoundWindow, CustomFrame
 from stores.memory import MemoryStore
-from tests.support.ids import shown
 from tests.support.naive import error_of
+
+
+def shown(value: Any) -> str:
+    """A name that is the same in every process, without the address where the value lies."""
+    return f"{type(value).__name__} {re.sub(r' at 0x[0-9a-f]+', '', repr(value))}"
 
 
 def last() -> Monoid:

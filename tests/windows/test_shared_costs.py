@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 
@@ -11,9 +9,9 @@ import mta.windows.engine
 from mta import CountWindow, Max, TimeWindow
 from mta.windows.shared import SharedWindows
 from stores import MemoryStore
-from stores.base import WrapperStore
 from stores.testing.counting import CountingStore
 from tests.support.counted import Counted
+from tests.support.faulty import Logged
 from tests.support.naive import pages_of
 from tests.support.shared_windows import ARITY, FOUR, LEAF, N, counted_windows, values
 
@@ -30,18 +28,6 @@ def test_four_windows_write_the_pages_of_one_and_keep_those_of_the_longest() -> 
     assert len(pages_of(shared)) <= len(pages_of(store)) + 2 * 3  # one more a level at either end
 
 
-class LeafReads(WrapperStore):
-    """Counts how often leaf pages are read, and inner ones."""
-
-    leaves = inner = 0
-
-    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        leaves = sum(key.split("/")[1] == "0" for key in keys)
-        self.leaves += leaves
-        self.inner += len(keys) - leaves
-        return super().get_many(keys)
-
-
 def test_a_window_reads_a_page_a_leaf_once_it_is_longer_than_what_is_in_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -50,15 +36,16 @@ def test_a_window_reads_a_page_a_leaf_once_it_is_longer_than_what_is_in_memory(
     monkeypatch.setattr("mta.logs.base._CHUNK", 2 * LEAF)
     half, leaves = N // 2, N // 2 // LEAF
     for frames in [{name: frame} for name, frame in FOUR.items()] + [FOUR]:
-        store = LeafReads(MemoryStore())
+        store = Logged()
         windows = SharedWindows(Max(), frames, store=store, leaf_arity=LEAF, arity=ARITY)
         windows.extend(values(half))
-        store.leaves = store.inner = 0
+        store.clear_log()
         windows.extend(values(half))
         longer = [frame for frame in frames.values() if frame.size > 7 * LEAF]
-        assert (leaves - 1) * len(longer) <= store.leaves <= (leaves + 1) * len(longer)
+        read = [key.split("/")[1] == "0" for keys in store.logged("get") for key in keys]
+        assert (leaves - 1) * len(longer) <= sum(read) <= (leaves + 1) * len(longer)
         # One for every eight leaves that are deleted, and as many for each window to fold.
-        assert store.inner <= (1 + len(frames)) * (leaves // ARITY + 8)
+        assert len(read) - sum(read) <= (1 + len(frames)) * (leaves // ARITY + 8)
 
 
 def test_ranges_and_windows_by_time_read_at_most_two_pages_a_level() -> None:
