@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -20,6 +19,7 @@ from stores import MemoryStore
 from tests.support.counted import hash_of, rolling_hash
 from tests.support.key_by_key import KeyByKey
 from tests.support.naive import window_of
+from tests.support.random_windows.lists import Stream
 
 SECOND = 10**6
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -42,34 +42,13 @@ JOINING = Monoid("", lambda a, b: a + b, name="texts")
 
 
 @dataclass
-class Listed:
+class Listed(Stream):
     """One key's events in order of time, as texts."""
 
-    existing: str
-    events: list[tuple[float, str]] = field(default_factory=list)
-    newest: float | None = None
     retracted: int = 0
 
-    def copy(self) -> Listed:
-        return Listed(self.existing, list(self.events), self.newest, self.retracted)
-
-    def place(self, time: float) -> int:
-        return bisect_right(self.events, time, key=lambda event: event[0])
-
-    def add(self, time: float, value: str) -> int:
-        """Take an event in; where it stands then."""
-        at = self.place(time)
-        if self.existing != "append" and at and self.events[at - 1][0] == time:
-            at -= 1
-            older = self.events[at][1]
-            self.events[at] = (time, older + value if self.existing == "combine" else value)
-        else:
-            self.events.insert(at, (time, value))
-        self.newest = time if self.newest is None else max(self.newest, time)
-        return at
-
     def retract(self, time: float) -> None:
-        at = self.place(time) - 1
+        at = self.after(time) - 1
         assert self.events[at][0] == time
         del self.events[at]
         self.retracted += 1
@@ -167,7 +146,7 @@ class Life:
         floors = {k: self.floor(k, self.lists) for k, *_ in rows}
         for at in sorted(range(len(rows)), key=lambda at: rows[at][1]):
             key, time, value, retracts = rows[at]
-            listed = self.lists.get(key) or Listed(self.existing)
+            listed = self.lists.get(key) or Listed(True, None, on_duplicate=self.existing)
             if retracts:
                 if any(t == time for t, _ in listed.events):
                     listed.retract(time)
@@ -177,7 +156,7 @@ class Life:
             if floor is not None and time < floor:
                 continue
             self.lists[key] = listed
-            place = listed.add(time, value)
+            place = listed.add((time, value))
             expected[at] = [listed.result(frame, place + 1, time) for frame in self.frames.values()]
         if not self.sure(rows, before):
             self.lists = before  # what has left may be meant: a list cannot say
@@ -269,7 +248,7 @@ class Life:
         if by_count(frame):
             return  # results may be short, before and after
         for key, listed in self.lists.items():
-            old = before.get(key, Listed(self.existing))
+            old = before.get(key, Listed(True, None, on_duplicate=self.existing))
             previous = {event: place for place, event in enumerate(old.events)}
             for place, event in enumerate(listed.events):
                 now, floor = listed.result(frame, place + 1, event[0]), floors.get(key)

@@ -49,17 +49,7 @@ from mta.errors import (
 from mta.monoids.nulls import CountValues
 from stores import MemoryStore
 from stores.testing import CountingStore
-from tests.support.published import (
-    Lists,
-    Server,
-    aggregations,
-    agrees,
-    before,
-    both,
-    by_count,
-    by_time,
-    either,
-)
+from tests.support.published import Lists, Server, aggregations, agrees
 
 WINDOWS = {
     "minute": TimeWindow("60 seconds"),
@@ -67,13 +57,6 @@ WINDOWS = {
     "five": CountWindow(5),
     "short": TimeWindow("50 seconds") | CountWindow(3),
     "long": TimeWindow("20 seconds") & CountWindow(4),
-}
-FRAMES = {
-    "minute": by_time(60),
-    "before": before(60),
-    "five": by_count(5),
-    "short": either(by_time(50), by_count(3)),
-    "long": both(by_time(20), by_count(4)),
 }
 KEYS = [f"card {number}" for number in range(6)]
 
@@ -122,7 +105,7 @@ def test_every_answer_is_that_of_lists(settings: dict[str, Any]) -> None:
         aggregations(), WINDOWS, MemoryStore(), name="cards", page_bytes=256, **given
     )
     windows.publish("features")
-    lists, chance = Lists(FRAMES), random.Random(7)
+    lists, chance = Lists(WINDOWS), random.Random(7)
     step = life(windows, lists, 5, given.get("allowed_lateness", 0), retract)
     step()
     assert windows.store is not None

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("starlette", reason="NOT TESTED: mta serve, as the extra serve is missing")
 
 from mta import KeyedWindows, TimeWindow
-from tests.support.published import Lists, aggregations, by_time
+from tests.support.published import Lists, aggregations
 from tests.support.servers import redis_url
 from tests.support.serving import Served
 
@@ -26,13 +26,10 @@ class Published:
 
     def __init__(self, store: str) -> None:
         self.store, self.name = store, f"cards-{uuid4().hex[:8]}"
-        self.lists = Lists({"minute": by_time(60), "hour": by_time(3600)})
+        frames = {"minute": TimeWindow("1 minute"), "hour": TimeWindow("1 hour")}
+        self.lists, name = Lists(frames), f"w{uuid4().hex[:8]}"
         self.windows = KeyedWindows(
-            aggregations(),
-            {"minute": TimeWindow("1 minute"), "hour": TimeWindow("1 hour")},
-            store,
-            name=f"w{uuid4().hex[:8]}",
-            allowed_lateness="2 hours",
+            aggregations(), frames, store, name=name, allowed_lateness="2 hours"
         )
         self.windows.publish(self.name)
         self.add(

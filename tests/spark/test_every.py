@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +36,7 @@ from spark_integration.step.step import step
 from stores.memory import MemoryStore
 from tests.spark.test_several_windows import several_plan
 from tests.support.key_by_key import lists
+from tests.support.naive import window_of
 from tests.support.sampling import some
 from tests.support.spark.events import ROWS, SECOND, START, Event, rows_of, shuffled
 from tests.support.spark.idle_cases import SIZE, Stream, idle_plan, late_plan, out_of_order
@@ -79,18 +80,24 @@ def of_keys(events: list[Event]) -> dict[str, list[tuple[int, float]]]:
     return found
 
 
-def every_k(events: list[Event], k: int, held: Callable[[Any, int], Any]) -> list[Result]:
+def window(frame: Frame, rows: list[tuple[int, float]], now: int) -> list[float]:
+    """The values that a frame holds when asked at a time."""
+    held = window_of(frame, [time / SECOND for time, _ in rows], now / SECOND)
+    return [value for _, value in rows[held]]
+
+
+def every_k(events: list[Event], k: int, frame: Frame) -> list[Result]:
     """The row of each k-th event of a key."""
     out = []
     for key, rows in of_keys(events).items():
         for n in range(k, len(rows) + 1, k):
-            window = held(rows[:n], rows[n - 1][0])
-            out.append((key, rows[n - 1][0], [v for _, v in window], len(window)))
+            values = window(frame, rows[:n], rows[n - 1][0])
+            out.append((key, rows[n - 1][0], values, len(values)))
     return sorted(out)
 
 
 def every_period(
-    events: list[Event], period: int, held: Callable[[Any, int], Any], size: int | None, ends: bool
+    events: list[Event], period: int, frame: Frame, size: int | None, ends: bool
 ) -> list[Result]:
     """Each boundary between two events of a key; where data end, also the one after the last."""
     out = []
@@ -99,29 +106,23 @@ def every_period(
             at = -(-time // period) * period
             stop = rows[i + 1][0] if i + 1 < len(rows) else at + ends
             while at < stop:
-                window = held(rows[: i + 1], at)
-                out.append((key, at, [v for _, v in window], len(window)))
+                values = window(frame, rows[: i + 1], at)
+                out.append((key, at, values, len(values)))
                 if size is None or at - size >= time:
                     break
                 at += period
     return sorted(out)
 
 
-def results_of(tables: list[pa.Table]) -> list[Result]:
-    rows = [row for table in tables for row in table.to_pylist()]
-    return sorted((r["device"], _micros(r["ts"]), r["all"], r["n"]) for r in rows)
+def results_of(tables: Iterable[pa.Table], window: str = "") -> list[Result]:
+    return in_results((row for table in tables for row in table.to_pylist()), window)
 
 
-def _micros(time: dt.datetime) -> int:
-    return (time - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
-
-
-def last(count: int) -> Callable[[Any, int], Any]:
-    return lambda rows, now: rows[-count:]
-
-
-def within(seconds: int) -> Callable[[Any, int], Any]:
-    return lambda rows, now: [row for row in rows if row[0] > now - seconds * SECOND]
+def in_results(rows: Iterable[Any], window: str = "") -> list[Result]:
+    """Rows of a step or of Spark in the form of the oracle, of one window."""
+    names = [f"{name}_{window}" if window else name for name in ("all", "n")]
+    found = [(row["device"], round(row["ts"].timestamp() * SECOND), row) for row in rows]
+    return sorted((device, time, *(row[name] for name in names)) for device, time, row in found)
 
 
 def test_the_trigger_may_change_and_leaves_the_state_as_it_is() -> None:
@@ -134,8 +135,8 @@ def test_the_trigger_may_change_and_leaves_the_state_as_it_is() -> None:
         state = done.state
         if i // 10 % 3 == 1:
             counted += results_of([done.rows])
-    window = every_k(events, 4, within(9))
-    assert counted == [row for n, row in enumerate(window, 1) if (4 * n - 1) // 10 % 3 == 1]
+    rows = every_k(events, 4, TimeWindow(9))
+    assert counted == [row for n, row in enumerate(rows, 1) if (4 * n - 1) // 10 % 3 == 1]
     assert len(keys_of(state, store)) == 1
 
 
@@ -157,12 +158,12 @@ def run(df: Any, store: str, **changes: Any) -> Any:
 def test_through_spark(spark: SparkSession, store: str, tmp_path: Path, every: Any) -> None:
     """A batch query, and a stream of two micro-batches."""
     events = stream(300, 4, seed=5)
-    held, size = within(9), 9 * SECOND
+    frame, size = TimeWindow(9), 9 * SECOND
 
     def expected(ends: bool) -> list[Result]:
         if every == 3:
-            return every_k(events, 3, held)
-        return every_period(events, 2 * SECOND, held, size, ends)
+            return every_k(events, 3, frame)
+        return every_period(events, 2 * SECOND, frame, size, ends)
 
     found = run(spark.createDataFrame(rows_of(*events)), store, emit_every=every).toArrow()
     assert results_of([found]) == expected(ends=True)
@@ -317,12 +318,11 @@ def test_idle_keys_count_only_where_events_may_be_late(
         sliding_aggregate(job.source(), **{**settings, "emit_every": 3})
 
 
-NAMED: dict[str, tuple[Frame, Any, int | None]] = {
-    "short": (TimeWindow(9), within(9), 9 * SECOND),
-    "long": (TimeWindow(30), within(30), 30 * SECOND),
-    "few": (CountWindow(5), last(5), None),
-    "pair": (CountWindow(2), last(2), None),
-}
+#: Frames, and after how many microseconds time empties them.
+NAMED: dict[str, tuple[Frame, int | None]] = {
+    "short": (TimeWindow(9), 9 * SECOND), "long": (TimeWindow(30), 30 * SECOND),
+    "few": (CountWindow(5), None), "pair": (CountWindow(2), None),
+}  # fmt: skip
 SETS = [("short", "long"), ("few", "pair"), ("pair", "short"), ("long",)]
 
 
@@ -333,19 +333,8 @@ def several(names: tuple[str, ...], every: EveryPeriod, **changes: Any) -> Plan:
     return changed(every_plan(every, TimeWindow(1), results=results, **changes), window=frames)
 
 
-def results_named(tables: list[pa.Table], name: str) -> list[Result]:
-    """One window's results, in the form of the oracle."""
-    return sorted(
-        (row["device"], time, row[f"all_{name}"], row[f"n_{name}"])
-        for table in tables
-        for row, time in zip(
-            table.to_pylist(), table["ts"].cast(pa.int64()).to_pylist(), strict=True
-        )
-    )
-
-
 def longest(names: tuple[str, ...]) -> int | None:
-    return max((size for name in names if (size := NAMED[name][2])), default=None)
+    return max((size for name in names if (size := NAMED[name][1])), default=None)
 
 
 def run_twice(plan: Plan, events: list[Event], batches: int) -> list[pa.Table]:
@@ -372,10 +361,10 @@ def test_boundaries_of_several_windows(
     events, every = stream(120, 4, seed=batches), EveryPeriod(period)
     tables = run_twice(several(names, every, temporary=temporary), events, batches)
     for name in names:
-        held, size = NAMED[name][1], longest(names)
-        expected = every_period(events, every.period, held, size, temporary)
+        frame, size = NAMED[name][0], longest(names)
+        expected = every_period(events, every.period, frame, size, temporary)
         assert expected
-        assert results_named(tables, name) == expected
+        assert results_of(tables, name) == expected
     assert all(value is None for table in tables for value in table["watts"].to_pylist())
 
 
@@ -405,7 +394,7 @@ def test_last_gives_the_last_boundary_of_a_key_and_batch(names: tuple[str, ...] 
 def to_the_end(events: list[Event], period: int, name: str, names: tuple[str, ...]) -> list[Result]:
     """What is due where each key has an event after all, that none of the results has."""
     after = [(key, 1e5, -1.0) for key in of_keys(events)]
-    return every_period([*events, *after], period, NAMED[name][1], longest(names), False)
+    return every_period([*events, *after], period, NAMED[name][0], longest(names), False)
 
 
 @pytest.mark.sample(1)
@@ -434,7 +423,7 @@ def test_a_key_that_is_expired_gives_all_that_is_due(
     assert (live.keys, live.pending, list(store.keys())) == (set(), 0, [])
     tables = [done.rows for done in live.done]
     for name in names:
-        assert results_named(tables, name) == to_the_end(events, every.period, name, names)
+        assert results_of(tables, name) == to_the_end(events, every.period, name, names)
 
 
 def test_a_key_is_kept_until_the_boundary_at_which_its_window_is_empty() -> None:
@@ -476,10 +465,6 @@ def test_boundaries_of_a_stream_with_a_restart(
         job.run()
     rows = [row for _, batch in sorted(job.batches.items()) for row in batch]
     for name in ("short", "long"):
-        found = sorted(
-            (r.device, round(r.ts.timestamp() * SECOND), r[f"all_{name}"], r[f"n_{name}"])
-            for r in rows
-        )
         expected = to_the_end(events[:-1], 2 * SECOND, name, ("short", "long"))
-        assert found == expected
+        assert in_results(rows, name) == expected
     assert job.keys() == {"end"}

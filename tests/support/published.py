@@ -3,42 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mta import Count, Max, Product, Sum
 from mta.errors import StoreUnavailable
+from mta.frames import Frame
 from stores import MemoryStore
+from tests.support.naive import window_of
 
-SECOND = 1_000_000
 #: An event: its time in seconds and its value.
 Event = tuple[int, int]
-#: A window takes the events up to a moment, oldest first, and the moment, to those that it holds.
-Frame = Callable[[Sequence[Event], int], Sequence[Event]]
-
-
-def by_time(seconds: int) -> Frame:
-    return lambda events, at: [event for event in events if event[0] > at - seconds]
-
-
-def before(seconds: int) -> Frame:
-    """Those of so many seconds before a moment."""
-    return lambda events, at: [event for event in events if at - seconds <= event[0] < at]
-
-
-def by_count(size: int) -> Frame:
-    return lambda events, at: events[-size:]
-
-
-def either(one: Frame, other: Frame) -> Frame:
-    """The shorter of two windows."""
-    return lambda events, at: min(one(events, at), other(events, at), key=len)
-
-
-def both(one: Frame, other: Frame) -> Frame:
-    """The longer of two windows."""
-    return lambda events, at: max(one(events, at), other(events, at), key=len)
 
 
 def aggregations() -> Product:
@@ -68,7 +44,8 @@ class Lists:
         found = {}
         past = [event for event in self.events[key] if event[0] <= at]
         for name, frame in self.frames.items():
-            values = [value for _, value in frame(past, at)]
+            held = window_of(frame, [time for time, _ in past], at)
+            values = [value for _, value in past[held]]
             found[f"total_{name}"], found[f"events_{name}"] = self.sum_of_none, len(values)
             if values:
                 found[f"total_{name}"] = sum(values)

@@ -23,14 +23,13 @@ from mta.publishing import batches
 from spark_integration import sliding_aggregate
 from spark_integration.session import local_session
 from tests.support.faulty import eventually
-from tests.support.published import Lists, by_count, by_time
+from tests.support.published import Lists
 from tests.support.spark.asking import KEYS, START
 from tests.support.spark.session import QUICK
 
 SCHEMA = "card string, shop int, ts timestamp, v long, undo boolean"
 LATE = 60
 WINDOWS = {"minutes": TimeWindow("3 minutes"), "five": CountWindow(5)}
-FRAMES = {"minutes": by_time(180), "five": by_count(5)}
 
 
 class CardFiles:
@@ -40,7 +39,7 @@ class CardFiles:
         self.folder, self.store = folder, store
         (folder / "input").mkdir(parents=True)
         self.chance, self.clock, self.files = random.Random(seed), 1000, 0
-        self.lists = Lists(FRAMES, sum_of_none=None)
+        self.lists = Lists(WINDOWS, sum_of_none=None)
         #: What lists say after each file.
         self.as_of: list[dict[str, Any]] = []
 
