@@ -11,9 +11,8 @@ that raises has taken in what its note says, and no more; what it has taken in m
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
@@ -31,6 +30,7 @@ from stores import MemoryStore, PageStore
 from stores.testing import FaultyStore
 from tests.support import oracle
 from tests.support.naive import CrowdedFiBA, letters, pages_of, window_of
+from tests.support.random_windows.lists import Stream
 
 Event = tuple[int, str]
 #: How much of a call that failed was done.
@@ -45,17 +45,12 @@ def tag(time: int) -> str:
 
 
 @dataclass
-class Listed:
+class Listed(Stream):
     """All events in order of time, and where the window begins."""
 
-    frame: Frame
-    events: list[Event] = field(default_factory=list)
+    frame: Frame = field(kw_only=True)
     front: int = 0
     newest: int = -1
-    existing: str = "append"
-
-    def copy(self) -> Listed:
-        return replace(self, events=list(self.events))
 
     @property
     def held(self) -> list[str]:
@@ -67,25 +62,18 @@ class Listed:
         """The result over the window."""
         return "".join(self.held)
 
-    def add(self, event: Event) -> None:
+    def add(self, event: Event) -> int:
         """Take in an event."""
-        at = self._after(event[0])
-        if self.existing != "append" and at and self.events[at - 1][0] == event[0]:
-            older = self.events[at - 1][1] if self.existing == "combine" else ""
-            self.events[at - 1] = (event[0], older + event[1])
-            return
-        self.events.insert(at, event)
-        self.newest = max(self.newest, event[0])
-        self._moved(at, 1)
+        count, at = len(self), super().add(event)
+        if len(self) > count:
+            self._moved(at, 1)
+        return at
 
     def retract(self, time: int) -> None:
         """Take out the newest event of a time."""
-        at = self._after(time) - 1
+        at = self.after(time) - 1
         del self.events[at]
         self._moved(at, -1)
-
-    def _after(self, time: int) -> int:
-        return bisect_right(self.events, time, key=lambda event: event[0])
 
     def _moved(self, at: int, count: int) -> None:
         self.front += count * (at < self.front)
@@ -268,7 +256,10 @@ class Kept:
         if lateness or not self.is_single:
             self.options |= {"allowed_lateness": lateness, "on_duplicate": existing}
         frames = [frame] if self.is_single else frame.values()
-        store, self.lists = MemoryStore(), [Listed(each, existing=existing) for each in frames]
+        store, self.lists = (
+            MemoryStore(),
+            [Listed(True, None, on_duplicate=existing, frame=each) for each in frames],
+        )
         sizes: dict[str, Any] = {"arity": 2, "leaf_arity": 5}
         window = self.kind(oracle.joined(), frame, store, "w", **sizes, **self.options)
         for some in (1, 13, 5, 13, 1, 13, 13, 13):
@@ -401,7 +392,8 @@ def test_a_restored_window_whose_open_leaf_cannot_be_read_stays_as_it_was(
 ) -> None:
     """Its parts are read when they are first needed, as where the front comes to another tree."""
     monkeypatch.setattr(pages, "PART_BYTES", 160)
-    frame, memory, listed = CountWindow(680), MemoryStore(), Listed(CountWindow(680))
+    frame, memory = CountWindow(680), MemoryStore()
+    listed = Listed(True, None, frame=frame)
     window = Window(oracle.joined(), frame, memory, "w", arity=2, leaf_arity=100, aggregator=tree)
     try_out(extend(690), window, listed)
     snapshot = window.checkpoint()
