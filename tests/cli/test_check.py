@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 
 from mta import Max
-from mta.cli import main
 from mta.cli.console import Exit
 from spark_integration.cli import checkpoints
 from spark_integration.cli.checkpoints import Sighting, last_batch, note
@@ -46,7 +45,7 @@ def ran(folder, rows_of, first=ROWS, more=()):
             os.utime(source / f"{number}.csv", (1e9 + number, 1e9 + number))
     given = ("--key", "device", *AGGREGATIONS, "--window", "7 days", "--output", folder / "out",
              "--no-plot", "--files-per-batch", 1, *more)  # fmt: skip
-    assert mta("run", source, *given) == 0
+    mta("run", source, *given)
     return folder / "out"
 
 
@@ -78,47 +77,41 @@ def keys_of(out, level):
         return sorted(key for key in store.keys("") if key.split("/")[1] == str(level))
 
 
-def test_a_whole_run_is_whole(out, capsys):
-    assert mta("check", out) == 0
-    printed = capsys.readouterr().out
+def test_a_whole_run_is_whole(out):
+    printed = mta("check", out).out
     assert re.search(r"pages +\d+ verified", printed)
     assert "damaged   none" in printed
 
 
-def test_damage_is_reported_by_page(out, capsys):
+def test_damage_is_reported_by_page(out):
     inner, leaf = keys_of(out, 1)[-1], keys_of(out, 0)[-1]
     with open_store(f"file://{out / 'pages'}") as store:
         whole = store.get_many([inner, leaf])
         store.delete_many([inner])
-    assert mta("check", out) == Exit.DAMAGED
-    printed = capsys.readouterr().out
+    printed = mta("check", out, code=Exit.DAMAGED).out
     assert re.search(rf"damaged +\w: page {inner} \(level 1, .*\): it is not in the store", printed)
     assert re.search(r"damaged +1 page$", printed, re.MULTILINE)
     with open_store(f"file://{out / 'pages'}") as store:
         assert store.get_many([inner]) == [None], "a check wrote something"
         store.put_many({inner: whole[0]})
-    assert mta("check", out) == 0
+    mta("check", out)
     with open_store(f"file://{out / 'pages'}") as store:
         store.put_many({leaf: whole[1][:-1]})
-    capsys.readouterr()
-    assert mta("check", out) == Exit.DAMAGED
-    assert "restore a copy of it" in capsys.readouterr().out
-    assert mta("check", out.parent) == 2
+    assert "restore a copy of it" in mta("check", out, code=Exit.DAMAGED).out
+    mta("check", out.parent, code=2)
 
 
-def test_pages_that_nobody_needs_are_deleted_after_the_grace_period(out, capsys):
+def test_pages_that_nobody_needs_are_deleted_after_the_grace_period(out):
     prefix = keys_of(out, 0)[0].partition("/")[0]
     garbage = [f"{prefix}/0/9/{'ab' * 16}", f"{prefix.partition(':')[0]}:new/0/0/{'cd' * 16}"]
     foreign = "somebody.else:x/0/0/00"
     with open_store(f"file://{out / 'pages'}") as store:
         store.put_many(dict.fromkeys([*garbage, foreign], b"page"))
         before = set(store.keys())
-    assert mta("gc", out, "--delete") == 0
-    printed = capsys.readouterr().out
+    printed = mta("gc", out, "--delete").out
     assert re.search(r"unneeded +2 pages, 8 B", printed)
     assert re.search(r"deleted +0 pages, seen unneeded for 1 hour or more", printed)
-    assert mta("gc", out, "--grace", "1 ms") == 0
-    printed = capsys.readouterr().out
+    printed = mta("gc", out, "--grace", "1 ms").out
     assert re.search(r"to delete +2 pages", printed)
     assert "nothing was deleted" in printed
     with open_store(f"file://{out / 'pages'}") as store:
@@ -127,35 +120,34 @@ def test_pages_that_nobody_needs_are_deleted_after_the_grace_period(out, capsys)
     (out / "checkpoint" / "offsets" / str(started + 1)).touch()
     (out / "gc.json").unlink()
     for _ in range(2):  # noted while a batch is under way, which may write them again
-        assert mta("gc", out, "--delete", "--grace", "1 ms") == 0
-    assert re.search(r"deleted +0 pages", capsys.readouterr().out)
+        printed = mta("gc", out, "--delete", "--grace", "1 ms").out
+        assert re.search(r"deleted +0 pages", printed)
     (out / "checkpoint" / "offsets" / str(started + 1)).unlink()
     (out / "gc.json").unlink()
     for _ in range(2):
-        assert mta("gc", out, "--delete", "--grace", "1 ms") == 0
-    assert re.search(r"deleted +2 pages", capsys.readouterr().out)
+        printed = mta("gc", out, "--delete", "--grace", "1 ms").out
+    assert re.search(r"deleted +2 pages", printed)
     with open_store(f"file://{out / 'pages'}") as store:
         assert set(store.keys()) == before - set(garbage)
     assert json.loads((out / "gc.json").read_text()) == {}
-    assert mta("check", out) == 0
-    assert mta("gc", out, "--grace", "soon") == 2
+    mta("check", out)
+    mta("gc", out, "--grace", "soon", code=2)
 
 
-def test_a_damaged_window_is_left_out_of_the_sweep(out, capsys):
+def test_a_damaged_window_is_left_out_of_the_sweep(out):
     inner = keys_of(out, 1)[-1]
     with open_store(f"file://{out / 'pages'}") as store:
         store.delete_many([inner])
         before = set(store.keys())
     for _ in range(2):
-        assert mta("gc", out, "--delete", "--grace", "1 ms") == 0
-    assert "see 'mta check'" in capsys.readouterr().out
+        assert "see 'mta check'" in mta("gc", out, "--delete", "--grace", "1 ms").out
     with open_store(f"file://{out / 'pages'}") as store:
         assert set(store.keys()) == before
 
 
-def test_a_run_with_a_least_number_of_values_is_whole(tmp_path, capsys):
-    assert mta("check", ran(tmp_path, {"a": 2000}, more=("--min-samples", 3))) == 0
-    assert re.search(r"windows +1 key, ", capsys.readouterr().out)
+def test_a_run_with_a_least_number_of_values_is_whole(tmp_path):
+    done = mta("check", ran(tmp_path, {"a": 2000}, more=("--min-samples", 3)))
+    assert re.search(r"windows +1 key, ", done.out)
 
 
 def test_a_page_is_noted_when_it_was_first_seen(tmp_path):
@@ -188,60 +180,48 @@ def seen(note: Path) -> dict[str, tuple[float, int]]:
     return found
 
 
-def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
-    code = main([str(argument) for argument in arguments])
-    printed = capsys.readouterr()
-    return code, printed.out + printed.err
-
-
-def test_whole_and_damaged_pages(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
-    code, said = answer(capsys, "check", job.checkpoint, "--store", job.store)
-    assert code == 0 and "4 keys" in said
+def test_whole_and_damaged_pages(job: Job) -> None:
+    check = ("check", job.checkpoint, "--store", job.store)
+    assert "4 keys" in mta(*check).out
     with open_store(job.store) as store:
         first = max(store.keys())
         (page,) = store.get_many([first])
         assert page is not None
         store.put_many({first: page[:-1] + bytes([page[-1] ^ 1])})
         store.flush()
-    code, said = answer(capsys, "check", job.checkpoint, "--store", job.store)
-    assert code == Exit.DAMAGED and first in said
+    assert first in mta(*check, code=Exit.DAMAGED).out
     with open_store(job.store) as store:
         store.put_many({first: page})
-    code, said = answer(capsys, "check", job.checkpoint, "--store", job.store)
-    assert code == 0
+    mta(*check)
 
 
-def test_pages_that_nobody_needs(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pages_that_nobody_needs(job: Job) -> None:
     needed = job.pages()
     orphan = min(needed).rpartition("/")[0] + "/orphan"
     with open_store(job.store) as store:
         store.put_many({orphan: b"x", "another/0/0/x": b"y"})
     gc = ("gc", job.checkpoint, "--store", job.store, "--delete")
     for wanted in ("unneeded  1 page, 1 B", "deleted   0 pages, seen unneeded for 1 hour"):
-        code, said = answer(capsys, *gc)
-        assert code == 0 and wanted in said
+        assert wanted in mta(*gc).out
     note = job.checkpoint / "gc.json"
     note.write_text(json.dumps({key: [0.0, batch] for key, (_, batch) in seen(note).items()}))
-    code, said = answer(capsys, *gc)
-    assert "deleted   1 page" in said
+    assert "deleted   1 page" in mta(*gc).out
     assert job.pages() == needed | {"another/0/0/x"}
 
 
-def test_the_pages_of_a_query_whose_checkpoint_is_gone(
-    job: Job, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_pages_of_a_query_whose_checkpoint_is_gone(job: Job, tmp_path: Path) -> None:
     pages = job.pages() - {"another/0/0/x"}
     name = min(pages).partition(".")[0]
     address = f"file://{tmp_path}/pages"
     with open_store(address) as store:
         store.put_many(dict.fromkeys(pages, b"x") | {f"{name}s/0/0/x": b"y"})
-    code, said = answer(capsys, "gc", "--name", name, "--store", address)
-    assert code == 0 and f"to delete {len(pages)} pages" in said
-    answer(capsys, "gc", "--name", name, "--store", address, "--delete")
+    gc = ("gc", "--name", name, "--store", address)
+    assert f"to delete {len(pages)} pages" in mta(*gc).out
+    mta(*gc, "--delete")
     with open_store(address) as store:
         assert set(store.keys()) == {f"{name}s/0/0/x"}
     for wrong in ((), ("--name", name, job.checkpoint), ("--name", "..")):
-        assert answer(capsys, "gc", "--store", address, *wrong)[0] == 2
+        mta("gc", "--store", address, *wrong, code=2)
 
 
 IN_STATE = 6_000
@@ -259,9 +239,9 @@ def in_state(tmp_path_factory):
     half = IN_STATE // 2
     for number, rows in enumerate((slice(0, half), slice(half, IN_STATE))):
         pd.concat(frame[rows] for frame in frames).to_csv(source / f"{number}.csv", index=False)
-        assert mta("run", source, "--key", "device", "--agg", "peak=watts:max", "--agg",
+        mta("run", source, "--key", "device", "--agg", "peak=watts:max", "--agg",
                    "mean=watts:mean", "--window", "9 days", "--output", out, "--no-plot",
-                   "--store", "spark://state") == 0  # fmt: skip
+                   "--store", "spark://state")  # fmt: skip
     expected = frames[0].set_index("ts")["watts"].rolling("9D")
     results = pd.read_parquet(out / "results").sort_values(["device", "ts"])
     for _, rows in results.groupby("device"):
@@ -270,9 +250,8 @@ def in_state(tmp_path_factory):
     return out
 
 
-def test_inspect_counts_its_pages(in_state, capsys):
-    assert mta("inspect", in_state) == 0
-    printed = capsys.readouterr().out
+def test_inspect_counts_its_pages(in_state):
+    printed = mta("inspect", in_state).out
     assert re.search(r"^a +6,000 ", printed, re.MULTILINE)
     pages = re.search(r"store +spark://state: (\d+) pages, \S+ \S+ on disk", printed)
     assert pages
@@ -280,9 +259,8 @@ def test_inspect_counts_its_pages(in_state, capsys):
     assert int(pages[1]) >= 2 * (IN_STATE // 375 - 1)
 
 
-def test_check_verifies_every_page(in_state, capsys, monkeypatch):
-    assert mta("check", in_state) == 0
-    printed = capsys.readouterr().out
+def test_check_verifies_every_page(in_state, monkeypatch):
+    printed = mta("check", in_state).out
     assert re.search(r"pages +\d+ verified", printed)
     assert "damaged   none" in printed
     whole = checkpoints.open_pages
@@ -295,16 +273,14 @@ def test_check_verifies_every_page(in_state, capsys, monkeypatch):
             yield store
 
     monkeypatch.setattr(checkpoints, "open_pages", damaged)
-    assert mta("check", in_state) == Exit.DAMAGED
-    printed = capsys.readouterr().out
+    printed = mta("check", in_state, code=Exit.DAMAGED).out
     assert re.search(r"damaged +1 page$", printed, re.MULTILINE)
 
 
-def test_what_is_not_possible_is_reported(in_state, capsys):
-    assert mta("gc", in_state, "--delete") == 0
-    assert "nothing to collect" in capsys.readouterr().out
-    assert mta("inspect", in_state / "checkpoint") == 2
-    assert "give the store of this checkpoint" in capsys.readouterr().err
-    assert mta("inspect", in_state / "checkpoint", "--store", "spark://state") == 0
-    assert mta("inspect", in_state, "--store", "spark://head:7077") == 2
-    assert "spark:// store is spark://state" in capsys.readouterr().err
+def test_what_is_not_possible_is_reported(in_state):
+    assert "nothing to collect" in mta("gc", in_state, "--delete").out
+    done = mta("inspect", in_state / "checkpoint", code=2)
+    assert "give the store of this checkpoint" in done.err
+    mta("inspect", in_state / "checkpoint", "--store", "spark://state")
+    done = mta("inspect", in_state, "--store", "spark://head:7077", code=2)
+    assert "spark:// store is spark://state" in done.err

@@ -357,7 +357,7 @@ def test_json_of_any_depth_is_a_cell_or_a_row_with_a_reason(tmp_path):
                 assert "not a JSON array" in str(error)
 
 
-def test_dropped_rows_are_counted_by_reason_with_the_first_example(tmp_path, capsys, spark):
+def test_dropped_rows_are_counted_by_reason_with_the_first_example(tmp_path, spark):
     source = tmp_path / "in"
     source.mkdir()
     lines = [f"a,{AT},1", f",{AT},2", "a,,3", "a,soon,4", "a,later,4", f"a,{AT},oops", f"a,{AT},",
@@ -366,8 +366,7 @@ def test_dropped_rows_are_counted_by_reason_with_the_first_example(tmp_path, cap
     (source / "2.csv").write_text(table(("a", "oops")))
     out = tmp_path / "out"
     command = ("run", source, "--key", "k", "--agg", "g=v:geomean", "--output", out, "--no-plot")
-    assert mta(*command, "--on-invalid", "drop", "--nulls", "drop_row") == 0
-    printed = capsys.readouterr().out
+    printed = mta(*command, "--on-invalid", "drop", "--nulls", "drop_row").out
     first = source / "1.csv"
     for line in [
         "invalid   9 rows, dropped",
@@ -384,28 +383,26 @@ def test_dropped_rows_are_counted_by_reason_with_the_first_example(tmp_path, cap
     assert sorted(pd.read_parquet(out / "results")["v"]) == [1.0, 5.0]
 
 
-def test_a_run_that_fails_says_what_to_do_and_goes_on(tmp_path, capsys):
+def test_a_run_that_fails_says_what_to_do_and_goes_on(tmp_path):
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     command = ("run", source, "--key", "k", "--output", out, "--no-plot", "--files-per-batch", 1)
     (source / "1.csv").write_text(table(("a", 1)))
     (source / "2.csv").write_text(table(("a", "oops")))
     os.utime(source / "1.csv", (1_000, 1_000))
-    assert mta(*command) == 2
-    error = capsys.readouterr().err
+    error = mta(*command, code=2).err
     assert f"mta: InvalidInput: {source / '2.csv'}, line 2: v is not a number: 'oops'" in error
     assert "start the same command again" in error
     (source / "2.csv").write_text(table(("a", 2)))
-    assert mta(*command) == 0
-    assert "file 1 of 2 done" in capsys.readouterr().out
+    assert "file 1 of 2 done" in mta(*command).out
     assert sorted(pd.read_parquet(out / "results")["v"]) == [1.0, 2.0]
 
 
-def test_a_run_of_which_no_row_can_be_used_fails(tmp_path, capsys):
+def test_a_run_of_which_no_row_can_be_used_fails(tmp_path):
     (tmp_path / "1.csv").write_text(table(("a", 1)).replace("a", ""))
     command = ("run", tmp_path / "1.csv", "--key", "k", "--value", "v", "--on-invalid", "drop")
-    assert mta(*command, "--output", tmp_path / "out", "--no-plot") == 2
-    assert "none of the 1 row could be used" in capsys.readouterr().err
+    done = mta(*command, "--output", tmp_path / "out", "--no-plot", code=2)
+    assert "none of the 1 row could be used" in done.err
 
 
 def test_progress_names_files_rows_rate_and_time_left():
@@ -447,7 +444,7 @@ def test_a_large_parquet_file_is_read_in_parts(spark, tmp_path, monkeypatch):
     assert rows_of(spark, tmp_path, {}) == [("a", float(value)) for value in range(10)]
 
 
-def test_decimals_stay_exact(tmp_path, capsys):
+def test_decimals_stay_exact(tmp_path):
     """Of any number of digits; sums of doubles would be rounded."""
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
@@ -461,14 +458,13 @@ def test_decimals_stay_exact(tmp_path, capsys):
     command = ("run", source, "--time", "ts", "--agg", "sum=price:sum", "--agg", "top=large:max",
                "--agg", "total=large:sum", "--window", "2 events", "--output", out, "--no-plot",
                "--write", "parquet")  # fmt: skip
-    assert mta(*command) == 0, capsys.readouterr()
+    mta(*command)
     rows = pq.read_table(out / "results").sort_by("ts").to_pydict()
     windows = [prices[max(0, at - 1) : at + 1] for at in range(4)]
     assert rows["sum"] == [sum(filter(None, each)) for each in windows]
     assert rows["price"] == prices and rows["top"] == large
     assert rows["total"] == [large[0], *(a + b for a, b in pairwise(large))]
-    assert mta("check", out) == 0
+    mta("check", out)
     doubles = {"price": [0.5], "large": [1.0], "ts": ["2024-01-01 00:00:09"]}
     pq.write_table(pa.table(doubles), source / "2.parquet")
-    assert mta(*command) == 2
-    assert "contains double, but decimal128(18, 2) in the first file" in capsys.readouterr().err
+    assert "contains double, but decimal128(18, 2) in the first file" in mta(*command, code=2).err

@@ -25,6 +25,7 @@ from spark_integration.cli.run import claimed
 from spark_integration.cli.sources import open_source, plan_batches
 from spark_integration.errors import CorruptState, InvalidRequest
 from stores.errors import StoreAccessDenied
+from tests.support.console import mta
 from tests.support.faulty import eventually
 from tests.support.patience import LONG
 
@@ -72,25 +73,24 @@ def test_results_whose_checkpoint_is_gone_are_not_mixed_with_new_ones(tmp_path):
     assert not job.result_folder.exists()
 
 
-def test_a_folder_in_which_a_run_works_is_left_to_it(source, tmp_path, capsys):
+def test_a_folder_in_which_a_run_works_is_left_to_it(source, tmp_path):
     out = tmp_path / "out"
     command = ["run", str(source), "--output", str(out), "--overwrite"]
     with claimed(out):
         (out / "job.json").write_text("{}")
         (out / "results").mkdir()
-        assert main(command) == 2
-        assert f"(process {os.getpid()}) is using {out}: wait" in capsys.readouterr().err
+        assert f"(process {os.getpid()}) is using {out}: wait" in mta(*command, code=2).err
         assert (out / "results").exists()
     with claimed(out):
         pass  # once it has ended
 
 
-def test_an_output_that_cannot_be_a_folder_is_named(source, capsys):
-    assert main(["run", str(source), "--output", str(source / "b.csv")]) == 2
-    assert "b.csv: File exists" in capsys.readouterr().err
+def test_an_output_that_cannot_be_a_folder_is_named(source):
+    done = mta("run", source, "--output", source / "b.csv", code=2)
+    assert "b.csv: File exists" in done.err
 
 
-def test_a_stop_before_the_first_batch_loses_nothing(source, tmp_path, monkeypatch, capsys):
+def test_a_stop_before_the_first_batch_loses_nothing(source, tmp_path, monkeypatch):
     def stop(job, found):
         os.kill(os.getpid(), signal.SIGINT)
         return plan_batches(job, found)
@@ -98,22 +98,19 @@ def test_a_stop_before_the_first_batch_loses_nothing(source, tmp_path, monkeypat
     command = ["run", str(source), "--output", str(tmp_path / "out"), "--no-plot"]
     with monkeypatch.context() as patched:
         patched.setattr(run.sources, "plan_batches", stop)
-        assert main(command) == 130
-    printed = capsys.readouterr().out
+        printed = mta(*command, code=130).out
     assert "stopped; run the same command to continue from here" in printed
     assert "no rows" not in printed
-    assert main(command) == 0
+    mta(*command)
     assert len(pd.read_parquet(tmp_path / "out" / "results")) == 2
 
 
-def test_a_named_input_without_rows_ends_with_an_error_after_the_others_were_read(
-    source, tmp_path, capsys
-):
+def test_a_named_input_without_rows_ends_with_an_error_after_the_others_were_read(source, tmp_path):
     (source / "empty.csv").write_text("ts,watts\n")
     out = tmp_path / "out"
     files = [str(source / name) for name in ("b.csv", "empty.csv")]
-    assert main(["run", *files, "--value", "watts", "--output", str(out), "--no-plot"]) == 2
-    assert f"no rows in {source / 'empty.csv'}: " in capsys.readouterr().err
+    done = mta("run", *files, "--value", "watts", "--output", out, "--no-plot", code=2)
+    assert f"no rows in {source / 'empty.csv'}: " in done.err
     assert len(pd.read_parquet(out / "results")) == 2
 
 
@@ -165,13 +162,14 @@ def test_one_event_is_drawn_without_a_warning():
 
 
 @pytest.mark.parametrize("store", [None, "redis://:wrong@host/0"])
-def test_whoever_leaves_the_password_to_the_note_is_reported(tmp_path, monkeypatch, capsys, store):
+def test_whoever_leaves_the_password_to_the_note_is_reported(tmp_path, monkeypatch, store):
     def refuse(*_, **__):
         raise StoreAccessDenied("refused")
 
     monkeypatch.setattr("spark_integration.cli.checkpoints.check", refuse)
-    assert main(["check", str(tmp_path), *(["--store", store] if store else [])]) == Exit.DENIED
-    assert ("give the store's full address with --store" in capsys.readouterr().err) == (not store)
+    given = ["--store", store] if store else []
+    done = mta("check", tmp_path, *given, code=Exit.DENIED)
+    assert ("give the store's full address with --store" in done.err) == (not store)
 
 
 @pytest.mark.soak
@@ -201,11 +199,12 @@ def _commands():
 
 
 @pytest.mark.parametrize("note", [b"", b"{", b"[]", b"\xff", b"null"])
-def test_a_damaged_note_of_a_run_is_named(tmp_path, capsys, note):
+def test_a_damaged_note_of_a_run_is_named(tmp_path, note):
     (tmp_path / "job.json").write_bytes(note)
     for command in ("inspect", "check", "gc"):
-        assert main([command, str(tmp_path)]) == Exit.DAMAGED
-        assert f"{tmp_path / 'job.json'} is damaged" in capsys.readouterr().err
+        assert (
+            f"{tmp_path / 'job.json'} is damaged" in mta(command, tmp_path, code=Exit.DAMAGED).err
+        )
 
 
 @pytest.mark.parametrize(

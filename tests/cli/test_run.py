@@ -37,15 +37,14 @@ def rolling(rows):
     return pd.DataFrame({"peak": window.max(), "mean": window.mean()}).reset_index()
 
 
-def test_run_continue_inspect(tmp_path, capsys):
+def test_run_continue_inspect(tmp_path):
     source, out = tmp_path / "in put", tmp_path / "out"
     source.mkdir()
     first = [events("2025-01-01", 100, device) for device in ("a", "b")]
     write(source / "1.csv", *first, mtime=1_000)
     command = ("run", source, "--key", "device", "--agg", "peak=watts:max",
                "--agg", "mean=watts:mean", "--output", out, "--no-plot")  # fmt: skip
-    assert mta(*command, "--plot") == 0
-    printed = capsys.readouterr().out
+    printed = mta(*command, "--plot").out
     assert re.search(r"done +200 rows in 1 batch", printed)
     assert re.search(r"windows +2 keys, 48 events", printed)
     expected = rolling(pd.concat(first))
@@ -55,48 +54,44 @@ def test_run_continue_inspect(tmp_path, capsys):
     assert (out / "plot.png").stat().st_size > 10_000
     assert "plot.png (2 keys)" in printed
 
-    assert mta(*command) == 0
-    assert "nothing new" in capsys.readouterr().out
+    assert "nothing new" in mta(*command).out
 
     second = [events("2025-01-05 04:00", 50, device) for device in ("a", "c")]
     write(source / "2.csv", *second, mtime=500)  # written earlier, found later
-    assert mta(*command) == 0
-    assert "100 rows in 1 batch" in capsys.readouterr().out
+    assert "100 rows in 1 batch" in mta(*command).out
     expected = rolling(pd.concat([*first, *second]))
     assert results(out)["peak"].tolist() == expected["peak"].tolist()
 
-    assert mta("inspect", out) == 0
-    printed = capsys.readouterr().out
+    printed = mta("inspect", out).out
     assert re.search(r"^a +24 ", printed, re.MULTILINE)
     assert re.search(r"windows +3 keys, 72 events", printed)
 
-    assert mta(*command, "--window", "1 hour") == 2
-    assert "--window was '24 hours' and is '1 hour'" in capsys.readouterr().err
+    done = mta(*command, "--window", "1 hour", code=2)
+    assert "--window was '24 hours' and is '1 hour'" in done.err
 
     write(source / "3.csv", events("2025-01-01", 5), mtime=2_000)  # older than what was read
-    assert mta(*command) == 2
-    error = capsys.readouterr().err
+    error = mta(*command, code=2).err
     assert "late" in error.lower()
     assert "Traceback" not in error
 
 
-def test_file_names_as_keys_epoch_times_and_dropped_rows(tmp_path, capsys):
+def test_file_names_as_keys_epoch_times_and_dropped_rows(tmp_path):
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     (source / "x +y%.csv").write_text(
         "timestamp,value\n1700000000,1\n1700000060,oops\n1700000120,3\n"
     )
     (source / "z.csv").write_text("timestamp,value\n1700000000,5\n,6\n")
-    assert mta("run", source, "--key-from-file-name", "--window", "10 events", "--agg", "s=sum",
-               "--on-invalid", "drop", "--output", out, "--no-plot") == 0  # fmt: skip
-    assert re.search(r"invalid +2 rows, dropped", capsys.readouterr().out)
+    done = mta("run", source, "--key-from-file-name", "--window", "10 events", "--agg", "s=sum",
+               "--on-invalid", "drop", "--output", out, "--no-plot")  # fmt: skip
+    assert re.search(r"invalid +2 rows, dropped", done.out)
     rows = pd.read_parquet(out / "results").sort_values(["key", "timestamp"])
     assert rows["key"].tolist() == ["x +y%", "x +y%", "z"]
     assert rows["s"].tolist() == [1.0, 4.0, 5.0]
     assert rows["timestamp"].iloc[0].timestamp() == 1_700_000_000
 
 
-def test_follow_until_a_signal(tmp_path, capsys):
+def test_follow_until_a_signal(tmp_path):
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     write(source / "1.csv", events("2025-01-01", 10), mtime=1_000)
@@ -113,20 +108,19 @@ def test_follow_until_a_signal(tmp_path, capsys):
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=add_and_stop, daemon=True).start()
-    assert mta("run", source, "--key", "device", "--follow", "--output", out, "--no-plot") == 0
-    assert "stopped; run the same command to continue from here" in capsys.readouterr().out
+    done = mta("run", source, "--key", "device", "--follow", "--output", out, "--no-plot")
+    assert "stopped; run the same command to continue from here" in done.out
     assert len(results(out)) == 20
 
 
-def test_mistakes_are_reported_before_spark_starts(tmp_path, capsys):
-    assert mta("run", tmp_path / "none.csv", "--output", tmp_path / "out") == 2
-    assert "there is no file or folder" in capsys.readouterr().err
+def test_mistakes_are_reported_before_spark_starts(tmp_path):
+    done = mta("run", tmp_path / "none.csv", "--output", tmp_path / "out", code=2)
+    assert "there is no file or folder" in done.err
     write(tmp_path / "1.csv", events("2025-01-01", 3), mtime=1_000)
-    assert mta("run", tmp_path, "--key", "meter", "--output", tmp_path / "out") == 2
+    done = mta("run", tmp_path, "--key", "meter", "--output", tmp_path / "out", code=2)
     expected = "mta: --key 'meter': the columns are 'ts', 'device', 'watts'\n"
-    assert capsys.readouterr().err == expected
-    assert mta("inspect", tmp_path) == 2
-    assert "neither an output folder" in capsys.readouterr().err
+    assert done.err == expected
+    assert "neither an output folder" in mta("inspect", tmp_path, code=2).err
     assert not (tmp_path / "out").exists()
 
 
@@ -143,7 +137,7 @@ def test_results_as_csv_are_read_back_as_they_were(tmp_path):
         out = tmp_path / f"out{turn}"
         command = ["run", again, "--key", "device", "--value", "watts", "--carry", "note",
                    "--agg", "peak=watts:max", "--write", "csv", "--output", out]  # fmt: skip
-        assert mta(*command, *(["--no-plot"] if turn else [])) == 0
+        mta(*command, *(["--no-plot"] if turn else []))
         parts = sorted((out / "results").glob("*.csv"))
         options = {"dtype": {"device": str, "note": str}, "keep_default_na": False}
         got = pd.concat([pd.read_csv(part, **options) for part in parts]).sort_values("ts")
@@ -158,7 +152,7 @@ def test_results_as_csv_are_read_back_as_they_were(tmp_path):
         again = out / "results"
 
 
-def test_ctrl_c_before_the_end_of_the_input_ends_with_130(tmp_path, capsys):
+def test_ctrl_c_before_the_end_of_the_input_ends_with_130(tmp_path):
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     for at in range(40):
@@ -171,18 +165,16 @@ def test_ctrl_c_before_the_end_of_the_input_ends_with_130(tmp_path, capsys):
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=stop, daemon=True).start()
-    assert mta(*command) == 130
-    printed = capsys.readouterr().out
+    printed = mta(*command, code=130).out
     assert printed.index("stopping: Spark ends") < printed.index("stopped; run the same command")
     assert 0 < len(pd.read_parquet(out / "results")) < 40
-    assert mta(*command[:-2], 40, "--no-plot") == 0
+    mta(*command[:-2], 40, "--no-plot")
     assert len(pd.read_parquet(out / "results")) == 40
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys):
+def test_a_folder_of_something_else_is_left_alone(tmp_path):
     write(tmp_path / "1.csv", events("2025-01-01", 3), mtime=1_000)
-    assert mta("demo", "--output", tmp_path) == 2
-    assert "contains other files" in capsys.readouterr().err
+    assert "contains other files" in mta("demo", "--output", tmp_path, code=2).err
     assert (tmp_path / "1.csv").exists()
 
 

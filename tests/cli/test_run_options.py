@@ -38,15 +38,14 @@ def results_of(out):
     return [(row.ts.tz_localize(None), row.watts, row.peak) for row in rows.itertuples()]
 
 
-def test_periods_then_counts(tmp_path, capsys):
+def test_periods_then_counts(tmp_path):
     """Each reading is the largest so far, so that a peak tells the last event that was in."""
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     write(source / "1.csv", 0, MINUTES)
     command = ("run", source, "--key", "device", "--agg", "peak=watts:max", "--window",
                "2 hours", "--output", out)  # fmt: skip
-    assert mta(*command, "--emit-every", "1 hour") == 0
-    printed = capsys.readouterr().out
+    printed = mta(*command, "--emit-every", "1 hour").out
     assert "window    2 hours: peak=watts:max, every 1 hour" in printed
     assert (out / "plot.png").stat().st_size > 10_000
     hours = [(FIRST_HOUR + pd.Timedelta(hours=at), 60.0 * at - 1) for at in range(1, 5)]
@@ -55,12 +54,12 @@ def test_periods_then_counts(tmp_path, capsys):
     assert all(pd.isna(watts) for _, watts, _ in found)
 
     write(source / "2.csv", MINUTES, 2 * MINUTES)  # the trigger may change between runs
-    assert mta(*command, "--no-plot", "--emit-every", "250 events") == 0
+    mta(*command, "--no-plot", "--emit-every", "250 events")
     at = FIRST_HOUR + pd.Timedelta(minutes=499, seconds=30)
     assert results_of(out)[4:] == [(at, 499.0, 499.0)]
 
     write(source / "3.csv", 2 * MINUTES, 2 * MINUTES + 3)
-    assert mta(*command) == 0  # and be left out
+    mta(*command)  # and be left out
     assert [peak for _, _, peak in results_of(out)[5:]] == [600.0, 601.0, 602.0]
 
 
@@ -73,9 +72,9 @@ def test_counts_with_a_restart(tmp_path):
     query += "FROM t WINDOW hours AS (PARTITION BY device ORDER BY ts ROWS 119 PRECEDING), "
     query += "short AS (PARTITION BY device ORDER BY ts ROWS 4 PRECEDING)"
     command = ("run", source, "--sql", query, "--output", out, "--emit-every", "20 events")
-    assert mta(*command) == 0
+    mta(*command)
     write(source / "2.csv", 320, 350)
-    assert mta(*command) == 0
+    mta(*command)
     rows = pd.read_parquet(out / "results")
     rows = rows[rows["device"] == "b"].sort_values("ts")
     assert rows["watts"].tolist() == [*range(19, 125, 20), 334]
@@ -124,11 +123,11 @@ def test_what_is_neither_a_period_nor_a_count(text):
          "--emit-updates, but with --emit-every most rows are never emitted"),
     ],
 )  # fmt: skip
-def test_what_does_not_go_together(tmp_path, capsys, options, message):
+def test_what_does_not_go_together(tmp_path, options, message):
     write(tmp_path / "1.csv", 0, 3)
     out = tmp_path / "out"
-    assert mta("run", tmp_path / "1.csv", "--output", out, *shlex.split(options)) == 2
-    assert message in capsys.readouterr().err
+    done = mta("run", tmp_path / "1.csv", "--output", out, *shlex.split(options), code=2)
+    assert message in done.err
     assert not out.exists()
 
 
@@ -158,7 +157,7 @@ def pages_of(out, device):
         return {key for key in store.keys("") if f":{name}/" in key}
 
 
-def test_idle_keys_and_late_rows(tmp_path, capsys):
+def test_idle_keys_and_late_rows(tmp_path):
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     # "a" is heard of every minute for 50 hours; "b" once an hour, and to the end.
@@ -167,12 +166,10 @@ def test_idle_keys_and_late_rows(tmp_path, capsys):
     command = ("run", source, "--key", "device", "--agg", "peak=watts:max", "--agg", "n=count",
                "--window", "48 hours", "--idle", "emit", "--on-late", "side",
                "--output", out)  # fmt: skip
-    assert mta(*command, "--watermark", "soon", "--no-plot") == 2
-    assert "--watermark 'soon'" in capsys.readouterr().err
-    assert mta(*command, "--window", "9 events") == 2
-    assert "--idle emit, but time alone never empties a CountWindow(9)" in capsys.readouterr().err
-    assert mta(*command) == 0
-    printed = capsys.readouterr().out
+    assert "--watermark 'soon'" in mta(*command, "--watermark", "soon", "--no-plot", code=2).err
+    done = mta(*command, "--window", "9 events", code=2)
+    assert "--idle emit, but time alone never empties a CountWindow(9)" in done.err
+    printed = mta(*command).out
     assert re.search(r"windows +1 key, 48 events", printed)
     assert "late " not in printed
     assert (out / "plot.png").exists()
@@ -180,16 +177,14 @@ def test_idle_keys_and_late_rows(tmp_path, capsys):
     waiting = pages_of(out, "a")
     assert waiting
     for _ in range(2):
-        assert mta("gc", out, "--delete", "--grace", "1 ms") == 0
-    assert re.search(r"unneeded +0 pages", capsys.readouterr().out)
-    assert mta("check", out) == 0
+        assert "unneeded  0 pages" in mta("gc", out, "--delete", "--grace", "1 ms").out
+    mta("check", out)
     assert pages_of(out, "a") == waiting
 
     write_events(source / "2.csv", "h", (HOURS, "b", 1.0), (HOURS - 9, "b", 2.0), (60, "a", 3.0))
-    assert mta(*command, "--no-plot", "--on-late", "raise") == 2
-    assert "--on-late was 'side' and is 'raise'" in capsys.readouterr().err
-    assert mta(*command, "--no-plot") == 0
-    assert re.search(r"late +2 rows, marked", capsys.readouterr().out)
+    done = mta(*command, "--no-plot", "--on-late", "raise", code=2)
+    assert "--on-late was 'side' and is 'raise'" in done.err
+    assert re.search(r"late +2 rows, marked", mta(*command, "--no-plot").out)
     assert pages_of(out, "a") == set()
 
     rows = pd.read_parquet(out / "results").set_index("ts").sort_index()
@@ -209,20 +204,16 @@ def results_in(out):
     return rows.sort_values(["ts", "corrected"] if "corrected" in rows else "ts")
 
 
-def commands_work(out, capsys):
-    capsys.readouterr()
-    assert mta("inspect", out) == 0
-    printed = capsys.readouterr().out
+def commands_work(out):
+    printed = mta("inspect", out).out
     # Twice, as what is seen unneeded for the first time is never deleted.
     for _ in range(2):
-        assert mta("gc", out, "--delete", "--grace", "1 ms") == 0
-    assert re.search(r"unneeded +0 pages", capsys.readouterr().out)
-    assert mta("check", out) == 0
-    assert "damaged   none" in capsys.readouterr().out
+        assert "unneeded  0 pages" in mta("gc", out, "--delete", "--grace", "1 ms").out
+    assert "damaged   none" in mta("check", out).out
     return printed
 
 
-def test_late_rows_with_corrections(tmp_path, capsys):
+def test_late_rows_with_corrections(tmp_path):
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     # 3,000 minutes, of which one is missing and comes later.
@@ -230,10 +221,9 @@ def test_late_rows_with_corrections(tmp_path, capsys):
     command = ("run", source, "--key", "device", "--agg", "peak=watts:max", "--window", "48 hours",
                "--on-late", "drop", "--allowed-lateness", "20 minutes", "--emit-updates",
                "--output", out)  # fmt: skip
-    assert mta(*command) == 0
+    mta(*command)
     write_events(source / "2.csv", "min", (2990, "a", 99.0), (2978, "a", 99.0))
-    assert mta(*command) == 0
-    assert re.search(r"late +1 row, dropped", capsys.readouterr().out)
+    assert re.search(r"late +1 row, dropped", mta(*command).out)
     rows = results_in(out)
     again = rows[rows["corrected"]]
     assert len(rows) == 3000 + 9
@@ -242,15 +232,15 @@ def test_late_rows_with_corrections(tmp_path, capsys):
     ]
     assert set(again["peak"]) == {99.0}
     assert again["watts"].tolist() == [at % 7 for at in range(2991, 3000)]
-    printed = commands_work(out, capsys)
+    printed = commands_work(out)
     assert "by FiBA" in printed
-    assert mta(*(each for each in command if each != "--emit-updates")) == 2
-    assert "--emit-updates was True and is False" in capsys.readouterr().err
-    assert mta(*command, "--allowed-lateness", "soon", "--overwrite") == 2
-    assert "--allowed-lateness soon: cannot read" in capsys.readouterr().err
+    done = mta(*(each for each in command if each != "--emit-updates"), code=2)
+    assert "--emit-updates was True and is False" in done.err
+    done = mta(*command, "--allowed-lateness", "soon", "--overwrite", code=2)
+    assert "--allowed-lateness soon: cannot read" in done.err
 
 
-def test_a_query_of_several_windows(tmp_path, capsys):
+def test_a_query_of_several_windows(tmp_path):
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     write_events(source / "1.csv", "min", *((at, "a", at % 7) for at in range(3000)))
@@ -259,19 +249,18 @@ def test_a_query_of_several_windows(tmp_path, capsys):
                WINDOW hour AS (PARTITION BY device ORDER BY ts RANGE INTERVAL 59 MINUTES PRECEDING),
                day AS (PARTITION BY device ORDER BY ts RANGE INTERVAL 1439 MINUTES PRECEDING)"""
     command = ("run", source, "--sql", query, "--ties", "rows", "--output", out)
-    assert mta(*command) == 0
+    mta(*command)
     rows = results_in(out)
     assert list(rows.columns) == ["ts", "device", "watts", "peak", "n_hour", "n_day"]
     assert rows["n_hour"].tolist() == [min(at + 1, 60) for at in range(3000)]
     assert rows["n_day"].tolist() == [min(at + 1, 1440) for at in range(3000)]
-    printed = commands_work(out, capsys)
+    printed = commands_work(out)
     assert "frame     day=TimeWindow(" in printed
     assert re.search(r"^  day +1,440 +1,560 +3,000 +\d+$", printed, re.MULTILINE)
     assert re.search(r"^  hour +60 +2,940 +3,000 +\d+$", printed, re.MULTILINE)
     with open_store(f"file://{out / 'pages'}") as store:
         newest = max(store.keys(), key=lambda key: int(key.split("/")[2]))
         store.delete_many([newest])
-    assert mta("check", out) == Exit.DAMAGED
-    assert re.search(rf"page {newest} .*; in windows? day", capsys.readouterr().out)
-    assert mta(*command, "--sql", query.replace("1439", "99")) == 2
-    assert "--sql was 'SELECT" in capsys.readouterr().err
+    done = mta("check", out, code=Exit.DAMAGED)
+    assert re.search(rf"page {newest} .*; in windows? day", done.out)
+    assert "--sql was 'SELECT" in mta(*command, "--sql", query.replace("1439", "99"), code=2).err

@@ -47,10 +47,9 @@ def keys_of(address):
         return sorted(store.keys())
 
 
-def test_what_each_window_holds(both, capsys):
+def test_what_each_window_holds(both):
     address, several, one = both
-    assert mta("inspect", several, "--store", address) == 0
-    printed = capsys.readouterr().out
+    printed = mta("inspect", several, "--store", address).out
     pages = len([key for key in keys_of(address) if key.startswith("several/")])
     assert re.search(rf"^several +8,\d+ .* 20,000 +\d +{pages} ", printed, re.MULTILINE)
     found = re.findall(r"^  (\w+) +([\d,]+) +([\d,]+) +20,000 +(\d+)$", printed, re.MULTILINE)
@@ -60,23 +59,18 @@ def test_what_each_window_holds(both, capsys):
     assert "monoid    Max, by Level log" in printed
     assert "frame     day=TimeWindow(1 day), hour=TimeWindow(1 hour)" in printed
     assert re.search(rf"store +file://.*: {len(keys_of(address))} pages", printed)
-    assert mta("inspect", several, "--json") == 0
-    assert (
-        json.loads(capsys.readouterr().out)["frame"]
-        == "day=TimeWindow(1 day), hour=TimeWindow(1 hour)"
-    )
-    assert mta("inspect", one) == 0
-    printed = capsys.readouterr().out
+    done = mta("inspect", several, "--json")
+    assert json.loads(done.out)["frame"] == "day=TimeWindow(1 day), hour=TimeWindow(1 hour)"
+    printed = mta("inspect", one).out
     assert re.search(r"^one +1,000 +- +- +19,000 +20,000 ", printed, re.MULTILINE)
     assert "store" not in printed
     assert "frame     CountWindow(1000)" in printed
 
 
-def test_damage_is_reported_by_page_and_by_window(both, capsys):
+def test_damage_is_reported_by_page_and_by_window(both):
     address, several, one = both
     for window_snapshot, name in ((several, "day, hour"), (one, "one")):
-        assert mta("check", window_snapshot, "--store", address) == 0
-        printed = capsys.readouterr().out
+        printed = mta("check", window_snapshot, "--store", address).out
         assert re.search(rf"^windows +{name}$", printed, re.MULTILINE)
         assert re.search(r"pages +\d+ verified", printed)
         assert "damaged   none" in printed
@@ -84,16 +78,15 @@ def test_damage_is_reported_by_page_and_by_window(both, capsys):
     leaves.sort(key=lambda key: int(key.split("/")[2]))
     with open_store(address) as store:
         store.delete_many([leaves[5], leaves[-1]])
-    assert mta("check", several, "--store", address) == Exit.DAMAGED
-    printed = capsys.readouterr().out
+    printed = mta("check", several, "--store", address, code=Exit.DAMAGED).out
     page = re.escape(leaves[5])
     assert re.search(rf"damaged +several: page {page} .*not in the store; in window day; ", printed)
     assert "in windows day, hour; restore a copy of it" in printed
     assert "damaged   2 pages" in printed
-    assert mta("check", one, "--store", address) == 0
+    mta("check", one, "--store", address)
 
 
-def test_garbage_goes_and_nothing_that_is_needed(both, capsys):
+def test_garbage_goes_and_nothing_that_is_needed(both):
     address, several, one = both
     before = keys_of(address)
     garbage = [f"several/0/200/{'ab' * 16}", f"several/1/3/{'cd' * 16}", f"one/0/9/{'ef' * 16}"]
@@ -101,32 +94,28 @@ def test_garbage_goes_and_nothing_that_is_needed(both, capsys):
     others = ["somebody/0/0/00", "several", "several/x/0/00"]
     with open_store(address) as store:
         store.put_many(dict.fromkeys([*garbage, ahead, *others], b"page"))
-    assert mta("gc", several, one, "--store", address) == 0
-    printed = capsys.readouterr().out
+    printed = mta("gc", several, one, "--store", address).out
     assert re.search(r"unneeded +3 pages, 12 B", printed)
     assert re.search(r"left out +2 pages further on, where a writer may be", printed)
     assert re.search(r"to delete +3 pages", printed)
     assert "nothing was deleted" in printed
     assert keys_of(address) == sorted([*before, *garbage, ahead, *others])
-    assert mta("gc", several, "--store", address, "--delete") == 0
-    assert re.search(r"deleted +2 pages", capsys.readouterr().out)
+    assert re.search(r"deleted +2 pages", mta("gc", several, "--store", address, "--delete").out)
     assert keys_of(address) == sorted([*before, garbage[2], ahead, *others])
-    assert mta("gc", one, several, "--store", address, "--delete") == 0
+    mta("gc", one, several, "--store", address, "--delete")
     assert keys_of(address) == sorted([*before, ahead, *others])
     for window_snapshot in (several, one):
-        assert mta("check", window_snapshot, "--store", address) == 0
+        mta("check", window_snapshot, "--store", address)
 
 
-def test_what_cannot_be_says_what_to_do(both, tmp_path, capsys):
+def test_what_cannot_be_says_what_to_do(both, tmp_path):
     address, several, _ = both
     for command in ("check", "gc"):
-        assert mta(command, several) == 2
-        assert "--store" in capsys.readouterr().err
+        assert "--store" in mta(command, several, code=2).err
     broken = tmp_path / "broken.snapshot"
     broken.write_bytes(several.read_bytes()[:-1])
     for command in (("inspect", broken), ("check", broken, "--store", address)):
-        assert mta(*command) == Exit.DAMAGED
-        assert "the snapshot cannot be read" in capsys.readouterr().err
+        assert "the snapshot cannot be read" in mta(*command, code=Exit.DAMAGED).err
     table = tmp_path / "some.csv"
     table.write_text("device,ts,watts\n" * 9)
     (tmp_path / "empty").write_bytes(b"")
@@ -134,24 +123,23 @@ def test_what_cannot_be_says_what_to_do(both, tmp_path, capsys):
                       (tmp_path / "none", "there is no file or folder")):  # fmt: skip
         for command in (("inspect", path), ("check", path, "--store", address),
                         ("gc", several, path, "--store", address)):  # fmt: skip
-            assert mta(*command) == Exit.USAGE
-            assert f"{path}" in (error := capsys.readouterr().err)
+            assert f"{path}" in (error := mta(*command, code=Exit.USAGE).err)
             assert why in error
 
 
-def test_commands_that_read_create_no_store(both, tmp_path, capsys):
+def test_commands_that_read_create_no_store(both, tmp_path):
     _, several, _ = both
     (tmp_path / "docs").mkdir()
     before = sorted(tmp_path.rglob("*"))
     for folder in (tmp_path / "docs", tmp_path / "missing"):
         for command in ("check", "inspect", "gc", "unpublish", "serve"):
             what = "name" if command in ("unpublish", "serve") else several
-            assert mta(command, what, "--store", f"file://{folder}") == Exit.USAGE
-            assert "no store here" in capsys.readouterr().err
+            done = mta(command, what, "--store", f"file://{folder}", code=Exit.USAGE)
+            assert "no store here" in done.err
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_truncated_store_is_named(both, capsys):
+def test_a_truncated_store_is_named(both):
     """Not killed by the signal for a read beyond the end of a file."""
     address, several, _ = both
     data = Path(address.removeprefix("file://").partition("?")[0], "data.mdb")
@@ -267,9 +255,8 @@ def rows_of(printed):
     return [(key, *(int(n.replace(",", "")) for n in numbers)) for key, *numbers in found]
 
 
-def test_every_window_is_counted_as_it_is(saved, capsys):
-    assert mta("inspect", saved.snapshot, "--store", saved.address, "--limit", 1000) == 0
-    printed = capsys.readouterr().out
+def test_every_window_is_counted_as_it_is(saved):
+    printed = mta("inspect", saved.snapshot, "--store", saved.address, "--limit", 1000).out
     expected, total = [], 0
     for key, (count, hour, few) in sorted(events_by_key().items()):
         sizes = {"few": few, "hour": hour}
@@ -291,18 +278,16 @@ def test_every_window_is_counted_as_it_is(saved, capsys):
     )
 
 
-def test_the_first_keys_and_one_key(saved, capsys):
-    assert mta("inspect", saved.snapshot, "--store", saved.address, "--limit", 2) == 0
-    printed = capsys.readouterr().out
+def test_the_first_keys_and_one_key(saved):
+    printed = mta("inspect", saved.snapshot, "--store", saved.address, "--limit", 2).out
     assert [row[0] for row in rows_of(printed) if row[0].startswith("m")] == ["m0", "m1"]
     assert f"... and {KEYS - 1} more (--limit)" in printed
     count, hour, _ = events_by_key()["m7"]
-    assert mta("inspect", saved.snapshot, "--store", saved.address, "--key", "m7") == 0
-    printed = capsys.readouterr().out
+    printed = mta("inspect", saved.snapshot, "--store", saved.address, "--key", "m7").out
     assert rows_of(printed)[0] == ("m7", hour, count - hour, count)
     assert f"windows   1 key, {hour} events" in printed
-    assert mta("inspect", saved.snapshot, "--store", saved.address, "--key", "m7000") == 2
-    assert "--key 'm7000': no window has it" in capsys.readouterr().err
+    done = mta("inspect", saved.snapshot, "--store", saved.address, "--key", "m7000", code=2)
+    assert "--key 'm7000': no window has it" in done.err
 
 
 @pytest.mark.parametrize(
@@ -313,29 +298,27 @@ def test_the_first_keys_and_one_key(saved, capsys):
         (lambda key: ("plant", key), "plant, 999"),
     ],
 )
-def test_one_key_of_any_kind(tmp_path, names, given, capsys):
+def test_one_key_of_any_kind(tmp_path, names, given):
     saved = Saved(tmp_path, names=names)
-    assert mta("inspect", saved.snapshot, "--store", saved.address, "--key", given) == 0
-    printed = capsys.readouterr().out
+    printed = mta("inspect", saved.snapshot, "--store", saved.address, "--key", given).out
     assert printed.splitlines()[2].startswith(given)
     assert re.search(r"^  few +5 ", printed, re.MULTILINE)
 
 
-def test_events_are_said_to_be_kept_where_no_window_is_known(saved, capsys):
+def test_events_are_said_to_be_kept_where_no_window_is_known(saved):
     fields = unseal(
         saved.snapshot.read_bytes(), MAGIC, VERSION, "a snapshot", lambda fields: fields
     )
     fields[3] = [["", "Median(5)", b"m" * 16]]
     saved.snapshot.write_bytes(seal(MAGIC, VERSION, fields))
-    assert mta("inspect", saved.snapshot, "--store", saved.address, "--key", "m7") == 0
-    printed = capsys.readouterr().out
+    printed = mta("inspect", saved.snapshot, "--store", saved.address, "--key", "m7").out
     kept = int(re.search(r"windows +1 key, (\d+) events kept$", printed, re.MULTILINE)[1])
     count, hour, _ = events_by_key()["m7"]
     assert hour <= kept <= count
     assert "frame     Median(5)" in printed
 
 
-def test_dropped_events_are_counted(tmp_path, capsys):
+def test_dropped_events_are_counted(tmp_path):
     address = f"file://{tmp_path / 'pages'}?map_size=64MiB"
     with open_store(address) as store:
         settings: Any = {"max_ahead": 5, "on_ahead": "drop", "clock": lambda: 20.0}
@@ -346,15 +329,13 @@ def test_dropped_events_are_counted(tmp_path, capsys):
         windows.extend(["b"], [1.0], [99])
         (tmp_path / "saved.snapshot").write_bytes(windows.checkpoint())
         store.put_many({"another/0/0": b"page"})  # the windows have no page yet
-    assert mta("inspect", tmp_path / "saved.snapshot", "--store", address) == 0
-    printed = capsys.readouterr().out
+    printed = mta("inspect", tmp_path / "saved.snapshot", "--store", address).out
     counts = "late      2 events, dropped\ninvalid   1 event, dropped\nahead     1 event, dropped\n"
     assert counts in printed
 
 
-def test_damage_is_reported_by_page_with_what_it_touches(saved, capsys):
-    assert mta("check", saved.snapshot, "--store", saved.address) == 0
-    printed = capsys.readouterr().out
+def test_damage_is_reported_by_page_with_what_it_touches(saved):
+    printed = mta("check", saved.snapshot, "--store", saved.address).out
     assert f"windows   {KEYS + 1} keys" in printed
     assert f"pages     {len(saved.pages())} verified" in printed
     assert "damaged   none" in printed
@@ -370,29 +351,26 @@ def test_damage_is_reported_by_page_with_what_it_touches(saved, capsys):
     saved.put(table)
     saved.delete(large)
     assert window_snapshot
-    assert mta("check", saved.snapshot, "--store", saved.address) == Exit.DAMAGED
-    printed = capsys.readouterr().out
+    printed = mta("check", saved.snapshot, "--store", saved.address, code=Exit.DAMAGED).out
     of_table = rf"damaged +meters: page {table} \(level 0, run {newest}\): its bytes do not match"
     assert re.search(of_table + r" its name; it holds events of 1 key in \d+, which are", printed)
     assert re.search(rf"damaged +m999: page {large} \(level 0, .*in windows? ", printed)
     assert "damaged   2 pages" in printed
 
 
-def test_an_index_and_what_it_names(saved, capsys):
+def test_an_index_and_what_it_names(saved):
     index = saved.pages("meters/1/")[0]
     saved.delete(index)
-    assert mta("check", saved.snapshot, "--store", saved.address) == Exit.DAMAGED
-    printed = capsys.readouterr().out
+    printed = mta("check", saved.snapshot, "--store", saved.address, code=Exit.DAMAGED).out
     assert re.search(rf"page {index} .*not in the store; nothing else names the tables", printed)
 
 
-def test_what_a_dead_writer_left_goes_once_a_snapshot_has_passed_it(saved, capsys):
+def test_what_a_dead_writer_left_goes_once_a_snapshot_has_passed_it(saved):
     before = set(saved.pages())
     saved.grown("lost.snapshot", saved.snapshot, [BATCHES + 5])
     left = set(saved.pages()) - before
     assert left
-    assert mta("gc", saved.snapshot, "--store", saved.address, "--delete") == 0
-    printed = capsys.readouterr().out
+    printed = mta("gc", saved.snapshot, "--store", saved.address, "--delete").out
     assert "deleted   0 pages" in printed
     assert re.search(rf"left out +{len(left)} pages further on, where a writer may be", printed)
     newer = saved.grown("newer.snapshot", saved.snapshot, range(BATCHES, BATCHES + 4))
@@ -403,11 +381,11 @@ def test_what_a_dead_writer_left_goes_once_a_snapshot_has_passed_it(saved, capsy
     garbage = set(saved.pages("meters/")) - needed - set(foreign)
     assert garbage
     assert garbage & left
-    assert mta("gc", newer, "--store", saved.address, "--delete") == 0
-    assert f"deleted   {len(garbage)} pages" in capsys.readouterr().out
+    done = mta("gc", newer, "--store", saved.address, "--delete")
+    assert f"deleted   {len(garbage)} pages" in done.out
     assert set(saved.pages()) & garbage == set()
     assert set(saved.pages()) >= needed | set(foreign)
-    assert mta("check", newer, "--store", saved.address) == 0
+    mta("check", newer, "--store", saved.address)
     again = saved.grown("again.snapshot", newer, [BATCHES + 4])
     with open_store(saved.address) as store:
         windows = KeyedWindows.restore(
@@ -425,12 +403,12 @@ def test_a_newer_snapshot_does_not_make_the_older_ones_pages_garbage(saved):
     newer = saved.grown("newer.snapshot", saved.snapshot, [BATCHES])
     before = saved.pages()
     for snapshots in ((newer,), (saved.snapshot, newer)):
-        assert mta("gc", *snapshots, "--store", saved.address, "--delete") == 0
+        mta("gc", *snapshots, "--store", saved.address, "--delete")
         assert saved.pages() == before
-    assert mta("check", saved.snapshot, "--store", saved.address) == 0
+    mta("check", saved.snapshot, "--store", saved.address)
 
 
-def test_pages_of_runs_that_an_older_snapshot_may_still_write_are_left(saved, capsys):
+def test_pages_of_runs_that_an_older_snapshot_may_still_write_are_left(saved):
     newer = saved.grown("newer.snapshot", saved.snapshot, [BATCHES])
     with open_store(saved.address) as store:
         numbers = [
@@ -439,8 +417,8 @@ def test_pages_of_runs_that_an_older_snapshot_may_still_write_are_left(saved, ca
     assert numbers[0] < numbers[1]
     put = [f"meters/0/{number}/{'ab' * 16}" for number in numbers]
     saved.put(*put)
-    assert mta("gc", saved.snapshot, newer, "--store", saved.address, "--delete") == 0
-    assert "left out  1 page further on" in capsys.readouterr().out
+    done = mta("gc", saved.snapshot, newer, "--store", saved.address, "--delete")
+    assert "left out  1 page further on" in done.out
     assert [key in saved.pages() for key in put] == [False, True]
 
 
@@ -454,11 +432,11 @@ def test_indexes_and_lists_that_a_writer_may_make_again_are_left(saved):
     kept = [f"meters/1/{live}/{'ab' * 16}", f"meters/15/{snapshot.number}/{'ab' * 16}"]
     garbage = [f"meters/1/{passed}/{'ab' * 16}", f"meters/15/{snapshot.number - 1}/{'ab' * 16}"]
     saved.put(*kept, *garbage)
-    assert mta("gc", saved.snapshot, "--store", saved.address, "--delete") == 0
+    mta("gc", saved.snapshot, "--store", saved.address, "--delete")
     assert [key in saved.pages() for key in (*kept, *garbage)] == [True, True, False, False]
 
 
-def test_standalone_windows(tmp_path, capsys):
+def test_standalone_windows(tmp_path):
     saved = Saved(tmp_path, frame=CountWindow(2000))
     window = saved.pages("meters:")[0].partition("/")[0]
     with open_store(saved.address) as store:
@@ -467,29 +445,29 @@ def test_standalone_windows(tmp_path, capsys):
     garbage, ahead = f"{window}/0/99/{'ab' * 16}", f"{window}/0/99999/{'ab' * 16}"
     other = f"meters:{'0' * 32}/0/1/{'ab' * 16}"
     saved.put(garbage, ahead, other)
-    assert mta("gc", saved.snapshot, "--store", saved.address, "--delete") == 0
-    assert "left out  2 pages further on" in capsys.readouterr().out
+    done = mta("gc", saved.snapshot, "--store", saved.address, "--delete")
+    assert "left out  2 pages further on" in done.out
     assert [key in saved.pages() for key in (garbage, ahead, other)] == [False, True, True]
 
 
 def test_a_window_by_itself_that_may_begin_again_is_left_alone(saved):
     window = saved.pages("meters:")[0].partition("/")[0]
     saved.put(page := f"{window}/0/3/{'ab' * 16}")
-    assert mta("gc", saved.snapshot, "--store", saved.address, "--delete") == 0
+    mta("gc", saved.snapshot, "--store", saved.address, "--delete")
     assert page in saved.pages()
 
 
-def test_windows_with_a_damaged_index_are_left_out(saved, capsys):
+def test_windows_with_a_damaged_index_are_left_out(saved):
     saved.put(saved.pages("meters/1/")[0], f"meters/0/1/{'ab' * 16}")
     before = saved.pages()
-    assert mta("gc", saved.snapshot, "--store", saved.address, "--delete") == 0
-    assert re.search(r"left out +meters: page .*see 'mta check'", capsys.readouterr().out)
+    done = mta("gc", saved.snapshot, "--store", saved.address, "--delete")
+    assert re.search(r"left out +meters: page .*see 'mta check'", done.out)
     assert saved.pages() == before
 
 
-def test_a_snapshot_of_one_window_has_no_keys(saved, tmp_path, capsys):
+def test_a_snapshot_of_one_window_has_no_keys(saved, tmp_path):
     with open_store(saved.address) as store:
         ((_, window_snapshot),) = OpaqueKeys(saved.snapshot.read_bytes(), store).snapshots()
     (tmp_path / "one.snapshot").write_bytes(window_snapshot)
-    assert mta("inspect", tmp_path / "one.snapshot", "--key", "m7") == 2
-    assert "a snapshot of one window" in capsys.readouterr().err
+    done = mta("inspect", tmp_path / "one.snapshot", "--key", "m7", code=2)
+    assert "a snapshot of one window" in done.err

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.support.console import mta
+from tests.support.console import Done, mta
 from tests.support.sampling import some
 
 QUERY = """
@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     rows = payments()
     rows[:4000].to_csv(folder / "1.csv", index=False)
     rows[4000:].to_csv(folder / "2.csv", index=False)
-    assert mta("run", "--sql", QUERY.format(f"'{folder}/*.csv'"), "--output", folder / "out") == 0
+    mta("run", "--sql", QUERY.format(f"'{folder}/*.csv'"), "--output", folder / "out")
     yield folder
 
 
@@ -62,11 +62,9 @@ def test_a_query_of_files_gives_the_rows_of_duckdb(folder: Path) -> None:
     pd.testing.assert_frame_equal(found, wanted, check_dtype=False)
 
 
-def test_its_windows_are_found_by_the_other_commands(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert mta("inspect", folder / "out") == 0
-    assert mta("check", folder / "out") == 0
+def test_its_windows_are_found_by_the_other_commands(folder: Path) -> None:
+    mta("inspect", folder / "out")
+    mta("check", folder / "out")
 
 
 WINDOW = "OVER (PARTITION BY card ORDER BY ts ROWS 3 PRECEDING)"
@@ -86,13 +84,12 @@ WINDOW = "OVER (PARTITION BY card ORDER BY ts ROWS 3 PRECEDING)"
     ],
 )  # fmt: skip
 def test_mistakes_are_reported_before_spark_starts_and_anything_is_deleted(
-    folder: Path, capsys: pytest.CaptureFixture[str], query: str, options: tuple[str, ...],
+    folder: Path, query: str, options: tuple[str, ...],
     message: str,
 ) -> None:  # fmt: skip
     before = results(folder / "out")
     command = ("run", folder / "1.csv", "--sql", query, "--output", folder / "out", "--overwrite")
-    assert mta(*command, *options) == 2
-    captured = capsys.readouterr()
+    captured = mta(*command, *options, code=2)
     assert message in captured.err
     assert "starting Spark" not in captured.out and "Traceback" not in captured.err
     pd.testing.assert_frame_equal(results(folder / "out"), before)
@@ -103,29 +100,28 @@ def test_mistakes_are_reported_before_spark_starts_and_anything_is_deleted(
     [("amount", "the filter"), ("nosuch(amount) > 3", "NOSUCH"), ("status", "is string")],
 )
 def test_an_expression_that_spark_refuses_deletes_nothing(
-    folder: Path, capsys: pytest.CaptureFixture[str], condition: str, message: str
+    folder: Path, condition: str, message: str
 ) -> None:
     before = results(folder / "out")
     query = f"SELECT sum(amount) FILTER (WHERE {condition}) {WINDOW} AS s FROM t"
     command = ("run", folder / "1.csv", "--sql", query, "--output", folder / "out", "--overwrite")
-    assert mta(*command) == 2
-    assert message in capsys.readouterr().err
+    assert message in mta(*command, code=2).err
     pd.testing.assert_frame_equal(results(folder / "out"), before)
 
 
-def test_no_file_matches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert mta("run", "--sql", f"SELECT max(x) {WINDOW} FROM '{tmp_path}/*.csv'") == 2
-    assert "no file matches" in capsys.readouterr().err
+def test_no_file_matches(tmp_path: Path) -> None:
+    done = mta("run", "--sql", f"SELECT max(x) {WINDOW} FROM '{tmp_path}/*.csv'", code=2)
+    assert "no file matches" in done.err
 
 
-def run(source: Path, out: Path, *asked: str) -> int:
+def run(source: Path, out: Path, *asked: str, code: int = 0) -> Done:
     command = ("run", source, "--key", "card", "--output", out, "--window", "20 events")
-    return mta(*command, "--no-plot", *asked)
+    return mta(*command, "--no-plot", *asked, code=code)
 
 
 def test_rows_without_any_value_are_counted(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("ts,card\n2025-01-01,a\n2025-01-02,a\n")
-    assert run(tmp_path / "in.csv", tmp_path / "out", "--agg", "n=count", "--plot") == 0
+    run(tmp_path / "in.csv", tmp_path / "out", "--agg", "n=count", "--plot")
     assert results(tmp_path / "out")["n"].tolist() == [1, 2]
 
 
@@ -150,13 +146,11 @@ def test_a_missing_value_is_skipped_dropped_with_its_row_or_makes_results_nan(
 ) -> None:
     lines = f"ts,card,amount\n2025-01-01,a,1\n2025-01-02,a,{missing}\n2025-01-03,a,3\n"
     (tmp_path / "in.csv").write_text(lines)
-    assert run(tmp_path / "in.csv", tmp_path / "out", *options, "--agg", "s=amount:sum") == 0
+    run(tmp_path / "in.csv", tmp_path / "out", *options, "--agg", "s=amount:sum")
     np.testing.assert_array_equal(results(tmp_path / "out")["s"].to_numpy(), wanted)
 
 
-def test_a_nan_that_is_refused_is_named_with_its_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_nan_that_is_refused_is_named_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("ts,card,amount\n2025-01-01,a,1\n2025-01-02,a,nan\n")
-    assert run(tmp_path / "in.csv", tmp_path / "out", "--nan", "raise") == 2
-    assert "in.csv, line 3: amount is not a number: 'nan'" in capsys.readouterr().err
+    done = run(tmp_path / "in.csv", tmp_path / "out", "--nan", "raise", code=2)
+    assert "in.csv, line 3: amount is not a number: 'nan'" in done.err

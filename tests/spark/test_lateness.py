@@ -307,9 +307,9 @@ def test_a_stream_of_late_events_with_restarts_and_replays(
     parts[-1] += [("d0", 1.0, 1001.0), ("d1", 2.0, 1002.0)]  # too late
     oracle = Oracle(last_seconds(SIZE), 30)
     expected = [oracle.feed(part) for part in parts]
-    job.write(parts[:2])
+    job.write_batches(parts[:2])
     job.run(emit_updates=True, idle=idle)
-    job.write(parts[2:])
+    job.write_batches(parts[2:])
     query = job.run(emit_updates=True, idle=idle)
     assert job.found() == as_found(expected)
     assert any(batch.again for batch in expected[2:])

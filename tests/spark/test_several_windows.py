@@ -164,7 +164,7 @@ def test_a_stream_with_a_restart(
     windows = {name: frame for name, (frame, _) in WINDOWS.items()}
     parts = out_of_order(240, 3, 40.0 if lateness else 0.0, 5, 3)
     for written in (parts[:2], parts[2:]):
-        job.write(written)
+        job.write_batches(written)
         job.run(window=windows, allowed_lateness=lateness)
     for name, (_, left) in WINDOWS.items():
         oracle = Oracle(left, 30 if lateness else None)

@@ -55,11 +55,11 @@ class Console:
         self.process.communicate(timeout=600)
 
 
-def mta(*arguments: object) -> int:
-    """Run one command in this process."""
-    from mta.cli import main
-
-    return main([str(argument) for argument in arguments])
+def mta(*arguments: object, code: int = 0) -> Done:
+    """Run one command in this process; it must end with this code."""
+    done = _run([str(argument) for argument in arguments])
+    assert done.code == code, done
+    return done
 
 
 def _run(arguments: list[str]) -> Done:

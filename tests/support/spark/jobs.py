@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,7 +21,15 @@ from spark_integration.sliding import run_request
 from spark_integration.step.step import Step
 from stores import open_store
 from tests.support.spark.checkpoints import remove_commit
-from tests.support.spark.events import SCHEMA, Expected, Fold, in_form, write_files
+from tests.support.spark.events import (
+    SCHEMA,
+    Event,
+    Expected,
+    Fold,
+    in_form,
+    shuffled,
+    write_files,
+)
 from tests.support.spark.idle_cases import SIZE, WHOLE
 from tests.support.spark.states import check_places
 
@@ -141,6 +149,11 @@ class LateJob(WatermarkJob):
         "allowed_lateness": "30 seconds",
         "on_late": "drop",
     }
+
+    def write_batches(self, parts: Sequence[Sequence[Event]]) -> None:
+        """A file for each part."""
+        for part in parts:
+            self.write(shuffled(part, 0))
 
     def found(self, *names: str) -> list[list[tuple[bool, Any]]]:
         """The results of each batch that has any, in the oracle's form, and which are corrected."""
