@@ -16,8 +16,8 @@ from mta import CountWindow, KeyedWindows, Max, Monoid, Product, Sum, TimeWindow
 from mta.audit.keyed import OpaqueKeys
 from mta.errors import MissingPage, PartialBatch, StoreUnavailable
 from stores import MemoryStore, PageStore, WriteBuffer
-from stores.base import WrapperStore
 from stores.testing import FaultyStore
+from tests.support.faulty import Logged
 from tests.support.key_by_key import KeyByKey
 from tests.support.naive import pages_of
 from tests.support.sampling import REST
@@ -149,12 +149,10 @@ def test_every_call_fails_in_turn_and_the_last_snapshot_goes_on(
 
 def places_of(shape: str, part: int) -> range:
     """Calls of a run without failures, spread over all of it; each of eight parts has others."""
-    store, counted = FaultyStore(MemoryStore()), 1 << 30
-    store.fail(counted, operations=CALLS)
-    program = Program(shape, store)
+    program = Program(shape, store := Logged())
     for number, batch in enumerate(batches(STEPS)):
         program.step(number, batch)
-    calls = counted - store._plans[0].nth
+    calls = sum(operation in CALLS for operation, _ in store.log)
     stride = max(1, calls // TRIES)
     return range(1 + part * stride // 8, calls + 1, stride)
 
@@ -338,18 +336,13 @@ def test_writes_that_were_lost_are_named() -> None:
     """A store that says it has written, and has not: named at the next look, no wrong result."""
     missed = 0
     for lost in range(1, 12):
-        memory = MemoryStore()
 
-        class Loses(WrapperStore):
-            puts = 0
-
+        class Loses(Logged):
             def put_many(self, pages: Mapping[str, bytes], at: int = lost) -> None:
-                Loses.puts += 1
-                if Loses.puts != at:
-                    super().put_many(pages)
+                super().put_many({} if len(self.logged("put")) == at - 1 else pages)
 
         expected, _ = uninterrupted("promoted", STEPS)
-        program = Program("promoted", Loses(memory), cache_bytes=1)
+        program = Program("promoted", Loses(), cache_bytes=1)
         try:
             for number, batch in enumerate(batches(STEPS)):
                 assert program.step(number, batch) == expected[number]

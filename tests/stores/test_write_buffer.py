@@ -27,6 +27,7 @@ from stores import (
 from stores.memory import MemoryStore
 from stores.write_buffer import WriteBuffer
 from tests.support.faulty import Gated, eventually
+from tests.support.naive import pages_of
 from tests.support.patience import LONG, in_time, set_deadline
 
 PAGE = b"p" * 1000
@@ -347,7 +348,7 @@ def test_it_behaves_as_a_dictionary(steps: list[tuple[str, object]], capacity: i
             assert buffer.get_many(argument) == [model.get(key) for key in argument]  # type: ignore
         elif step == "flush":
             buffer.flush()
-            assert store.store._pages == model  # type: ignore[attr-defined]
+            assert pages_of(store.store) == model
         else:
             store.error = StoreUnavailable("a blip")
             threading.Timer(0.002, lambda: setattr(store, "error", None)).start()
@@ -355,5 +356,5 @@ def test_it_behaves_as_a_dictionary(steps: list[tuple[str, object]], capacity: i
             assert set(model) == set(buffer.keys())
     store.error = None
     buffer.flush()
-    assert store.store._pages == model  # type: ignore[attr-defined]
+    assert pages_of(store.store) == model
     buffer.close()

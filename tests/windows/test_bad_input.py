@@ -332,9 +332,9 @@ def test_every_damaged_page_is_noticed_and_nothing_is_lost(aggregator: type, par
         for what, damage in [*damages(pages, key).items()][(at + part) % 3 :: 3]:
             text = [chr(97 + i % 26) for i in range(size // 4, size * 5 // 4)]
             again = window.restore_like(snapshot)
-            store._pages.pop(key, None)
+            store.delete_many([key])
             if damage is not None:
-                store._pages[key] = damage
+                store.put_many({key: damage})
             error = error_of(again.check)
             noticed = 0
             for i in range(size * 3 // 4):
@@ -348,7 +348,7 @@ def test_every_damaged_page_is_noticed_and_nothing_is_lost(aggregator: type, par
                     assert key in str(failed)
                     if not is_in:
                         assert again.query() == "".join(text)
-                    store._pages[key] = pages[key]
+                    store.put_many({key: pages[key]})
                     again.check()
                     if not is_in:
                         again.insert(value)
@@ -359,15 +359,15 @@ def test_every_damaged_page_is_noticed_and_nothing_is_lost(aggregator: type, par
             else:
                 needed += 1
                 assert isinstance(error, (MissingPage, CorruptPage)) and key in str(error)
-            store._pages.clear()
-            store._pages.update(pages)
+            store.delete_many([*store.keys()])
+            store.put_many(pages)
     assert needed >= len(pages) * 3 * 0.7
 
 
 def test_a_missing_page_says_where_it_was_looked_for() -> None:
     store = MemoryStore("named")
     window = deep_window(AmortizedMTA, store)
-    store._pages.clear()
+    store.delete_many([*store.keys()])
     with pytest.raises(MissingPage, match=r"deep/\d/\d+/[0-9a-f]{32} is not in memory://named"):
         window.evict(20)
     assert len(window) == 60
