@@ -147,7 +147,7 @@ def test_a_damaged_window_is_left_out_of_the_sweep(out):
 
 def test_a_run_with_a_least_number_of_values_is_whole(tmp_path):
     done = mta("check", ran(tmp_path, {"a": 2000}, more=("--min-samples", 3)))
-    assert re.search(r"windows +1 key, ", done.out)
+    assert re.search(r"windows +1 key\n", done.out) and "damaged   none" in done.out
 
 
 def test_a_page_is_noted_when_it_was_first_seen(tmp_path):

@@ -17,7 +17,6 @@ import pytest
 import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -35,7 +34,6 @@ from stores.testing import FaultyStore
 from tests.support.faulty import Logged
 from tests.support.sampling import REST, some
 from tests.support.spark.events import SECOND, START, in_form, naive, rows_of
-from tests.support.spark.faulty_steps import dying_at_the_end
 from tests.support.spark.idle_cases import SIZE, Stream, bursts, idle_plan, turns, windows_in
 from tests.support.spark.jobs import IdleJob, of_rows
 from tests.support.spark.states import keys_of, pending_of, snapshots_of
@@ -482,17 +480,6 @@ def test_restarts_and_replays_give_every_row_once(job: IdleJob) -> None:
     assert job.keys() == {"z"}
     of_z = xxhash.xxh3_128_hexdigest(b"z")
     assert {name for name in windows_in(job.pages()) if len(name) == len(of_z)} <= {of_z}
-
-
-def test_a_killed_worker_is_made_good_by_the_restart(job: IdleJob, tmp_path: Path) -> None:
-    events = turns(250, 4, seed=4)
-    job.write(events, files=3)
-    marker = tmp_path / "killed"
-    with pytest.raises(StreamingQueryException):
-        job.run_step(dying_at_the_end(str(marker)))
-    assert marker.exists()
-    job.run()
-    assert job.found() == naive(events, until=249)
 
 
 @REST
