@@ -79,9 +79,7 @@ def test_keys_are_answered_at_any_moment_that_is_retained_for(
         known += part if accepted is None else [e for e, a in zip(part, accepted, strict=True) if a]
         if start == 200:
             del given["store"]
-            windows = KeyedWindows.restore(
-                windows.checkpoint(), store, aggregations=Sum("i8"), window=frame, **given
-            )
+            windows = KeyedWindows.restore(windows.checkpoint(), store, **given)
         newest = {k: max((t for t, _ in of_key(known, k)), default=0) for k in range(8)}
         asked = [(k, newest[k] - int(random.integers(-20, 61))) for k in range(8) for _ in range(9)]
         found = windows.query([k for k, _ in asked], at=[m for _, m in asked]).tolist()
@@ -140,14 +138,10 @@ def test_more_is_retained_only_from_when_on_it_is_asked_for(promote_at: int) -> 
         windows.extend(["a"], [1.0], [time])
         snapshot = windows.checkpoint()
     given["retain_for"] = 30
-    windows = KeyedWindows.restore(
-        snapshot, store, aggregations=Sum(), window=TimeWindow(10), **given
-    )
+    windows = KeyedWindows.restore(snapshot, store, **given)
     for time in range(50, 70):
         windows.extend(["a"], [1.0], [time])
-        again = KeyedWindows.restore(
-            windows.checkpoint(), store, aggregations=Sum(), window=TimeWindow(10), **given
-        )
+        again = KeyedWindows.restore(windows.checkpoint(), store, **given)
     for each in (windows, again):
         assert each.query("a", at=[49, 55, 69]).tolist() == [10.0, 10.0, 10.0]
         with pytest.raises(EventsGone):
@@ -198,12 +192,8 @@ def test_a_window_is_answered_at_any_moment_that_is_retained_for(name: str, late
         marks = [True] * len(times) if accepted is None else accepted.tolist()
         known += [e for e, a in zip(events[start : start + 40], marks, strict=True) if a]
         if start == 200:
-            one = Window.restore(
-                one.checkpoint(), store, aggregations=Sum("i8"), window=frame, **given
-            )
-            shared = SharedWindows.restore(
-                shared.checkpoint(), store, aggregations=Sum("i8"), window={"w": frame}, **given
-            )
+            one = Window.restore(one.checkpoint(), store, **given)
+            shared = SharedWindows.restore(shared.checkpoint(), store, **given)
         newest = max(time for time, _ in known)
         moments = list(range(newest - 60, newest + 20, 7))
         expected = [summed(frame, known, moment) for moment in moments]

@@ -82,9 +82,7 @@ def test_questions_are_answered_alike_in_any_cut(window: str, promote_at: int, o
         windows = KeyedWindows(Sum("i8"), WINDOWS[window], store, "asked", timed=True, **given)
 
         def again(snapshot: bytes, store: MemoryStore = store) -> KeyedWindows:
-            return KeyedWindows.restore(
-                snapshot, store, aggregations=Sum("i8"), window=WINDOWS[window], **given
-            )
+            return KeyedWindows.restore(snapshot, store, **given)
 
         cuts = sorted(random.choice(np.arange(1, len(rows)), parts - 1, replace=False).tolist())
         assert answers(windows, rows, cuts, again) == own

@@ -202,10 +202,7 @@ class Saved:
     def grown(self, name, snapshot, numbers):
         """A newer snapshot, by a writer who goes on from a snapshot."""
         with open_store(self.address) as store:
-            of = snapshot.read_bytes()
-            windows = KeyedWindows.restore(
-                of, store, aggregations=Max(), window=self.frame, **SIZES
-            )
+            windows = KeyedWindows.restore(snapshot.read_bytes(), store, **SIZES)
             return self.save(name, windows, numbers)
 
     def pages(self, start=""):
@@ -388,9 +385,7 @@ def test_what_a_dead_writer_left_goes_once_a_snapshot_has_passed_it(saved):
     mta("check", newer, "--store", saved.address)
     again = saved.grown("again.snapshot", newer, [BATCHES + 4])
     with open_store(saved.address) as store:
-        windows = KeyedWindows.restore(
-            again.read_bytes(), store, aggregations=Max(), window=FRAMES, **SIZES
-        )
+        windows = KeyedWindows.restore(again.read_bytes(), store, **SIZES)
         alone = KeyedWindows(Max(), FRAMES, None, **SIZES)
         for number in range(BATCHES + 5):
             alone.extend(*batch(number))

@@ -372,9 +372,7 @@ def test_windows_have_extremes_of_moments(unit: str) -> None:
             assert (found.dtype, found.astype("i8").tolist()) == (dtype, expected)
             keyed = KeyedWindows(monoid, CountWindow(3), MemoryStore(), "moments")
             assert keyed.extend([1] * 5, times).astype("i8").tolist() == expected
-            keyed = KeyedWindows.restore(
-                keyed.checkpoint(), keyed.store, aggregations=monoid, window=CountWindow(3)
-            )
+            keyed = KeyedWindows.restore(keyed.checkpoint(), keyed.store)
             assert np.array([keyed.query(1)], dtype)[0] == found[-1]
             assert keyed.query(2) is None
         best = KeyedWindows(ArgMax(dtype), CountWindow(3))

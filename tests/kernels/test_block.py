@@ -131,9 +131,7 @@ def live(seed: int) -> tuple[list[Any], bool]:
             snapshot = window.checkpoint()
             seen.append(snapshot)
             if what == "restore":
-                window = Window.restore(
-                    snapshot, window.store, aggregations=monoid, window=frame, **settings
-                )
+                window = Window.restore(snapshot, window.store, **settings)
         single = window.engine.single
         used |= single.is_native and single.stacks.came > 0
     window.check()

@@ -150,14 +150,7 @@ def test_an_erasure_that_was_killed_is_finished_by_later_checkpoints(after: bool
             life.add(["standalone"], gone, times=14)
             saved = life.windows.checkpoint()
         stopping = Stopping(pages, number, after)
-        kept = life.windows
-
-        def restored(snapshot: bytes, store: PageStore, kept: KeyedWindows = kept) -> KeyedWindows:
-            return KeyedWindows.restore(
-                snapshot, store, aggregations=kept.monoid, window=kept.frame, **SETTINGS
-            )
-
-        life.windows = restored(saved, stopping)
+        life.windows = KeyedWindows.restore(saved, stopping, **SETTINGS)
         is_saved = False
         try:
             life.windows.erase(gone)
@@ -166,7 +159,7 @@ def test_an_erasure_that_was_killed_is_finished_by_later_checkpoints(after: bool
                 is_saved = True
         except Killed:
             pass
-        life.windows = restored(saved, pages)
+        life.windows = KeyedWindows.restore(saved, pages, **SETTINGS)
         if not is_saved:  # the snapshot is from before: as with any change since, it is made again
             assert gone[0] in life.windows
             life.windows.erase(gone)

@@ -68,9 +68,7 @@ def test_since_the_maximum(aggregator: Any, size: int, own: bool, tmp_path: Path
         # Both frames are asked of the window before either has evicted anything.
         kept = kept[max(len(kept) - size, kept.index(max(kept))) :]
         assert (len(window), window.query()) == (len(kept), expected)
-        window = Window.restore(
-            window.checkpoint(), store, aggregations=Max(), window=frame, aggregator=aggregator
-        )
+        window = Window.restore(window.checkpoint(), store)
     window.check()
 
 

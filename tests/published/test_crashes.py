@@ -43,9 +43,7 @@ class Keyed:
         if snapshot is None:
             self.windows = KeyedWindows(Sum("int64"), CountWindow(SIZE), store, "k", **settings)
         else:
-            self.windows = KeyedWindows.restore(
-                snapshot, store, aggregations=Sum("int64"), window=CountWindow(SIZE), **settings
-            )
+            self.windows = KeyedWindows.restore(snapshot, store, **settings)
         self.windows.publish("p")
 
     def step(self, step: int) -> None:
@@ -270,9 +268,7 @@ class Query:
         if state is None:
             windows = KeyedWindows(monoid, frame, store, f"{self.source}.{bucket}", **settings)
         else:
-            windows = KeyedWindows.restore(
-                state, store, aggregations=monoid, window=frame, **settings
-            )
+            windows = KeyedWindows.restore(state, store, **settings)
         windows.extend([*rows], list(rows.values()), emit="last")
         snapshot = windows.checkpoint()
         part.write(store, snapshot)
