@@ -29,7 +29,7 @@ from mta.errors import InvalidTime, InvalidValue, SnapshotMismatch
 from mta.frames import ADWIN, DeltaWindow, Frame, PunctuationWindow
 from stores import MemoryStore
 from stores.testing import FaultyStore
-from tests.support.naive import AGGREGATORS, CrowdedFiBA
+from tests.support.naive import AGGREGATORS, CrowdedFiBA, window_of
 from tests.support.sampling import REST
 
 BY_TIME = [FiBA, CrowdedFiBA]
@@ -59,14 +59,14 @@ def punctuation(last: int, ends: bool) -> tuple[Frame, Cut]:
     return PunctuationWindow("mark", last, ends), cut
 
 
-def session(gap: int) -> tuple[Frame, Cut]:
-    def cut(events: list[Event], front: int, now: int) -> int:
-        at = len(events) - 1
-        while at > front and events[at][0] - events[at - 1][0] < gap:
-            at -= 1
-        return at
+def plain(frame: Frame) -> tuple[Frame, Cut]:
+    """A frame of counts, times and sessions."""
 
-    return SessionWindow(gap), cut
+    def cut(events: list[Event], front: int, now: int) -> int:
+        start: int = window_of(frame, [event[0] for event in events], now).start
+        return start
+
+    return frame, cut
 
 
 def adwin(clock: int) -> tuple[Frame, Cut]:
@@ -101,16 +101,6 @@ def joined(one: tuple[Frame, Cut], other: tuple[Frame, Cut], any_of: bool) -> tu
     )
 
 
-def count(size: int) -> tuple[Frame, Cut]:
-    return CountWindow(size), lambda events, front, now: len(events) - size
-
-
-def span(seconds: int) -> tuple[Frame, Cut]:
-    return TimeWindow(seconds), lambda events, front, now: sum(
-        e[0] <= now - seconds for e in events
-    )
-
-
 RULES: dict[str, Callable[[], tuple[Frame, Cut]]] = {
     "delta": lambda: delta(10),
     "delta of a fraction": lambda: delta(0.5),
@@ -118,18 +108,18 @@ RULES: dict[str, Callable[[], tuple[Frame, Cut]]] = {
     "the last two parts": lambda: punctuation(2, False),
     "marks end parts": lambda: punctuation(1, True),
     "the last three parts that end": lambda: punctuation(3, True),
-    "session": lambda: session(5),
+    "session": lambda: plain(SessionWindow(5)),
     "adwin": lambda: adwin(1),
     "adwin from time to time": lambda: adwin(7),
-    "session | count": lambda: joined(session(5), count(6), True),
-    "session & count": lambda: joined(session(5), count(6), False),
-    "session | session & time": lambda: joined(
-        session(4), joined(session(9), span(12), False), True
+    "session | count": lambda: plain(SessionWindow(5) | CountWindow(6)),
+    "session & count": lambda: plain(SessionWindow(5) & CountWindow(6)),
+    "session | session & time": lambda: plain(
+        SessionWindow(4) | (SessionWindow(9) & TimeWindow(12))
     ),
     "delta | punctuation": lambda: joined(delta(10), punctuation(1, False), True),
-    "delta & session": lambda: joined(delta(3), session(5), False),
-    "punctuation & time": lambda: joined(punctuation(2, True), span(20), False),
-    "adwin | session": lambda: joined(adwin(2), session(30), True),
+    "delta & session": lambda: joined(delta(3), plain(SessionWindow(5)), False),
+    "punctuation & time": lambda: joined(punctuation(2, True), plain(TimeWindow(20)), False),
+    "adwin | session": lambda: joined(adwin(2), plain(SessionWindow(30)), True),
 }
 rules = pytest.mark.parametrize("rule", RULES)
 
@@ -212,7 +202,7 @@ def test_events_in_order(rule: str, aggregator: type) -> None:
 @rules
 def test_windows_that_share_events(rule: str) -> None:
     random, store = Random(rule), MemoryStore()
-    made = {"one": RULES[rule](), "five": count(5), "gap": session(3)}
+    made = {"one": RULES[rule](), "five": plain(CountWindow(5)), "gap": plain(SessionWindow(3))}
     frames = {name: frame for name, (frame, _) in made.items()}
     events = draw(random, 120)
     wanted = {name: expected(cut, events) for name, (_, cut) in made.items()}
