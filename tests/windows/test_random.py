@@ -1,7 +1,7 @@
 """Random operations on every kind of window, against plain lists; see ``support.random_windows``.
 
 Every life is lived twice, watched and not: ``check()`` between its steps must change no answer and
-no snapshot, nor must ranges and queries where they promise it, and no fault may hide behind them.
+no snapshot, nor must ranges and queries of level queues, and no fault may hide behind them.
 All warnings are errors. In most lives open leaf groups are in parts.
 """
 

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from mta import CountWindow, Product, SharedWindows, TimeWindow, Window
+from mta.algorithms import AmortizedMTA
 from mta.errors import EmptyWindow, LateEvent
 from mta.logs.base import Aggregator
+from mta.logs.levels.log import LevelLog
 from mta.monoids.product import result_name
 from stores import MemoryStore
 from tests.support.random_windows import hostile
@@ -57,8 +59,8 @@ class WindowsLife(Life):
         )
 
     def watch_ranges(self) -> None:
-        """Ask for ranges up to the newest event."""
-        if self.window.structure().by_time:  # keeps what it reads for ranges
+        """Ask for ranges up to the newest event, of level queues: others keep what they read."""
+        if not isinstance(self.window.structure(), LevelLog):
             return
         back = len(self.stream)
         for start in {self.needed, (self.needed + back) // 2}:
@@ -142,7 +144,7 @@ class SingleLife(WindowsLife):
         assert len(self.window) == self.window.stats().events == len(self.held(""))
         repr(self.window)
         self.watch_ranges()
-        if not (self.aggregator.by_time or self.frame.lags):  # these fold when they are queried
+        if issubclass(self.aggregator, AmortizedMTA) and not self.frame.lags:
             assert self.kind.agrees(self.window.query(), self.held(""))
 
     def is_refused(self, batch: list[Event], call: Callable[[], Any]) -> bool:
