@@ -44,7 +44,7 @@ from mta.audit.keyed import OpaqueKeys
 from mta.audit.walk import live_keys
 from mta.errors import UnsuitableKey
 from mta.keyed.repartitioning import repartition
-from mta.keyed.snapshot import UnreadSnapshot
+from mta.keyed.snapshot import KeyedSnapshot
 from mta.publishing.batches import republish
 from mta.publishing.buckets import hasher_of
 from mta.publishing.records import What
@@ -214,7 +214,7 @@ def erase(
 
 def _suits(snapshot: bytes, what: What) -> bool:
     """Return whether a snapshot has the published aggregations and frames."""
-    found = UnreadSnapshot.decode(snapshot).snapshot
+    found = KeyedSnapshot.decode(snapshot)
     frames = {name: frame.fingerprint for name, frame in what.windows}
     own = {name: fingerprint for name, _, fingerprint in found.frames}
     return found.monoid[1] == what.monoid.fingerprint and own == frames

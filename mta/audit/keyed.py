@@ -28,7 +28,7 @@ from mta.keyed.coverage import incomplete_after
 from mta.keyed.keys import read_key
 from mta.keyed.leaves import COMPACT, LIST, Entry, Index, digests
 from mta.keyed.lsm import LSMTree, Run
-from mta.keyed.snapshot import KeyedSnapshot, UnreadSnapshot
+from mta.keyed.snapshot import KeyedSnapshot
 from mta.keyed.table import EXPIRED, STANDALONE, Table
 from mta.pages import key_of
 from mta.windows.opaque import Opaque, restore_opaque
@@ -41,11 +41,10 @@ class OpaqueKeys:
     """The keys of a snapshot, for listing and verification. Raises CorruptSnapshot."""
 
     def __init__(self, snapshot: bytes, store: str | PageStore) -> None:
-        unread = UnreadSnapshot.decode(snapshot)
+        found = self.snapshot = KeyedSnapshot.decode(snapshot)
         self.store = open_store(store) if isinstance(store, str) else store
-        self.name, self.snapshot_bytes = unread.snapshot.window, len(snapshot)
-        self._tree = unread.tree(self.store, Record([]), _CACHED)  # leaves the values encoded
-        self.snapshot: KeyedSnapshot = unread.snapshot
+        self.name, self.snapshot_bytes = found.window, len(snapshot)
+        self._tree = found.tree(self.store, Record([]), _CACHED)  # leaves the values encoded
         self._layout, self._pages = self._tree.layout, self._tree.pages
 
     @cached_property

@@ -28,7 +28,7 @@ from mta.keyed.kind import KeyedKind
 from mta.keyed.leaves import COMPACT, LIST, Entry, PendingPages, TableLayout
 from mta.keyed.lsm import LSMTree, PendingDeletions, RunPages
 from mta.keyed.moments import Questions, answer
-from mta.keyed.snapshot import KeyCounts, KeyedSnapshot, UnreadSnapshot
+from mta.keyed.snapshot import KeyCounts, KeyedSnapshot
 from mta.keyed.standalone import StandaloneWindows, public_window
 from mta.keyed.table import ALL, EXPIRED, NO_TIME, STANDALONE, Table, take_or
 from mta.keyed.work import Asked, Found, Want, Work, results_at, unanswered, union_of
@@ -569,11 +569,10 @@ class Bucket:
         self.standalone.retain()
         self.tree.pending.age(self.kind.settings.retain)
 
-    def load(self, unread: UnreadSnapshot) -> None:
+    def load(self, found: KeyedSnapshot) -> None:
         """Continue from a snapshot of the same windows and aggregations."""
-        found, tree = unread.snapshot, self.tree
+        tree = self.tree
         tree.layout.kind = found.kind or ""
-        unread.read(tree.layout)
         tree.load(found.runs, found.memtable)
         tree.pending, tree.number = found.pending, found.number
         self.counts, self.expired = found.counts, found.expired

@@ -51,7 +51,7 @@ from mta.keyed.bucket import Bucket
 from mta.keyed.coverage import Losses
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Columns, Retention, columns_of
-from mta.keyed.snapshot import KeyedSnapshot, Start, UnreadSnapshot
+from mta.keyed.snapshot import KeyedSnapshot, Start
 from mta.keyed.standalone import extend, table_of
 from mta.keyed.table import ALL, STANDALONE, Lanes, Table, join
 from mta.logs.base import Leaf
@@ -159,7 +159,7 @@ def schema_of(columns: Columns, like: AbstractMonoid | None = None) -> Schema:
 class SnapshotSource:
     """The keys of a snapshot with the events that their windows retained; read-only."""
 
-    unread: UnreadSnapshot
+    snapshot: KeyedSnapshot
     store: PageStore
     like: AbstractMonoid
     """Provides the schemas of some of the columns."""
@@ -170,7 +170,7 @@ class SnapshotSource:
     snapshots: list[bytes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        snapshot = self.snapshot = self.unread.snapshot
+        snapshot = self.snapshot
         self.columns = snapshot.columns
         #: Whether events are bare values, not mappings.
         self.bare = are_bare(self.columns)
@@ -187,7 +187,7 @@ class SnapshotSource:
         self.losses = Losses(self._retention, snapshot.starts)
         if snapshot.expired is not None:
             self.losses.add(Start(snapshot.expired, 0))
-        self._tree = self.unread.tree(self.store, schema, _CACHED, self._trimmed)
+        self._tree = snapshot.tree(self.store, schema, _CACHED, self._trimmed)
 
     @property
     def _are_known(self) -> bool:

@@ -54,7 +54,7 @@ from mta.keyed.leaves import (
     weight_of,
 )
 from mta.keyed.table import EXPIRED, NO_TIME, Table, join
-from mta.pages import key_of, keys_of, name_of
+from mta.pages import corrupt, key_of, keys_of, name_of
 from stores import PageStore
 from stores.lru import LRU
 
@@ -76,6 +76,8 @@ _AT_ONCE, _BYTES_AT_ONCE = 256, 1 << 22
 #: With this many runs, all are merged before another is written, so that a snapshot stays small.
 _MOST_RUNS = 96
 _NEVER = int(np.iinfo("i8").max)
+#: The run number of a memtable in a snapshot; no run has it.
+MEMTABLE = 0
 T = TypeVar("T")
 #: A page by its level, the number of its run, and its name.
 Place = tuple[int, int, bytes]
@@ -390,10 +392,21 @@ class LSMTree:
         #: No key of the memtable has its newest event at this moment or before.
         self._looked = -_NEVER
 
-    def load(self, runs: list[Run], memtable: Table | None) -> Self:
-        """Replace the tables with those of a snapshot."""
-        self.runs, self.memtable = runs, [] if memtable is None else [memtable]
+    def load(self, runs: list[Run], memtable: bytes | None) -> Self:
+        """Replace the tables with those of a snapshot. Raises CorruptSnapshot."""
+        self.runs, self.memtable = runs, []
+        try:
+            if memtable is not None:
+                self.memtable = [Leaves(self.layout, [MEMTABLE], [memtable]).table()]
+        except (ValueError, TypeError) as error:
+            raise corrupt(str(error)) from error
         return self
+
+    def dump_memtable(self) -> bytes | None:
+        """Return the memtable for a snapshot, after ``write_runs``. Raises NotPageable."""
+        if not self.memtable:
+            return None
+        return leaves.encode_table(self.layout, MEMTABLE, self.memtable[0])
 
     @property
     def pages(self) -> RunPages:

@@ -25,7 +25,7 @@ from mta.keyed.coverage import add_start
 from mta.keyed.kind import Span
 from mta.keyed.leaves import PendingPages, TableLayout
 from mta.keyed.lsm import LSMTree, PendingDeletions, RunPages
-from mta.keyed.snapshot import KeyCounts, KeyedSnapshot, UnreadSnapshot
+from mta.keyed.snapshot import KeyCounts, KeyedSnapshot
 from mta.keyed.table import Table
 from stores import PageStore
 
@@ -52,17 +52,17 @@ def repartition(
     CorruptSnapshot, MissingPage, CorruptPage, and SnapshotMismatch if snapshots to be merged are
     not of the same windows.
     """
-    found = {number: UnreadSnapshot.decode(data) for number, data in sorted(snapshots.items())}
-    latest = max((unread.snapshot.number for unread in found.values()), default=0)
+    found = {number: KeyedSnapshot.decode(data) for number, data in sorted(snapshots.items())}
+    latest = max((snapshot.number for snapshot in found.values()), default=0)
     made: dict[int, _Made] = {}
-    for number, unread in found.items():
-        if unread.snapshot.kind is None:
+    for number, snapshot in found.items():
+        if snapshot.kind is None:
             continue
-        tree = unread.tree(source, schema_of(unread.snapshot.columns), _CACHED)
-        snapshot, layout, targets = unread.snapshot, tree.layout, sorted(into(number))
+        tree = snapshot.tree(source, schema_of(snapshot.columns), _CACHED)
+        targets = sorted(into(number))
         for at in targets:
             if at not in made:
-                made[at] = _Made(snapshot, layout, target, latest)
+                made[at] = _Made(snapshot, tree.layout, target, latest)
             made[at].join(snapshot, first=at == targets[0])
         held = 0
         for table in tree.everything():
@@ -156,7 +156,7 @@ class _Made:
         self.write_runs(_INLINE)
         tree = self._tree
         self._snapshot.number, self._snapshot.runs = tree.number, tree.runs
-        self._snapshot.memtable = tree.memtable[0] if tree.memtable else None
+        self._snapshot.memtable = tree.dump_memtable()
         return self._snapshot.encode()
 
 

@@ -48,7 +48,7 @@ from mta.descriptions import Recipe, load_recipe
 from mta.frames.base import Frame
 from mta.keyed import leaves
 from mta.keyed.key_types import KINDS
-from mta.keyed.leaves import MAX_HEIGHT, Index, Leaves, TableLayout
+from mta.keyed.leaves import MAX_HEIGHT, Index, TableLayout
 from mta.keyed.lsm import LSMTree, PendingDeletions, Run, RunPages, untrimmed
 from mta.keyed.table import Table
 from mta.pages import NAME, corrupt, key_of
@@ -68,8 +68,6 @@ VERSION = 2
 MAX_BYTES = 1 << 16
 #: The maximum length of a name, so that the names of standalone windows can append to it.
 NAME_LENGTH = 60
-#: The run number of a table in a snapshot; no run has it.
-_MEMTABLE = 0
 #: The maximum number of changes of windows; this number is in the names of pages.
 _MOST_CHANGES = 1_000_000
 
@@ -112,25 +110,39 @@ class KeyedSnapshot:
     counts: KeyCounts
     expired: int | None
     runs: list[Run]
-    memtable: Table | None
+    memtable: bytes | None
+    """A page, which is decoded once the schema of the events is known."""
     pending: PendingDeletions
     columns: list[tuple[str, str]]
     changes: int
     starts: dict[str, Start]
     recipe: Recipe
 
+    @classmethod
+    def decode(cls, data: bytes) -> KeyedSnapshot:
+        """Decode a snapshot. Raises CorruptSnapshot for damaged bytes or an unknown format."""
+        return unseal(data, MAGIC, VERSION, "a snapshot of keyed windows", _validated)
+
+    def layout(self, schema: Schema) -> TableLayout:
+        """Return the layout of tables for a schema; with integer keys if there are no keys."""
+        return TableLayout(self.window, self.kind or "int", schema, self.timed)
+
+    def tree(
+        self, store: PageStore, schema: Schema, cached: int,
+        trim: Callable[[Table, bool], Table] = untrimmed,
+    ) -> LSMTree:  # fmt: skip
+        """Return a tree for reading, with a cache of ``cached`` bytes. Raises CorruptSnapshot."""
+        layout = self.layout(schema)
+        tree = LSMTree(layout, RunPages(store, layout, 1, cached), self.lateness is not None, trim)
+        return tree.load(self.runs, self.memtable)
+
     def made_frames(self) -> dict[str, Frame]:
         """Return the frame of each window. Raises SnapshotMismatch for functions of the user."""
         return self.recipe.made_frames(self.frames)
 
     def encode(self) -> bytes:
-        """Encode the snapshot as bytes. Raises NotPageable for values that are not plain data."""
+        """Encode the snapshot as bytes."""
         runs = [[run.number, run.weight, run.height, leaves.dump(run.top)] for run in self.runs]
-        memtable = None
-        if self.memtable is not None:
-            assert self.kind is not None
-            layout = TableLayout(self.window, self.kind, self.memtable.schema, self.timed)
-            memtable = leaves.encode_table(layout, _MEMTABLE, self.memtable)
         spans = [[self.lateness, *self.earlier], [self.retained, *self.earlier_asked]]
         groups = [
             [snapshots, leaves.dump_entries(entries)] for snapshots, entries in self.pending.groups
@@ -139,7 +151,7 @@ class KeyedSnapshot:
             MAGIC, VERSION,
             [
                 self.window, self.kind, self.monoid, self.frames, self.timed,
-                spans, self.number, astuple(self.counts), self.expired, runs, memtable, groups,
+                spans, self.number, astuple(self.counts), self.expired, runs, self.memtable, groups,
                 [self.columns, self.changes, [[n, *s] for n, s in self.starts.items()]],
                 self.recipe.dump(),
             ]
@@ -153,50 +165,13 @@ class KeyedSnapshot:
         return None
 
 
-@dataclass(slots=True)
-class UnreadSnapshot:
-    """A snapshot whose memtable is still encoded, because its layout is not known yet."""
-
-    snapshot: KeyedSnapshot
-    memtable: bytes | None
-
-    @classmethod
-    def decode(cls, data: bytes) -> UnreadSnapshot:
-        """Decode a snapshot. Raises CorruptSnapshot for damaged bytes or an unknown format."""
-        return unseal(data, MAGIC, VERSION, "a snapshot of keyed windows", _validated)
-
-    def layout(self, schema: Schema) -> TableLayout:
-        """Return the layout of tables for a schema; with integer keys if there are no keys."""
-        found = self.snapshot
-        return TableLayout(found.window, found.kind or "int", schema, found.timed)
-
-    def tree(
-        self, store: PageStore, schema: Schema, cached: int,
-        trim: Callable[[Table, bool], Table] = untrimmed,
-    ) -> LSMTree:  # fmt: skip
-        """Return a tree for reading, with a cache of ``cached`` bytes. Raises CorruptSnapshot."""
-        layout = self.layout(schema)
-        pages, found = RunPages(store, layout, 1, cached), self.read(layout)
-        tree = LSMTree(layout, pages, found.lateness is not None, trim)
-        return tree.load(found.runs, found.memtable)
-
-    def read(self, layout: TableLayout) -> KeyedSnapshot:
-        """Return the snapshot with its memtable. Raises CorruptSnapshot."""
-        try:
-            if self.memtable is not None:
-                self.snapshot.memtable = Leaves(layout, [_MEMTABLE], [self.memtable]).table()
-        except (ValueError, TypeError) as error:
-            raise corrupt(str(error)) from error
-        return self.snapshot
-
-
 def is_keyed_snapshot(data: bytes) -> bool:
     """Return whether bytes start like a snapshot of keyed windows."""
     magic = bytes([0xA0 | len(MAGIC)]) + MAGIC.encode()
     return bytes(data[:16]).find(magic) in (1, 3)  # after the header of an array
 
 
-def _validated(values: list[Any]) -> UnreadSnapshot:
+def _validated(values: list[Any]) -> KeyedSnapshot:
     match values:
         case [
             str(window), str() | None as kind, [str(name), bytes(fingerprint)],
@@ -218,7 +193,7 @@ def _validated(values: list[Any]) -> UnreadSnapshot:
         window, kind, (name, fingerprint), entries("frames", frames, str, str, bytes), timed,
         lateness, retained, entries("lateness", earlier, is_number, is_time),
         entries("retention", earlier_asked, is_number, is_time), number, KeyCounts(*of_counts),
-        expired, of_runs, None,
+        expired, of_runs, memtable,
         PendingDeletions([], [(count, leaves.load_entries(each)) for count, each in of_groups]),
         entries("columns", columns, str, str), changes,
         {name: Start(moment, known) for name, moment, known in of_starts},
@@ -227,7 +202,7 @@ def _validated(values: list[Any]) -> UnreadSnapshot:
     _require_possible(snapshot)
     if kind is None and (runs or memtable is not None or snapshot.counts.keys):
         raise corrupt("it has keys, but not their type")
-    return UnreadSnapshot(snapshot, memtable)
+    return snapshot
 
 
 def _require_possible(snapshot: KeyedSnapshot) -> None:

@@ -43,7 +43,7 @@ from mta.keyed.keys import Keys, read_key, read_keys
 from mta.keyed.kind import KeyedKind, columns_of
 from mta.keyed.moments import Questions, answers, gone_of, paired
 from mta.keyed.reading import BatchReader
-from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start, UnreadSnapshot
+from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start
 from mta.keyed.standalone import AnyWindow, extend, open_engine, public_window
 from mta.keyed.table import EXPIRED, Table
 from mta.logs.base import OnDuplicate
@@ -372,17 +372,16 @@ class KeyedWindows(Publishable):
         if self.store is None:
             return False
         self.bucket.write(INLINE_BYTES)
-        unread = UnreadSnapshot.decode(self._snapshot().encode())
-        kind = self._kind
+        snapshot, kind = self._snapshot(), self._kind
         before, wanted = columns_of(kind.reader), set(columns_of(found))
-        source = SnapshotSource(unread, self.store, kind.reader, kind.corrects)
+        source = SnapshotSource(snapshot, self.store, kind.reader, kind.corrects)
         left = [each for each in before if each not in wanted and not each[0].startswith("\0")]
         if not source.has_only_nulls(left):
             return False
         self._become(found)
-        self._carry_over(unread)
+        self._carry_over(snapshot)
         # Events with a null in these columns are not missing; those from before a change still are.
-        missing = {name: unread.snapshot.starts.get(mark_of((name, kind))) for name, kind in left}
+        missing = {name: snapshot.starts.get(mark_of((name, kind))) for name, kind in left}
         for column in set(columns_of(self._kind.reader)) - set(before):
             start = missing.get(column[0])
             if start is None:
@@ -597,7 +596,7 @@ class KeyedWindows(Publishable):
             counts=bucket.counts,
             expired=bucket.expired,
             runs=tree.runs,
-            memtable=tree.memtable[0] if tree.memtable else None,
+            memtable=tree.dump_memtable(),
             pending=tree.pending,
             columns=columns_of(kind.reader),
             changes=kind.changes,
@@ -636,8 +635,7 @@ class KeyedWindows(Publishable):
             timed: Whether events have times, which cannot be changed.
             **changes: Other settings, by the names that the constructor gives them.
         """
-        unread = UnreadSnapshot.decode(snapshot)
-        found = unread.snapshot
+        found = KeyedSnapshot.decode(snapshot)
         settings = changed(cls, found.recipe, changes)
         given: Any = found.recipe.made_aggregation() if aggregations is None else aggregations
         if window is None:
@@ -648,7 +646,7 @@ class KeyedWindows(Publishable):
         windows = cls.__new__(cls)
         is_timed = found.timed if timed is None else timed
         windows._use(given, window, store, found.window, settings, is_timed)
-        windows._restore(unread)
+        windows._restore(found)
         require_here(windows.store, found.first_page())
         return windows
 
@@ -658,30 +656,26 @@ class KeyedWindows(Publishable):
         Args:
             snapshot: What ``checkpoint`` of windows with these settings returned.
         """
-        unread = UnreadSnapshot.decode(snapshot)
-        windows = type(self).__new__(type(self))
-        kind = self._kind
-        windows._use(
-            self._given, self.frame, self.store, unread.snapshot.window, kind.settings, kind.timed
-        )
-        windows._restore(unread)
+        found = KeyedSnapshot.decode(snapshot)
+        windows, kind = type(self).__new__(type(self)), self._kind
+        windows._use(self._given, self.frame, self.store, found.window, kind.settings, kind.timed)
+        windows._restore(found)
         return windows
 
-    def _restore(self, unread: UnreadSnapshot) -> None:
-        found = unread.snapshot
+    def _restore(self, found: KeyedSnapshot) -> None:
         self._follow_stored(found)
         kind = self._kind
         require_suitable(found, self._snapshot(), self.monoid)
         own = [(name, p.fingerprint) for name, p in kind.frames.items()]
         before = [(name, mark) for name, _, mark in found.frames]
         if found.monoid[1] != self.monoid.fingerprint or sorted(own) != sorted(before):
-            self._carry_over(unread)
+            self._carry_over(found)
             return
         monoid = with_marks(self.monoid, found)
         if monoid is not kind.monoid or kind.changes != found.changes:
             self._serve(replace(kind, monoid=monoid, changes=found.changes))
         self._starts = found.starts
-        self.bucket.load(unread)
+        self.bucket.load(found)
 
     def _follow_stored(self, found: KeyedSnapshot) -> None:
         """Take the types of columns from a snapshot."""
@@ -689,13 +683,13 @@ class KeyedWindows(Publishable):
         if monoid is not self.monoid:
             self._become(monoid)
 
-    def _carry_over(self, unread: UnreadSnapshot) -> None:
+    def _carry_over(self, found: KeyedSnapshot) -> None:
         """Continue from a snapshot of other windows or aggregations."""
         assert self.store is not None
-        source = self._take(unread, self.store, unread.snapshot.changes + 1)
+        source = self._take(found, self.store, found.changes + 1)
         if source is not None:
-            self.bucket.tree.pending = source.snapshot.pending
-            pages = [run.pages() for run in source.snapshot.runs]
+            self.bucket.tree.pending = found.pending
+            pages = [run.pages() for run in found.runs]
             self.bucket.tree.pending.fresh += [*pages, *source.snapshots]
 
     @alone
@@ -714,30 +708,28 @@ class KeyedWindows(Publishable):
             raise ValueError("take_over needs windows without keys")
         if self.store is None:
             raise ValueError("these windows are only in memory (store=None); pass a store")
-        unread = UnreadSnapshot.decode(snapshot)
-        self._follow_stored(unread.snapshot)
-        require_suitable(unread.snapshot, self._snapshot(), self.monoid)
+        found = KeyedSnapshot.decode(snapshot)
+        self._follow_stored(found)
+        require_suitable(found, self._snapshot(), self.monoid)
         opened = require_store(store)
         if opened is None:
             raise ValueError("the pages of a snapshot are in a store: pass that store")
         try:
-            self._take(unread, opened, self._kind.changes)
+            self._take(found, opened, self._kind.changes)
         finally:
             if opened is not store:
                 opened.close()
 
-    def _take(
-        self, unread: UnreadSnapshot, store: PageStore, changes: int
-    ) -> SnapshotSource | None:
+    def _take(self, found: KeyedSnapshot, store: PageStore, changes: int) -> SnapshotSource | None:
         """Add everything in a snapshot to a new bucket."""
-        found, monoid = unread.snapshot, stored_after(self.monoid, unread.snapshot.columns)
+        monoid = stored_after(self.monoid, found.columns)
         self._serve(replace(self._kind, monoid=monoid, changes=changes))
         if found.kind is None:
             return None
         bucket, kind = self.bucket, self._kind
         require_observed(kind.reader, kind.frames, found.columns)
         bucket.tree.layout.kind = found.kind
-        source = SnapshotSource(unread, store, kind.reader, kind.corrects)
+        source = SnapshotSource(found, store, kind.reader, kind.corrects)
         if store is self.store and found.window == self.name:
             bucket.tree.number = found.number
         carry(source, bucket)

@@ -34,7 +34,7 @@ from mta.kernels.native import Buffer
 from mta.keyed import leaves
 from mta.keyed.key_types import WHOLE
 from mta.keyed.leaves import MAGIC, VERSION, Index, TableLayout
-from mta.keyed.lsm import Place, RunPages
+from mta.keyed.lsm import MEMTABLE, Place, RunPages
 from mta.keyed.snapshot import KeyedSnapshot
 from mta.keyed.table import ALL, MORE
 from mta.monoids.base import AbstractMonoid, empties
@@ -246,10 +246,12 @@ class SingleKeys:
     """Looks up single keys in a snapshot; for any number of threads."""
 
     def __init__(self, snapshot: KeyedSnapshot, pages: IndexedPages) -> None:
-        self._layout, self._memtable, self._pages = pages.layout, snapshot.memtable, pages
+        self._layout, self._pages = pages.layout, pages
         self._late = snapshot.lateness is not None
         #: The oldest run first.
         self._tops = [(run.height, run.number, StoredNode.of(run.top)) for run in snapshot.runs]
+        #: The newest table, which is a page in the snapshot.
+        self._memtable = [] if snapshot.memtable is None else [snapshot.memtable]
         schema = pages.layout.schema
         self.is_simple = _is_fixed(schema)
         #: The kinds of the value columns of a page.
@@ -267,11 +269,12 @@ class SingleKeys:
             found = yield keys_of(self._layout.window, missing)
             fresh |= self._pages.read_indexes(missing, found)
             tables, missing = self._reach(hashed, fresh)
-        parts: list[_StoredPart] = []
+        found = []
         if tables:
-            found = yield keys_of(self._layout.window, tables)
-            parts = self._parts(tables, found, hashed, packed)
-        parts = self._with_memtable(parts, hashed, packed)
+            read = yield keys_of(self._layout.window, tables)
+            found = self._pages.require_all(tables, read)
+        places = [*tables, *((0, MEMTABLE, b"") for _ in self._memtable)]
+        parts = self._parts(places, [*found, *self._memtable], hashed, packed)
         return self._joined(parts) if parts else None
 
     def _reach(
@@ -292,12 +295,12 @@ class SingleKeys:
         return tables, missing
 
     def _parts(
-        self, places: list[Place], found: list[Any], hashed: int, packed: bytes
+        self, places: list[Place], found: list[Buffer], hashed: int, packed: bytes
     ) -> list[_StoredPart]:
         """Return the entries of the key in some tables, the oldest table first."""
         parts, key = list[_StoredPart](), hashed.to_bytes(8, "little")
         known = None if self._layout.kind in WHOLE else packed
-        for place, page in zip(places, self._pages.require_all(places, found), strict=True):
+        for place, page in zip(places, found, strict=True):
             try:
                 table = _TablePage(page, place[1])
                 at = table.find(key, known)
@@ -315,26 +318,6 @@ class SingleKeys:
             if window != self._layout.window or kinds != self._kinds:
                 raise CorruptPage(f"it is the page of {window!r}, with columns of {kinds!r:.200}")
             self._labels.add(label)
-
-    def _with_memtable(
-        self, parts: list[_StoredPart], hashed: int, packed: bytes
-    ) -> list[_StoredPart]:
-        """Return the parts together with the key's entry in the snapshot's memtable."""
-        table = self._memtable
-        if table is None:
-            return parts
-        hashes, key = table.keys.hashes, np.uint64(hashed)
-        place = int(hashes.searchsorted(key))
-        while place < len(hashes) and hashes[place] == key:
-            if table.keys.packed(place) == packed:
-                start, stop = int(table.bounds[place]), int(table.bounds[place + 1])
-                times = [] if table.times is None else table.times[start:stop].tolist()
-                dumped = table.schema.dump(table.schema.cut(table.rows, start, stop))
-                columns = [bytes(data) for _, data in dumped]
-                _take(parts, _StoredPart(int(table.marks[place]), stop - start, times, columns))
-                break
-            place += 1
-        return parts
 
     def _joined(self, parts: list[_StoredPart]) -> PagedEvents:
         """Join parts in order of age; sort by time if events may come late."""

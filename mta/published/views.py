@@ -23,7 +23,7 @@ from mta.keyed.keys import Keys
 from mta.keyed.kind import KeyedKind
 from mta.keyed.lsm import LSMTree
 from mta.keyed.moments import Answers, answers
-from mta.keyed.snapshot import KeyCounts, UnreadSnapshot
+from mta.keyed.snapshot import KeyCounts, KeyedSnapshot
 from mta.keyed.standalone import AnyWindow, given_back, open_engine
 from mta.keyed.table import EXPIRED, STANDALONE, Table
 from mta.keyed.windows import KeyedWindows
@@ -60,8 +60,7 @@ class KeyedView:
     """The snapshot of a bucket of keys. Raises CorruptSnapshot, SnapshotMismatch."""
 
     def __init__(self, operation: Operation, snapshot: bytes) -> None:
-        unread = UnreadSnapshot.decode(snapshot)
-        found = unread.snapshot
+        found = self.snapshot = KeyedSnapshot.decode(snapshot)
         own = {name: frame.fingerprint for name, frame in operation.frames.items()}
         if found.monoid[1] != operation.monoid.fingerprint or own != {
             name: mark for name, _, mark in found.frames
@@ -78,11 +77,12 @@ class KeyedView:
         )  # fmt: skip
         self.kind.retention.read(found.earlier, found.earlier_asked)
         self.monoid, self.timed = operation.monoid, found.timed
-        self._layout = unread.layout(self.kind.reader.inputs)
-        self.snapshot = unread.read(self._layout)
         self._pattern = open_engine(self.kind)
-        self._pages = IndexedPages(operation.store, self._layout, operation.indexes)
-        self._single = SingleKeys(self.snapshot, self._pages)
+        layout = found.layout(self.kind.reader.inputs)
+        pages = IndexedPages(operation.store, layout, operation.indexes)
+        tree = LSMTree(layout, pages, found.lateness is not None, self.kind.trimmed)
+        self._tree = tree.load(found.runs, found.memtable)
+        self._single = SingleKeys(found, pages)
         #: None where no key is looked up by itself.
         self._results: Results | None = None
         if self.kind.vectorized and self._single.is_simple:
@@ -97,9 +97,7 @@ class KeyedView:
 
     def find(self, keys: Keys) -> Table:
         """Return what the keys retain; one ``view_many`` per level of the index and for tables."""
-        found = self.snapshot
-        tree = LSMTree(self._layout, self._pages, found.lateness is not None, self.kind.trimmed)
-        return self.kind.trimmed(tree.load(found.runs, found.memtable).find(keys))
+        return self.kind.trimmed(self._tree.find(keys))
 
     def steps(self, hashed: int, packed: bytes, moment: int | None) -> Steps[list[Any] | None]:
         """Return the result of each window of one key, at its newest event or at a later moment.

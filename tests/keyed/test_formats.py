@@ -37,7 +37,7 @@ from mta.keyed.leaves import (
     digests,
     encode,
 )
-from mta.keyed.snapshot import UnreadSnapshot, is_keyed_snapshot
+from mta.keyed.snapshot import KeyedSnapshot, is_keyed_snapshot
 from mta.keyed.table import STANDALONE, Table
 from mta.pages import name_of
 from stores import MemoryStore
@@ -204,16 +204,16 @@ def test_every_damaged_byte_of_a_snapshot_is_named() -> None:
     snapshot = golden("snapshot")
     for cut in range(len(snapshot)):
         with pytest.raises(CorruptSnapshot):
-            UnreadSnapshot.decode(snapshot[:cut])
+            KeyedSnapshot.decode(snapshot[:cut])
     for place in range(len(snapshot)):
         for flip in (0x01, 0x80):
             bad = bytearray(snapshot)
             bad[place] ^= flip
             with pytest.raises(CorruptSnapshot):
-                UnreadSnapshot.decode(bytes(bad))
+                KeyedSnapshot.decode(bytes(bad))
     for odd in (None, "text", 5, b"", snapshot + b"\0", snapshot * 2):
         with pytest.raises(CorruptSnapshot):
-            UnreadSnapshot.decode(odd)  # type: ignore[arg-type]
+            KeyedSnapshot.decode(odd)  # type: ignore[arg-type]
 
 
 @PAGES
@@ -395,7 +395,7 @@ def test_an_unknown_version_of_an_index_is_named(version: Any) -> None:
 @pytest.mark.parametrize("version", [0, 1, "2", None])
 def test_an_unknown_version_of_a_snapshot_is_named(version: Any) -> None:
     with pytest.raises(CorruptSnapshot, match="this release reads format 2"):
-        UnreadSnapshot.decode(resealed(_set(1, version)))
+        KeyedSnapshot.decode(resealed(_set(1, version)))
 
 
 def resealed(change: Any) -> bytes:
@@ -441,7 +441,7 @@ SNAPSHOTS: dict[str, Any] = {
 @pytest.mark.parametrize("name", SNAPSHOTS)
 def test_forged_snapshots_are_named(name: str) -> None:
     with pytest.raises(CorruptSnapshot):
-        UnreadSnapshot.decode(resealed(SNAPSHOTS[name]))
+        KeyedSnapshot.decode(resealed(SNAPSHOTS[name]))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from mta import Count, CountWindow, First, KeyedWindows, Max, Product, Sum, Time
 from mta.errors import SnapshotMismatch
 from mta.keyed import repartitioning
 from mta.keyed.repartitioning import repartition
-from mta.keyed.snapshot import UnreadSnapshot
+from mta.keyed.snapshot import KeyedSnapshot
 from stores import MemoryStore, PageStore
 from stores.testing.counting import CountingStore
 from tests.support.key_by_key import KeyByKey
@@ -117,7 +117,7 @@ def test_every_key_goes_on_where_it_is_repartitioned_to(
     snapshots = repartitioned(old, store, target, after)
     assert repartitioned(old, store, target, after) == snapshots, "to do it again gives the same"
     assert sum(
-        UnreadSnapshot.decode(snapshot).snapshot.counts.inserted for snapshot in snapshots.values()
+        KeyedSnapshot.decode(snapshot).counts.inserted for snapshot in snapshots.values()
     ) == sum(each.stats().inserted for each in old)
     new = [restored(kind, snapshot, at, after, target) for at, snapshot in snapshots.items()]
     for part in range(2):
@@ -163,8 +163,9 @@ def test_windows_of_different_kinds_are_not_put_together() -> None:
     standalone = repartition(
         snapshots, store, store, lambda at: [at], lambda key: key[0], lambda _: None
     )
-    assert [
-        UnreadSnapshot.decode(snapshot).snapshot.counts.keys for snapshot in standalone.values()
-    ] == [1, 1]
+    assert [KeyedSnapshot.decode(snapshot).counts.keys for snapshot in standalone.values()] == [
+        1,
+        1,
+    ]
     with pytest.raises(SnapshotMismatch, match="add rows to each first, or do not merge them"):
         repartition(snapshots, store, store, lambda _: [0], lambda _: 0, lambda _: None)

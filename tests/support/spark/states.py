@@ -12,7 +12,7 @@ import pyarrow as pa
 from mta import CountWindow, Max, Product, Sum
 from mta.audit.keyed import OpaqueKeys
 from mta.keyed.lsm import PendingDeletions
-from mta.keyed.snapshot import UnreadSnapshot
+from mta.keyed.snapshot import KeyedSnapshot
 from spark_integration.options import Options
 from spark_integration.plan import Plan
 from spark_integration.step.states import State
@@ -72,7 +72,7 @@ def pending_of(state: bytes | None) -> list[bytes]:
     """The snapshots of windows that wait for the deletion of their pages."""
     if state is None:
         return []
-    groups = UnreadSnapshot.decode(snapshot_in(state)).snapshot.pending.groups
+    groups = KeyedSnapshot.decode(snapshot_in(state)).pending.groups
     return [entry for _, entries in groups for entry in entries if isinstance(entry, bytes)]
 
 
