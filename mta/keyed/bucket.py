@@ -158,10 +158,10 @@ class Bucket:
         self.counts = KeyCounts()
         #: The latest moment at which the windows of an expired key became empty.
         self.expired: int | None = None
+        #: The newest time of any event so far.
+        self.newest: int | None = None
         #: Whether pages of erased keys were deleted since the store was compacted.
         self._compacts = False
-        #: The lateness and the span of questions before a restore with larger ones, or None.
-        self.spans_until_now: tuple[int, int] | None = None
 
     @property
     def key_kind(self) -> str | None:
@@ -208,8 +208,6 @@ class Bucket:
 
     def _advance(self, batch: KeyedBatch, want: Want, accept: Accept | None) -> Advance | None:
         keys = batch.keys
-        if self.spans_until_now is not None:
-            self._note_previous_spans(*self.spans_until_now)
         known = self.find(keys)
         if self.kind.corrects or batch.retracts is not None:
             known = self.kind.trimmed(known)  # so that nothing replaces events that have left
@@ -252,6 +250,9 @@ class Bucket:
         self._take_in(work, marks, alone, needed)
         self.counts.keys += int((at < 0).sum())
         self.counts.inserted += len(line)
+        if times is not None and len(times):
+            latest = int(times.max())
+            self.newest = latest if self.newest is None else max(latest, self.newest)
         answered = 0 if questions is None else len(questions)
         invalid = len(batch) - len(line) - len(retracted) - len(missing) - answered
         invalid = self._count_dropped(invalid, late, batch.ahead)
@@ -513,16 +514,6 @@ class Bucket:
             return NO_TIME
         return events.time_at(0) if events.back else first
 
-    def _note_previous_spans(self, late: int, asked: int) -> None:
-        """Note until when shorter spans applied. Reads every page, but only once."""
-        tables = (table.newest() for table in self.tree.everything())
-        newest = [int(times.max()) for times in tables if len(times)]  # erased keys leave none
-        retention = self.kind.retention
-        for span, length in ((retention.late, late), (retention.asked, max(late, asked))):
-            if newest and length < span.length:
-                span.note(length, max(newest))
-        self.spans_until_now = None
-
     def _late_event(
         self, batch: KeyedBatch, late: np.ndarray, floors: np.ndarray, newest: np.ndarray
     ) -> LateEvent:
@@ -575,16 +566,17 @@ class Bucket:
         tree.layout.kind = found.kind or ""
         tree.load(found.runs, found.memtable)
         tree.pending, tree.number = found.pending, found.number
-        self.counts, self.expired = found.counts, found.expired
-        self.note_spans(found)
+        self.counts = found.counts
+        self.note_moments(found)
 
-    def note_spans(self, found: KeyedSnapshot) -> None:
-        """Note which shorter spans applied to the events of a snapshot."""
-        retention = self.kind.retention
+    def note_moments(self, found: KeyedSnapshot) -> None:
+        """Continue with the moments of a snapshot; note which shorter spans applied until then."""
+        self.expired, self.newest = found.expired, found.newest
+        retention, late = self.kind.retention, found.lateness or 0
         retention.read(found.earlier, found.earlier_asked)
-        before = (found.lateness or 0, found.retained)
-        if before[0] < retention.late.length or max(before) < retention.asked.length:
-            self.spans_until_now = before
+        for span, length in ((retention.late, late), (retention.asked, max(late, found.retained))):
+            if found.newest is not None and length < span.length:
+                span.note(length, found.newest)
 
     # --- expiring -------------------------------------------------------------------------------
 

@@ -165,8 +165,6 @@ class SnapshotSource:
     """Provides the schemas of some of the columns."""
     replaces: bool
     """Whether an event is compared with existing events of its key and time."""
-    #: The time of the newest event that ``tables`` has read.
-    newest: int | None = None
     snapshots: list[bytes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -202,13 +200,10 @@ class SnapshotSource:
         """Yield all keys in order, range by range. Reads every page once or twice."""
         for table in self._tree.everything():
             some = np.flatnonzero((table.marks != STANDALONE) & (table.left > 0))
-            clocks = None
-            if table.times is not None and table.events:
-                clocks = table.newest()
-                self.newest = max(int(clocks.max()), self.newest or int(clocks.max()))
             if len(some):
-                lanes = table.take(some).lanes
-                self.losses.note(lanes, None if clocks is None else clocks[some])
+                lost = table.take(some)
+                clocks = lost.newest() if lost.times is not None and lost.events else None
+                self.losses.note(lost.lanes, clocks)
             yield table
 
     def has_only_nulls(self, columns: Collection[tuple[str, str]]) -> bool:
@@ -318,7 +313,6 @@ def carry(source: SnapshotSource, bucket: Bucket) -> None:
     tree.number += 1
     tree.runs = [] if run is None else [run]
     bucket.counts = replace(snapshot.counts, keys=found[0], standalone=found[1])
-    bucket.expired = snapshot.expired
 
 
 def _fed(source: SnapshotSource, table: Table, bucket: Bucket) -> Table:
@@ -404,7 +398,7 @@ def starts_after(
         if name.startswith("\0"):
             origin = source.origin_of_marks(name)
             if origin is None:
-                found[name] = Start(source.newest, 0)
+                found[name] = Start(source.snapshot.newest, 0)
             elif mark_of(origin) in starts:
                 found[name] = starts[mark_of(origin)]
     return found

@@ -106,8 +106,8 @@ class _Made:
         self, like: KeyedSnapshot, layout: TableLayout, target: PageStore, number: int
     ) -> None:
         self._snapshot = replace(
-            like, earlier=[], earlier_asked=[], counts=KeyCounts(), expired=None, runs=[],
-            memtable=None, pending=PendingDeletions(), starts={},
+            like, earlier=[], earlier_asked=[], counts=KeyCounts(), expired=None, newest=None,
+            runs=[], memtable=None, pending=PendingDeletions(), starts={},
         )  # fmt: skip
         pages = RunPages(target, layout, _PAGE, _CACHED)
         self._tree = LSMTree(layout, pages, like.lateness is not None)
@@ -126,8 +126,8 @@ class _Made:
         asked.join(snapshot.earlier_asked)
         own.earlier, own.earlier_asked = late.earlier, asked.earlier
         own.changes = max(own.changes, snapshot.changes)
-        moments = [m for m in (own.expired, snapshot.expired) if m is not None]
-        own.expired = max(moments, default=None)
+        own.expired = _later(own.expired, snapshot.expired)
+        own.newest = _later(own.newest, snapshot.newest)
         for name, start in snapshot.starts.items():
             add_start(own.starts, name, start)
         if first:
@@ -158,6 +158,10 @@ class _Made:
         self._snapshot.number, self._snapshot.runs = tree.number, tree.runs
         self._snapshot.memtable = tree.dump_memtable()
         return self._snapshot.encode()
+
+
+def _later(one: int | None, other: int | None) -> int | None:
+    return max((each for each in (one, other) if each is not None), default=None)
 
 
 def _alike(snapshot: KeyedSnapshot) -> tuple[object, ...]:

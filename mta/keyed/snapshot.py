@@ -2,9 +2,9 @@
 
 snapshot = body digest                              (as for a window: ``mta.pages``)
 body     = msgpack array [magic, version, window, kind, monoid, frames, timed, spans,
-           number, counts, expired, runs, memtable, pending, changed, recipe]
+           number, counts, moments, runs, memtable, pending, changed, recipe]
 magic    = "mta-keyed"
-version  = 2
+version  = 3
 window   = text, the name of the windows
 kind     = type of the keys, one of those in ``mta.keyed.key_types``, or nil if there are no keys
 monoid   = [text, 16-byte fingerprint]
@@ -17,7 +17,9 @@ earlier  = [a smaller value in microseconds, the last moment at which it applied
 number   = number of the newest run so far
 counts   = [keys, keys with a standalone window, accepted events, late events, invalid events,
            events ahead of the clock]
-expired = nil, or the latest moment at which the windows of an expired key became empty
+moments  = [expired, newest]; both are nil if there is none
+expired  = the latest moment at which the windows of an expired key became empty
+newest   = the newest time of any event so far, in microseconds
 runs     = array of [number, weight, height, index], the oldest first
 memtable = nil, or a table that is too small for pages, encoded as a page of run 0
            (``mta.keyed.leaves``)
@@ -64,7 +66,7 @@ from mta.snapshots import (
 from stores import PageStore
 
 MAGIC = "mta-keyed"
-VERSION = 2
+VERSION = 3
 MAX_BYTES = 1 << 16
 #: The maximum length of a name, so that the names of standalone windows can append to it.
 NAME_LENGTH = 60
@@ -109,6 +111,7 @@ class KeyedSnapshot:
     number: int
     counts: KeyCounts
     expired: int | None
+    newest: int | None
     runs: list[Run]
     memtable: bytes | None
     """A page, which is decoded once the schema of the events is known."""
@@ -151,7 +154,8 @@ class KeyedSnapshot:
             MAGIC, VERSION,
             [
                 self.window, self.kind, self.monoid, self.frames, self.timed,
-                spans, self.number, astuple(self.counts), self.expired, runs, self.memtable, groups,
+                spans, self.number, astuple(self.counts), [self.expired, self.newest], runs,
+                self.memtable, groups,
                 [self.columns, self.changes, [[n, *s] for n, s in self.starts.items()]],
                 self.recipe.dump(),
             ]
@@ -176,8 +180,8 @@ def _validated(values: list[Any]) -> KeyedSnapshot:
         case [
             str(window), str() | None as kind, [str(name), bytes(fingerprint)],
             list(frames), bool(timed), [[lateness, *earlier], [retained, *earlier_asked]],
-            number, counts, expired, list(runs), (bytes() | None) as memtable, list(groups),
-            [list(columns), changes, list(starts)], recipe,
+            number, counts, [expired, newest], list(runs), (bytes() | None) as memtable,
+            list(groups), [list(columns), changes, list(starts)], recipe,
         ]:  # fmt: skip
             pass
         case _:
@@ -193,7 +197,7 @@ def _validated(values: list[Any]) -> KeyedSnapshot:
         window, kind, (name, fingerprint), entries("frames", frames, str, str, bytes), timed,
         lateness, retained, entries("lateness", earlier, is_number, is_time),
         entries("retention", earlier_asked, is_number, is_time), number, KeyCounts(*of_counts),
-        expired, of_runs, memtable,
+        expired, newest, of_runs, memtable,
         PendingDeletions([], [(count, leaves.load_entries(each)) for count, each in of_groups]),
         entries("columns", columns, str, str), changes,
         {name: Start(moment, known) for name, moment, known in of_starts},
@@ -212,7 +216,7 @@ def _require_possible(snapshot: KeyedSnapshot) -> None:
     columns = [name for name, _ in snapshot.columns]
     for _, kind in snapshot.columns:
         schema_of_kind(kind)
-    lateness, expired = snapshot.lateness, snapshot.expired
+    lateness, moments = snapshot.lateness, (snapshot.expired, snapshot.newest)
     possible = {
         "name": NAME.fullmatch(snapshot.window) and len(snapshot.window) <= NAME_LENGTH,
         "type of keys": snapshot.kind in (None, *KINDS),
@@ -222,7 +226,7 @@ def _require_possible(snapshot: KeyedSnapshot) -> None:
         "retention for questions": is_number(snapshot.retained),
         "number": is_number(snapshot.number) and is_number(snapshot.changes, _MOST_CHANGES),
         "number of standalone windows": snapshot.counts.standalone <= snapshot.counts.keys,
-        "time of expiry": is_time_or_nil(expired) and (expired is None or snapshot.timed),
+        "moment": all(is_time_or_nil(m) and (m is None or snapshot.timed) for m in moments),
         "run": all(run.height <= MAX_HEIGHT for run in snapshot.runs),
         "column": all(not name.startswith("\0") or name.count("\0") >= 2 for name in columns),
     }

@@ -578,23 +578,21 @@ class KeyedWindows(Publishable):
 
     def _snapshot(self) -> KeyedSnapshot:
         bucket, kind, tree = self.bucket, self._kind, self.bucket.tree
-        retention, lateness = kind.retention, kind.settings.lateness
-        late, retained = retention.late.length, retention.retained
-        if bucket.spans_until_now is not None:  # then no event has arrived since
-            late, retained = map(min, (late, retained), bucket.spans_until_now)
+        retention = kind.retention
         return KeyedSnapshot(
             window=self.name,
             kind=bucket.key_kind,
             monoid=(self.monoid.name, self.monoid.fingerprint),
             frames=[(name, p.describe(), p.fingerprint) for name, p in kind.frames.items()],
             timed=kind.timed,
-            lateness=None if lateness is None else late,
-            retained=retained,
+            lateness=kind.settings.lateness,
+            retained=retention.retained,
             earlier=retention.late.earlier,
             earlier_asked=retention.asked.earlier,
             number=tree.number,
             counts=bucket.counts,
             expired=bucket.expired,
+            newest=bucket.newest,
             runs=tree.runs,
             memtable=tree.dump_memtable(),
             pending=tree.pending,
@@ -733,7 +731,7 @@ class KeyedWindows(Publishable):
         if store is self.store and found.window == self.name:
             bucket.tree.number = found.number
         carry(source, bucket)
-        bucket.note_spans(found)
+        bucket.note_moments(found)
         self._starts = starts_after(source, kind.reader, kind.frames)
         return source
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from mta import Collect, Count, CountWindow, KeyedWindows, Last, Max, Product, Sum, TimeWindow
+from mta.errors import LateEvent
 from mta.kernels import native
 from mta.keyed import leaves, lsm
 from stores.base import Capabilities
@@ -53,6 +54,21 @@ def test_a_batch_reads_the_pages_of_its_keys_and_their_indexes() -> None:
     store.clear_log()
     warm.extend([1, 2, 3], [1, 1, 1])
     assert store.logged("get") == []
+
+
+def test_a_restore_with_a_longer_lateness_reads_no_more_pages() -> None:
+    store = Tally()
+    windows = KeyedWindows(
+        Sum("int64"), TimeWindow(60), store, allowed_lateness=0, page_bytes=300, cache_bytes=1
+    )
+    windows.extend(np.arange(20_000), np.ones(20_000, "i8"), np.full(20_000, 100))
+    again = KeyedWindows.restore(windows.checkpoint(), store, allowed_lateness=90, cache_bytes=1)
+    store.reset_counts()
+    again.extend([7], [1], [105])
+    assert sum(map(len, store.gets)) <= 4
+    with pytest.raises(LateEvent):  # its window may have lost events before the restore
+        again.extend([7], [1], [99])
+    assert again.extend([7], [1], [100]).tolist() == [2]
 
 
 def test_runs_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:

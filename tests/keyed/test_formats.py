@@ -392,9 +392,9 @@ def test_an_unknown_version_of_an_index_is_named(version: Any) -> None:
         decode(TEXT, 1, 4, name_of(page), page)
 
 
-@pytest.mark.parametrize("version", [0, 1, "2", None])
+@pytest.mark.parametrize("version", [0, 2, "3", None])
 def test_an_unknown_version_of_a_snapshot_is_named(version: Any) -> None:
-    with pytest.raises(CorruptSnapshot, match="this release reads format 2"):
+    with pytest.raises(CorruptSnapshot, match="this release reads format 3"):
         KeyedSnapshot.decode(resealed(_set(1, version)))
 
 
@@ -417,7 +417,8 @@ SNAPSHOTS: dict[str, Any] = {
     "a nameless frame beside another": _set(5, [["", "x", bytes(16)], ["t", "x", bytes(16)]]),
     "short fingerprint": _set(5, [["t", "x", b"x"]]), "long name": _set(2, "x" * 61),
     "negative lateness": _set(7, [[-1], [0]]), "lateness of a flag": _set(7, [[True], [0]]),
-    "expired far off": _set(10, 1 << 63), "huge number": _set(8, 1 << 63),
+    "expired far off": _set(10, [1 << 63, 0]), "newest far off": _set(10, [None, 1 << 63]),
+    "huge number": _set(8, 1 << 63),
     "more apart than keys": _set(9, [1, 2, 0, 0, 0]), "many changes": _set(14, [[], 10**6, []]),
     "negative known": _set(14, [[], 0, [["t", None, -1]]]),
     "odd marks": _set(14, [[["\0v", "Array('|b1')"]], 0, []]),
@@ -425,7 +426,8 @@ SNAPSHOTS: dict[str, Any] = {
     "less lateness": _set(7, [[2, [1]], [0]]), "less than none": _set(7, [[2, [-1, 5]], [0]]),
     "for ever": _set(7, [[2, [1, 1 << 62]], [0]]), "no retention": _set(7, [[2], [None]]),
     "number": _set(8, -1), "counts": _set(9, [1]),
-    "negative counts": _set(9, [-1, 0, 0, 0, 0]), "expired": _set(10, "now"),
+    "negative counts": _set(9, [-1, 0, 0, 0, 0]),
+    "expired": _set(10, ["now", 0]), "newest": _set(10, [0, "now"]), "no moments": _set(10, None),
     "runs": _set(11, [[1, 2]]), "run of negatives": _set(11, [[-1, 0, 0, [0, []]]]),
     "high run": _set(11, [[1, 0, 7, [0, []]]]), "memtable": _set(12, [1]),
     "pending deletion": _set(13, [[1]]), "pending deletion of text": _set(13, [[1, ["snapshot"]]]),
