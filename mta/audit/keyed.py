@@ -26,7 +26,7 @@ from mta.frames.known import frame_from_text
 from mta.keyed import leaves
 from mta.keyed.coverage import incomplete_after
 from mta.keyed.keys import read_key
-from mta.keyed.leaves import COMPACT, LIST, Entry, Index, digests
+from mta.keyed.leaves import LIST, Entry, Index, digests
 from mta.keyed.lsm import LSMTree, Run
 from mta.keyed.snapshot import KeyedSnapshot
 from mta.keyed.table import EXPIRED, STANDALONE, Table
@@ -172,23 +172,16 @@ class OpaqueKeys:
         for _, snapshot in self.snapshots():
             yield from _reached(restore_opaque(snapshot, self.store), left_out)
         for entry in self.snapshot.pending.all():
-            yield from self._pending(entry, left_out)
+            yield from self._pending(entry)
 
-    def _pending(self, entry: Entry, left_out: dict[str, str] | None) -> Iterator[str]:
+    def _pending(self, entry: Entry) -> Iterator[str]:
         """Yield the pages of an entry pending deletion; some may already be deleted."""
         if isinstance(entry, list):
             yield from entry
             return
-        if entry == COMPACT:
-            return
-        if isinstance(entry, bytes):
-            held = restore_opaque(entry, self.store)
-            held.engine.structure().evict_to(held.engine.structure().back)
-            yield from _reached(held, left_out)
-            return
         if entry.level == LIST:
             for each in self._pages.listed(entry):
-                yield from self._pending(each, left_out)
+                yield from self._pending(each)
         with suppress(MissingPage):
             yield from self._pages.keys(entry)
 

@@ -297,11 +297,13 @@ class Bucket:
         stay, tables, entries = vectorized, list[Table](), list[Table]()
         if len(vectorized) < len(marks) or len(promoted):
             places = np.flatnonzero(alone)
-            table, small = self.standalone.advance(work, places, promoted, marks, self.generation)
+            table, small, left_pages = self.standalone.advance(
+                work, places, promoted, marks, self.generation
+            )
             entries.append(table)
             fresh = int((marks[alone] != STANDALONE).sum())
             self.counts.standalone += fresh + len(promoted) - small
-            self.tree.pending.fresh += self.standalone.take_left()
+            self.tree.pending.fresh += left_pages
             stay = np.setdiff1d(vectorized, promoted, assume_unique=True)
         if work.corrects and len(stay):
             rewritten, stay = work.rewritten(stay)
@@ -591,8 +593,7 @@ class Bucket:
             return gone
         self.standalone.expire(gone)
         self.tree.add(Table.bare(gone.schema, gone.keys, gone.times is not None, EXPIRED))
-        self.standalone.left += gone.snapshots
-        self.tree.pending.fresh += self.standalone.take_left()
+        self.tree.pending.fresh += self.standalone.pages_of(gone)
         self.counts.keys -= len(gone)
         self.counts.standalone -= len(gone.standalone)
         moment = end_of(int(gone.newest().max()))
@@ -607,17 +608,11 @@ class Bucket:
         If a store call fails, nothing has changed.
         """
         self.standalone.require_whole()
-        known, pending = self.tree.find(keys), self.tree.pending
-        if self.kind.store is None:
-            self.tree.erase(keys)
-        else:
-            entries = self.standalone.pages_of(known)
-            scrubbed = self.standalone.without_events
-            groups = [(snapshots, scrubbed(each)) for snapshots, each in pending.groups]
-            fresh, count = scrubbed(pending.fresh), len(pending.fresh)
-            self.tree.erase(keys)
-            pending.groups = groups
-            pending.fresh = [*fresh, *pending.fresh[count:], *entries, COMPACT]
+        known = self.tree.find(keys)
+        entries = self.standalone.pages_of(known)
+        self.tree.erase(keys)
+        if self.kind.store is not None:
+            self.tree.pending.fresh += [*entries, COMPACT]
         self.standalone.erase(known)
         erased = int((known.marks != EXPIRED).sum())
         self.counts.keys -= erased
@@ -672,9 +667,6 @@ class Bucket:
     def _delete(self, entry: Entry) -> None:
         if entry == COMPACT:
             self._compacts = True
-            return
-        if isinstance(entry, bytes):
-            self.standalone.delete(entry)
             return
         if isinstance(entry, list):
             assert self.kind.store is not None

@@ -51,8 +51,9 @@ from mta.keyed.bucket import Bucket
 from mta.keyed.coverage import Losses
 from mta.keyed.keys import Keys
 from mta.keyed.kind import Columns, Retention, columns_of
+from mta.keyed.leaves import Entry
 from mta.keyed.snapshot import KeyedSnapshot, Start
-from mta.keyed.standalone import extend, table_of
+from mta.keyed.standalone import extend, keys_in, table_of
 from mta.keyed.table import ALL, STANDALONE, Lanes, Table, join
 from mta.logs.base import Leaf
 from mta.monoids.base import AbstractMonoid
@@ -165,7 +166,8 @@ class SnapshotSource:
     """Provides the schemas of some of the columns."""
     replaces: bool
     """Whether an event is compared with existing events of its key and time."""
-    snapshots: list[bytes] = field(default_factory=list)
+    #: The pages of the standalone windows that were read.
+    pages: list[Entry] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         snapshot = self.snapshot
@@ -236,8 +238,8 @@ class SnapshotSource:
 
     def events(self, snapshot: bytes, left: int, last: int | None) -> tuple[int, list[Leaf]]:
         """Return a standalone window's events, and how many precede them; ``last`` is its clock."""
-        self.snapshots.append(snapshot)
         events = self._opaque(snapshot)
+        self.pages += keys_in(events.engine)
         clocks = None if last is None else np.array([last])
         leaves = self._needed([*events.events()], clocks)
         before = left + (leaves[0].first if leaves else events.engine.structure().back)

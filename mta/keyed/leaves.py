@@ -64,8 +64,8 @@ The pages above the tables are indexes, and lists of pages to delete:
     of a list:
         entries   "msgpack" array of entries
 
-    entry   = bytes, the snapshot of a window; if empty, the store is compacted after the deletions
-            | array of text, keys of pages of a standalone window whose key was erased
+    entry   = array of text, keys of pages of a discarded standalone window; if empty, the store is
+              compacted after the deletions
             | [number, level, below, names]: pages of a run; ``below`` says whether the pages below
               them are deleted too; ``names`` has their digests, concatenated
 
@@ -535,9 +535,9 @@ class PendingPages:
     below: bool = True
 
 
-Entry = PendingPages | list[str] | bytes
+Entry = PendingPages | list[str]
 #: The entry after which the store is compacted, so that nothing of deleted pages remains.
-COMPACT = b""
+COMPACT: list[str] = []
 #: The maximum number of keys of pages in an entry.
 KEYS_AT_ONCE = 64
 
@@ -721,9 +721,7 @@ def load_entries(entries: Any) -> list[Entry]:
 
 def _entry(entry: Any) -> Entry:
     match entry:
-        case bytes():
-            return entry
-        case [str(), *rest] if len(entry) <= KEYS_AT_ONCE and {str} >= set(map(type, rest)):
+        case list() if len(entry) <= KEYS_AT_ONCE and {str} >= set(map(type, entry)):
             return [*entry]
         case [int(number), int(level), bool(below), bytes(names)]:
             fits = number >= 0 and (0 <= level <= MAX_HEIGHT or level == LIST)
@@ -736,4 +734,4 @@ def weight_of(entry: Entry) -> int:
     """Return the approximate size of an entry in a snapshot, in bytes."""
     if isinstance(entry, PendingPages):
         return NAME_BYTES * len(entry.names) + 20
-    return sum(map(len, entry), 3 * len(entry)) + 5 if isinstance(entry, list) else len(entry) + 5
+    return sum(map(len, entry), 3 * len(entry)) + 5

@@ -29,13 +29,13 @@ import xxhash
 
 from mta.columns.schemas import Rows, Schema
 from mta.columns.texts import listed_text
-from mta.errors import CorruptSnapshot, EventsGone, PartialBatch, SnapshotMismatch
+from mta.errors import EventsGone, PartialBatch
 from mta.folds.sliding import Events
 from mta.frames.base import Frame
 from mta.keyed.corrections import Retractions
 from mta.keyed.keys import Keys
 from mta.keyed.kind import KeyedKind
-from mta.keyed.leaves import COMPACT, KEYS_AT_ONCE, Entry
+from mta.keyed.leaves import KEYS_AT_ONCE, Entry
 from mta.keyed.table import ALL, STANDALONE, Table, join
 from mta.keyed.work import Asked, Boundaries, Found, Work, unanswered, union_of
 from mta.logs.base import Leaf
@@ -46,7 +46,6 @@ from mta.pages import NAME_BYTES, OBJECT_BYTES, key_of
 from mta.triggers.rules import EveryCount
 from mta.windows.engine import OWN, SHARED, Engine
 from mta.windows.moments import FAR, result_at
-from mta.windows.opaque import restore_opaque
 from mta.windows.revising import again, revised
 from mta.windows.shared import SharedWindows
 from mta.windows.window import Window
@@ -165,8 +164,6 @@ class StandaloneWindows:
         self.open: dict[bytes, Engine] = {}
         #: The keys of windows that have received events since the last snapshot.
         self.changed: set[bytes] = set()
-        #: Snapshots of windows that were vectorized again, whose pages are to be deleted.
-        self.left: list[bytes] = []
         #: The error of a batch of which some windows have received a part.
         self.failure: Exception | None = None
 
@@ -220,17 +217,19 @@ class StandaloneWindows:
     def advance(
         self, work: Work, places: np.ndarray, promoted: np.ndarray, marks: np.ndarray,
         generation: int,
-    ) -> tuple[Table, int]:  # fmt: skip
+    ) -> tuple[Table, int, list[Entry]]:  # fmt: skip
         """Add the events of some keys to their windows; return the entries of these keys.
 
         The results of ``promoted`` keys are already known; their retained events start a window.
-        The second item is the number of keys that have become small and are vectorized again.
+        The other items are the number of keys that have become small and are vectorized again, and
+        the pages of their windows, for their deletion.
         """
         work.ask_at_boundaries(places)
         places = np.sort(np.concatenate((places, promoted)))
         is_promoted = np.isin(places, promoted)
         touched: dict[bytes, Engine] = {}
         small: dict[int, Table] = {}
+        left_pages = list[Entry]()
         moved, length = [], 0
         try:
             for place, grown_now in zip(places.tolist(), is_promoted.tolist(), strict=True):
@@ -258,7 +257,7 @@ class StandaloneWindows:
                 table = self._shrunk(work, place, engine, left)
                 if table is not None:
                     small[place] = table
-                    self.left.append(b"" if self.kind.store is None else engine.snapshot())
+                    left_pages += self.pages_in(engine)
         except Exception as error:
             self._take_back(touched, length, error)
             raise
@@ -271,9 +270,9 @@ class StandaloneWindows:
             del self.open[packed]
             self.changed.remove(packed)
         if not small:
-            return entries, 0
+            return entries, 0, []
         stay = entries.take(np.flatnonzero(~np.isin(places, [*small])))
-        return join([stay, *small.values()], late=True), len(small)
+        return join([stay, *small.values()], late=True), len(small), left_pages
 
     def _shrunk(self, work: Work, place: int, engine: Engine, left: int) -> Table | None:
         """Return the events of a key that has become small enough to be vectorized; else None."""
@@ -352,35 +351,11 @@ class StandaloneWindows:
     def pages_of(self, known: Table) -> list[Entry]:
         """Return the pages of the windows of some keys, for their deletion."""
         engines = (self.engine(known, place) for place in known.standalone.tolist())
-        return [entry for engine in engines for entry in _keys_in(engine)]
+        return [entry for engine in engines for entry in self.pages_in(engine)]
 
-    def without_events(self, entries: list[Entry]) -> list[Entry]:
-        """Return entries that name pages instead of containing snapshots, which contain events."""
-        found: list[Entry] = []
-        for entry in entries:
-            if isinstance(entry, bytes) and entry != COMPACT:
-                assert self.kind.store is not None
-                engine = restore_opaque(entry, self.kind.store).engine
-                engine.structure().evict_to(engine.structure().back)  # some may be deleted already
-                found += _keys_in(engine)
-            else:
-                found.append(entry)
-        return found
-
-    def take_left(self) -> list[bytes]:
-        """Return the snapshots of discarded windows with pages, once."""
-        left, self.left = self.left, []
-        restored = ((each, self.pattern.restore_like(each)) for each in left if each)
-        return [each for each, engine in restored if engine.structure().page_count > 0]
-
-    def delete(self, snapshot: bytes) -> None:
-        """Delete the pages of a window."""
-        try:
-            engine: Engine = self.pattern.restore_like(snapshot)
-        except (SnapshotMismatch, CorruptSnapshot):  # written before a change of the windows
-            assert self.kind.store is not None
-            engine = restore_opaque(snapshot, self.kind.store).engine
-        engine.structure().delete_pages()
+    def pages_in(self, engine: Engine) -> Iterator[Entry]:
+        """Yield the pages of a window, for their deletion; none for a window in memory."""
+        return iter(()) if self.kind.store is None else keys_in(engine)
 
     def due(self, expired: Table, of: np.ndarray, moments: np.ndarray) -> Found:
         """Return the results of expired keys at moments, by key and moment."""
@@ -571,8 +546,8 @@ def table_of(schema: Schema, keys: Keys, left: int, leaves: Iterable[Leaf], time
     return table
 
 
-def _keys_in(engine: Engine) -> Iterator[list[str]]:
-    """Yield the store keys of the pages of a window, some at a time."""
+def keys_in(engine: Engine) -> Iterator[list[str]]:
+    """Yield the store keys of the pages of a window, some at a time; reads each inner page once."""
     named = engine.structure().named_pages()
     while keys := [
         key_of(engine.name, page.level, page.number, page.name)

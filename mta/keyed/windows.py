@@ -687,8 +687,7 @@ class KeyedWindows(Publishable):
         source = self._take(found, self.store, found.changes + 1)
         if source is not None:
             self.bucket.tree.pending = found.pending
-            pages = [run.pages() for run in found.runs]
-            self.bucket.tree.pending.fresh += [*pages, *source.snapshots]
+            self.bucket.tree.pending.fresh += [*(run.pages() for run in found.runs), *source.pages]
 
     @alone
     def take_over(self, snapshot: bytes, store: StoreLike) -> None:

@@ -113,7 +113,7 @@ CONTENTS: dict[str, tuple[TableLayout, int, Any]] = {
     "table_of_words": (WORDS, 0, word_table()),
     "table_of_objects": (WORDS, 0, object_table()),
     "index": (TEXT, 1, index()),
-    "list": (TEXT, LIST, [b"snapshot", PendingPages(3, 2, [b"c" * 16], below=False)]),
+    "list": (TEXT, LIST, [["w:x/0/1/y"], [], PendingPages(3, 2, [b"c" * 16], below=False)]),
 }
 
 
@@ -369,8 +369,9 @@ HOSTILE: dict[str, tuple[int, Any, Any]] = {
     "list": (LIST, 1, [("msgpack", msgpack.packb([[-1, 0, True, b""]]))]),
     "list of a high run": (LIST, 1, [("msgpack", msgpack.packb([[1, 7, True, b""]]))]),
     "list of names": (LIST, 1, [("msgpack", msgpack.packb([[1, 0, True, b"a"]]))]),
-    "list of one less": (LIST, 2, [("msgpack", msgpack.packb([b"snapshot"]))]),
-    "list of text": (LIST, 1, [("msgpack", msgpack.packb(["snapshot"]))]),
+    "list of one less": (LIST, 2, [("msgpack", msgpack.packb([["key"]]))]),
+    "list of text": (LIST, 1, [("msgpack", msgpack.packb(["key"]))]),
+    "list of bytes": (LIST, 1, [("msgpack", msgpack.packb([[b"key"]]))]),
 }  # fmt: skip
 
 

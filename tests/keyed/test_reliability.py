@@ -433,3 +433,30 @@ def test_a_columnar_monoid_that_fails_changes_nothing() -> None:
     assert windows.stats() == before and "b" not in windows
     assert windows.extend(["b", "a"], [1, 1]).tolist() == [1, 2**62 + 1]
     windows.check()
+
+
+def _refusing(left: float, right: float) -> float:
+    if right == -1.0:
+        raise ArithmeticError("this value is refused")
+    return left + right
+
+
+@pytest.mark.parametrize("keys", [("a", "b"), ("b", "a")])
+def test_a_failed_batch_deletes_no_page_of_a_window_that_had_become_small(
+    keys: tuple[str, str],
+) -> None:
+    """Whichever of the keys comes first: the first becomes small, and the other one fails."""
+    store, plain = MemoryStore(), Monoid(0.0, _refusing, name="sum")
+    windows = KeyedWindows(plain, TimeWindow(10), store, "w", promote_at=8, leaf_arity=4, arity=2)
+    for key in keys:
+        windows.extend([key] * 20, [1.0] * 20, [i / 4 for i in range(20)])
+    windows.checkpoint()
+    assert windows.stats().standalone == 2
+    small, failing = keys
+    with pytest.raises(ArithmeticError):
+        windows.extend([small, failing, failing], [1.0, -1.0, -1.0], [100, 5, 6])
+    for _ in range(4):
+        windows.extend([failing], [0.0], [7])
+        assert not OpaqueKeys(windows.checkpoint(), store).audit().damaged
+    windows.check()
+    assert windows.query(list(keys)).tolist() == [20.0, 20.0]

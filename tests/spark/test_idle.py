@@ -206,7 +206,7 @@ def test_pages_go_when_no_retained_state_needs_them(retain: int, store: MemorySt
     before = len(stream.calls)
     stream.feed(rows_of(("b", 2 * SIZE + 1, 2.0)))  # the call that forgets "a"
     assert stream.keys == {"b"}
-    of_a = describe_snapshot(pending_of(stream.state)[0]).window
+    [of_a] = pending_of(stream.state)
     pages = [key for key in page_keys(store) if key.startswith(f"{of_a}/")]
     assert len(pages) == 30
     for call in range(retain):  # the last of them may fail, and then as many states still serve
@@ -269,9 +269,7 @@ def test_replays_change_nothing_and_no_live_page_is_ever_deleted(
                 for key, window_snapshot in window_snapshots.items()
             }
             pending = pending_of(stream.calls[-1][0] or done.state)
-            waiting = {
-                keys.get(describe_snapshot(window_snapshot).window) for window_snapshot in pending
-            }
+            waiting = set(map(keys.get, pending))
             restarts += len(waiting & window_snapshots.keys())
     assert restarts > 9  # keys that began again while pages of their earlier life were there
     assert stream.results == naive(events, until=(stream.watermark - START) / SECOND)

@@ -68,12 +68,13 @@ def snapshots_of(state: bytes | None, store: PageStore) -> dict[Any, bytes]:
     return {} if state is None else dict(OpaqueKeys(snapshot_in(state), store).snapshots())
 
 
-def pending_of(state: bytes | None) -> list[bytes]:
-    """The snapshots of windows that wait for the deletion of their pages."""
+def pending_of(state: bytes | None) -> list[str]:
+    """The names of the windows that wait for the deletion of their pages."""
     if state is None:
         return []
     groups = KeyedSnapshot.decode(snapshot_in(state)).pending.groups
-    return [entry for _, entries in groups for entry in entries if isinstance(entry, bytes)]
+    lists = [entry for _, entries in groups for entry in entries if isinstance(entry, list)]
+    return sorted({key.partition("/")[0] for keys in lists for key in keys})
 
 
 def check_places(
