@@ -11,13 +11,13 @@ With ``at``, windows are as of the times of other rows, a point-in-time table of
     events      key, time, values      each is added to the window of its key
     questions   key, time              answered from the events of the key up to that time
 
-In memory, one pass answers all questions (``moments``). With a store, events and questions are
-processed in order of time, in parts, and only the windows are retained.
+In memory, events and questions are one batch. With a store, they are processed in order of time, in
+batches, and only the windows are retained.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, cast, get_args
@@ -32,10 +32,8 @@ from mta.dataframes.base import Column, DataFrame, Result, is_known
 from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
 from mta.frames.base import Frame, by_rows, require_answerable
 from mta.frames.shorthand import Size, frames_of
-from mta.kernels.native import bounds_of, group, inverse, order_by
+from mta.kernels.native import inverse, order_by
 from mta.keyed.keys import codes_of, common_codes
-from mta.keyed.moments import put_in_lanes
-from mta.keyed.table import Table
 from mta.keyed.windows import KeyedWindows
 from mta.monoids.base import AbstractMonoid, empties
 from mta.monoids.basic import ArgMax, ArgMin, CheckedSum, Max, Min
@@ -158,10 +156,11 @@ def rolling(  # noqa: PLR0913 (public: explicit keywords)
     rows = KeyedWindows(product, of_all, store, f"rolling-{uuid4().hex}", **settings)
     moments = None if at is None else _times(asked, on, time_unit)
     with _discarded(rows, product, given):
-        if moments is None or times is None:
-            found = _swept(rows, keys, given, times)
+        events = KeyedEvents(keys, given, times)
+        if moments is None:
+            found = _results(rows, events)
         else:
-            found = answered(rows, KeyedEvents(keys, given, times), asked_keys, moments)
+            found = _answers(rows, events, asked_keys, moments)
     if times is not None and moments is None:  # all events of a time precede its questions
         _take_peers(found, called, frames, keys, times)
     results = {}
@@ -432,28 +431,6 @@ def _explained(error: InvalidValue, product: Product, columns: Mapping[str, Any]
     return error
 
 
-def _swept(
-    windows: KeyedWindows, keys: np.ndarray, values: dict[str, Any], times: np.ndarray | None
-) -> Any:
-    """Return the results of all rows: in one batch in memory, else in batches by time."""
-    count = len(keys)
-    moments = None if times is None else times.view("M8[us]")
-    if windows.store is None or count <= _CHUNK:
-        return windows.extend(keys, values or range(count), moments)
-    order = np.arange(count) if times is None else np.argsort(times, kind="stable")
-    parts = []
-    for at in range(0, count, _CHUNK):
-        some = order[at : at + _CHUNK]
-        found = windows.extend(
-            keys[some],
-            {name: taken(column, some) for name, column in values.items()} or range(len(some)),
-            None if moments is None else moments[some],
-        )
-        windows.checkpoint(wait=False)
-        parts.append(found)
-    return joined(parts, inverse(order))
-
-
 def _take_peers(
     found: dict[str, Any], called: Mapping[tuple[str, str], str], frames: Mapping[str, Frame],
     keys: np.ndarray, times: np.ndarray,
@@ -471,7 +448,7 @@ def _take_peers(
         found[result] = taken(found[result], last)
 
 
-# --- at the times of other rows -------------------------------------------------------------------
+# --- batches --------------------------------------------------------------------------------------
 
 
 class KeyedEvents(NamedTuple):
@@ -479,59 +456,72 @@ class KeyedEvents(NamedTuple):
 
     keys: np.ndarray
     values: dict[str, Any]
-    times: np.ndarray
+    times: np.ndarray | None
+
+    def values_at(self, rows: np.ndarray) -> Any:
+        """Return the values of some rows, as ``KeyedWindows.extend`` accepts them."""
+        return {name: taken(each, rows) for name, each in self.values.items()} or range(len(rows))
 
 
-def answered(
+def _results(windows: KeyedWindows, events: KeyedEvents) -> Any:
+    """Return the result after each event, in the order of the events."""
+    times = None if events.times is None else events.times.view("M8[us]")
+
+    def add(rows: np.ndarray) -> tuple[np.ndarray, Any]:
+        moments = None if times is None else times[rows]
+        return rows, windows.extend(events.keys[rows], events.values_at(rows), moments)
+
+    return _in_batches(windows, len(events.keys), events.times, add)
+
+
+def _answers(
     windows: KeyedWindows, events: KeyedEvents, keys: np.ndarray, moments: np.ndarray
 ) -> Any:
     """Return the results of keys at moments, in windows that contain only these events.
 
-    Costs a sort by key and time, then 0.2 us per question and aggregation. Raises
-    UnsupportedOperation if a frame reads values, and the errors of ``KeyedWindows.extend``.
+    Raises UnsupportedOperation if a frame reads values, and the errors of ``KeyedWindows.extend``.
     """
-    for frame in windows.bucket.kind.frames.values():
+    frames = windows.bucket.kind.frames.values()
+    for frame in frames:
         require_answerable(frame)
-    if windows.store is not None and len(events.keys) and len(events.keys) + len(keys) > _CHUNK:
-        return _in_parts(windows, events, keys, moments)
-    values = events.values or range(len(events.keys))
-    batch = windows.read(events.keys, values, events.times.view("M8[us]"))
-    kind, monoid, times = windows.bucket.kind, windows.monoid, batch.times
-    assert times is not None
-    of = _places(batch.codes, events.keys, keys)
-    order = by_key_and_time(batch.codes, times, len(batch.keys))
-    bounds = bounds_of(np.bincount(batch.codes, minlength=len(batch.keys)))
-    schema = kind.reader.inputs
-    table = Table.of(schema, batch.keys, bounds, times[order], schema.take(batch.rows, order))
-    known = np.flatnonzero(of >= 0)
-    known = known[by_key_and_time(of[known], moments[known], len(batch.keys))]
-    outputs = [empties(monoid, len(of)) for _ in kind.frames]
-    put_in_lanes(kind, monoid, table, of[known], moments[known], outputs, known)
-    return windows.as_columns(outputs)
-
-
-def _in_parts(
-    windows: KeyedWindows, events: KeyedEvents, keys: np.ndarray, moments: np.ndarray
-) -> Any:
-    """Return the same results, in parts by time; events precede questions of the same time."""
+    count = len(events.keys)
+    if not count:
+        return windows.as_columns([empties(windows.monoid, len(keys)) for _ in frames])
     every = np.concatenate((events.keys, keys))
-    times = np.concatenate((events.times, moments))
-    asks = np.arange(len(every)) >= len(events.keys)
-    order = np.argsort(times, kind="stable")
-    parts, answers = [], []
-    for start in range(0, len(order), _CHUNK):
-        rows = order[start : start + _CHUNK]
-        is_asked = asks[rows]
+    times = np.concatenate((cast(np.ndarray, events.times), moments))
+
+    def ask(rows: np.ndarray) -> tuple[np.ndarray, Any]:
+        asks = rows >= count
         # The values of questions are ignored, so use those of the first event.
-        of_events = np.where(is_asked, 0, rows)
-        values = {name: taken(column, of_events) for name, column in events.values.items()}
-        moment, given = times[rows].view("M8[us]"), values or range(len(rows))
-        batch = windows.read(every[rows], given, moment, asks=is_asked)
+        values = events.values_at(np.where(asks, 0, rows))
+        batch = windows.read(every[rows], values, times[rows].view("M8[us]"), asks=asks)
         found = windows.answers(batch)
-        windows.checkpoint(wait=False)
-        parts.append(rows[found.at] - len(events.keys))
-        answers.append(windows.as_columns(found.outputs))
-    return joined(answers, inverse(np.concatenate(parts)))
+        return rows[found.at] - count, windows.as_columns(found.outputs)
+
+    return _in_batches(windows, len(every), times, ask)
+
+
+def _in_batches(
+    windows: KeyedWindows, count: int, times: np.ndarray | None,
+    process: Callable[[np.ndarray], tuple[np.ndarray, Any]],
+) -> Any:  # fmt: skip
+    """Process all rows: in memory in one batch, in a store in batches by time.
+
+    ``process`` returns results and the place of each; they are returned in the order of places.
+    Rows of one time keep their order, so events precede questions of the same time.
+    """
+    order, step = np.arange(count), max(count, 1)
+    if windows.store is not None and count > _CHUNK:
+        step = _CHUNK
+        order = order if times is None else np.argsort(times, kind="stable")
+    places, parts = [], []
+    for start in range(0, max(count, 1), step):
+        of_part, found = process(order[start : start + step])
+        places.append(of_part)
+        parts.append(found)
+        if step < count:
+            windows.checkpoint(wait=False)
+    return joined(parts, inverse(np.concatenate(places)))
 
 
 def taken(column: Any, rows: np.ndarray) -> Any:
@@ -547,21 +537,3 @@ def joined(parts: Sequence[Any], order: np.ndarray) -> Any:
         concatenate: Any = np.ma.concatenate
         return concatenate(parts)[order]
     return np.concatenate(parts)[order]
-
-
-def _places(codes: np.ndarray, keys: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    """Return the place of each requested key, or -1; ``codes`` are the places of ``keys``."""
-    most = max(int(keys.max(initial=-1)), int(asked.max(initial=-1))) + 1
-    place = np.full(most, -1)
-    place[keys] = codes
-    found: np.ndarray = place[asked]
-    return found
-
-
-def by_key_and_time(codes: np.ndarray, times: np.ndarray, most: int) -> np.ndarray:
-    """Return the order by key, then time; ties keep their order. Linear if times are sorted."""
-    if (times[1:] >= times[:-1]).all():
-        return group(codes, most)
-    order = np.argsort(times, kind="stable")
-    found: np.ndarray = order[group(codes[order], most)]
-    return found
