@@ -44,9 +44,10 @@ from mta.folds.sliding import Events
 from mta.frames.base import lifetime_of
 from mta.kernels.native import bounds_of, spread
 from mta.keyed.bucket import KeyedBatch
+from mta.keyed.corrections import folds_with
 from mta.keyed.kind import KeyedKind
 from mta.keyed.standalone import extend, put_answer
-from mta.keyed.table import STANDALONE, Table, folds
+from mta.keyed.table import STANDALONE, Table
 from mta.keyed.windows import KeyedWindows
 from mta.keyed.work import Found, Work, results_at, unanswered, union_of
 from mta.logs.ranges import Positions
@@ -383,21 +384,12 @@ def _after_lanes(kind: KeyedKind, held: Table, of: np.ndarray, new: Events) -> l
 
     The new events are by lane and time.
     """
-    monoid, found, ends = kind.monoid, list[Rows](), held.bounds[of + 1]
-    lanes, before = kind.lanes(held), monoid.lift_rows(held.rows, held.events)
-    lifted, partials = monoid.lift_rows(new.rows, new.size), monoid.partials
-    for frame in kind.frames.values():
-        room = monoid.outputs.new(new.size)
-        starts = np.minimum(lanes.starts(frame, of, ends, new.times), ends)
-        alone, some = np.flatnonzero(starts == ends), np.flatnonzero(starts < ends)
-        if len(alone):
-            monoid.outputs.put_at(room, alone, monoid.lower_rows(partials.take(lifted, alone)))
-        if len(some):
-            older = folds(monoid, before, held.events, starts[some], ends[some])
-            both = monoid.combine_rows(older, partials.take(lifted, some), len(some))
-            monoid.outputs.put_at(room, some, monoid.lower_rows(both))
-        found.append(room)
-    return found
+    monoid, ends = kind.monoid, held.bounds[of + 1]
+    lifted = monoid.lift_rows(held.rows, held.events)
+    return [
+        folds_with(monoid, lifted, held, frame, of, ends, new.times, new.rows)
+        for frame in kind.frames.values()
+    ]
 
 
 def _after_window(kind: KeyedKind, engine: Engine, new: Events) -> list[Rows]:

@@ -29,7 +29,7 @@ from mta.keyed.leaves import COMPACT, LIST, Entry, PendingPages, TableLayout
 from mta.keyed.lsm import LSMTree, PendingDeletions, RunPages
 from mta.keyed.moments import Questions, answer
 from mta.keyed.snapshot import KeyCounts, KeyedSnapshot
-from mta.keyed.standalone import StandaloneWindows, public_window
+from mta.keyed.standalone import StandaloneWindows, first_time, public_window
 from mta.keyed.table import ALL, EXPIRED, NO_TIME, STANDALONE, Table, take_or
 from mta.keyed.work import Asked, Found, Want, Work, results_at, unanswered, union_of
 from mta.logs.finger_tree.log import FingerTreeLog
@@ -498,23 +498,11 @@ class Bucket:
         if reach and self.expired is not None and least < self.expired:
             late = np.flatnonzero(found < self.expired)
             places = at[some[late]]
-            oldest = np.array([self._first_time(known, place) for place in places.tolist()], "<i8")
+            engine_of = self.standalone.opened
+            oldest = np.array([first_time(known, at, engine_of) for at in places.tolist()], "<i8")
             found[late[oldest >= self.expired]] = self.expired
         floors[some] = found
         return floors
-
-    def _first_time(self, known: Table, place: int) -> int:
-        """Return the time of a key's first event; ``NO_TIME`` if events of the key have left."""
-        assert known.times is not None
-        if known.left[place]:
-            return NO_TIME
-        first = int(known.times[known.bounds[place]])
-        if known.marks[place] != STANDALONE:
-            return first
-        events = by_time(self.standalone.opened(known, place).structure(), FingerTreeLog)
-        if events.kept_from:
-            return NO_TIME
-        return events.time_at(0) if events.back else first
 
     def _late_event(
         self, batch: KeyedBatch, late: np.ndarray, floors: np.ndarray, newest: np.ndarray

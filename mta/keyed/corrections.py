@@ -230,10 +230,14 @@ def folds_with(
     frame: Frame,
     of: np.ndarray,
     rows: np.ndarray,
+    times: np.ndarray | None,
     states: Rows,
 ) -> Rows:
-    """Return the outputs of windows that end with some rows, whose values ``states`` replaces."""
-    times = None if union.times is None else union.times[rows]
+    """Return the outputs of windows that end with one more event each, and hold all before it.
+
+    Each event is at the place of one of the ``rows`` of the lane ``of``, or after its last row. The
+    values of the events are ``states``.
+    """
     starts, stops = union.lanes.frame_at(frame, of, rows, times)
     schema, size = monoid.partials, len(rows)
     partials = schema.take(listed_text(monoid.lift_rows(states, size)), np.arange(size))

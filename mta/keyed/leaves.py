@@ -332,8 +332,8 @@ class Leaves:
 
     # --- finding --------------------------------------------------------------------------------
 
-    def find(self, runs: Sequence[tuple[int, int]], keys: Keys, late: bool) -> Table:
-        """Return the entries of some keys in runs, the oldest run first; nothing for unknown keys.
+    def find(self, runs: Sequence[tuple[int, int]], keys: Keys, late: bool) -> list[Table]:
+        """Return one table of some keys in runs, the oldest run first, without unknown keys.
 
         ``runs`` has the first page of each run, and the page after its last. ``late`` is as in
         ``join``. Costs about 10 ns per key in these pages, and 200 ns per key found.
@@ -342,7 +342,7 @@ class Leaves:
         first_of = np.append(True, wanted[1:] != wanted[:-1])[: len(wanted)]
         if int(first_of.sum()) < len(keys):
             keys = keys.take(wanted[first_of])
-        return self._table(keys, np.cumsum(first_of) - 1, of, places, late)
+        return [self._table(keys, np.cumsum(first_of) - 1, of, places, late)]
 
     def _matches(
         self, keys: Keys, runs: Sequence[tuple[int, int]]
@@ -395,16 +395,26 @@ class Leaves:
 
     def table(self) -> Table:
         """Return the table in these pages, whose keys increase from page to page."""
+        ((found, _),) = self.tables([(0, len(self._pages))])
+        return found
+
+    def tables(self, runs: Sequence[tuple[int, int]]) -> list[tuple[Table, np.ndarray]]:
+        """Return the table of each run, and the number of keys in each of its pages."""
+        hashes, found = self._hashes(), []
         of, places = self._entries()
-        keys = self._keys(_in_order(self._hashes()), of, places)
-        found = self._table(keys, np.arange(len(keys)), of, places, late=False)
+        spans = self._spans(bounds_of(self.counts), runs)
+        for (first, last), (start, stop) in zip(runs, spans, strict=True):
+            some = slice(start, stop)
+            keys = self._keys(_in_order(hashes[some]), of[some], places[some])
+            table = self._table(keys, np.arange(len(keys)), of[some], places[some], late=False)
+            found.append((table, self.counts[first:last]))
         self._require_all_events()
         return found
 
     def between(
         self, runs: Sequence[tuple[int, int]], low: int, high: int | None, late: bool
-    ) -> Table:
-        """Return the entries of all keys with hashes from ``low`` on, and before ``high`` if given.
+    ) -> list[Table]:
+        """Return one table of all keys with hashes from ``low`` on, and before ``high`` if given.
 
         ``runs`` and ``late`` are as in ``find``. Costs about 150 ns per key and run.
         """
@@ -420,7 +430,7 @@ class Leaves:
         keys, order, numbers = distinct_of(self._keys(hashes, of, places), order)
         found = self._table(keys, numbers, of[order], places[order], late)
         self._require_all_events()
-        return found
+        return [found]
 
     def _require_all_events(self) -> None:
         """Raise CorruptPage if the keys of a page do not have as many events as its head says."""

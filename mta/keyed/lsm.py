@@ -204,25 +204,6 @@ class RunPages:
             if isinstance(page, bytes):
                 self._cache.put(name, page)
 
-    def tables_of(
-        self, runs: Sequence[tuple[int, Sequence[bytes]]]
-    ) -> list[tuple[Table, np.ndarray]]:
-        """Return the tables of each run as one table, and the number of keys in each.
-
-        One ``view_many`` for all runs. Raises MissingPage and CorruptPage.
-        """
-        places = [(0, number, name) for number, names in runs for name in names]
-        spans = [*pairwise(bounds_of(np.array([len(names) for _, names in runs])).tolist())]
-
-        def of_spans(found: list[Buffer]) -> list[tuple[Table, np.ndarray]]:
-            return [self._named(self._whole, places[a:b], found[a:b]) for a, b in spans]
-
-        return self.see(places, of_spans)
-
-    def _whole(self, places: Sequence[Place], found: Sequence[Buffer]) -> tuple[Table, np.ndarray]:
-        read = self._opened(places, found)
-        return read.table(), read.counts
-
     def _opened(self, places: Sequence[Place], found: Sequence[Buffer]) -> Leaves:
         """Return pages whose bytes match their names; the heads of few stay in memory."""
         runs, names = [number for _, number, _ in places], [name for _, _, name in places]
@@ -239,8 +220,8 @@ class RunPages:
     def look_into(
         self,
         runs: Sequence[tuple[int, Sequence[bytes]]],
-        look: Callable[[Leaves, Sequence[tuple[int, int]]], Table],
-    ) -> list[Table]:
+        look: Callable[[Leaves, Sequence[tuple[int, int]]], list[T]],
+    ) -> list[T]:
         """Return what ``look`` finds in the tables of runs, oldest first; [] without tables.
 
         One ``view_many``. Raises MissingPage and CorruptPage.
@@ -249,11 +230,11 @@ class RunPages:
         ends = bounds_of(np.array([len(names) for _, names in runs])).tolist()
         spans = [(start, stop) for start, stop in pairwise(ends) if start < stop]
 
-        def of_leaves(places: Sequence[Place], found: Sequence[Buffer]) -> Table:
+        def of_leaves(places: Sequence[Place], found: Sequence[Buffer]) -> list[T]:
             within = spans if len(found) == ends[-1] else [(0, len(found))]
             return look(self._opened(places, found), within)
 
-        return self.see(places, lambda f: [self._named(of_leaves, places, f)]) if places else []
+        return self.see(places, lambda f: self._named(of_leaves, places, f)) if places else []
 
     def _named(
         self,
@@ -611,7 +592,7 @@ class LSMTree:
         """
         reached = self._reach(lambda index: np.flatnonzero(index.oldest <= until))
         runs = [(run.number, levels[-1].names) for run, levels in reached]
-        looked = self.pages.tables_of(runs) if runs else []
+        looked = self.pages.look_into(runs, Leaves.tables) if runs else []
         tables = [*(table for table, _ in looked), *self.memtable]
         known = self.find(self._joined(_idle_in(table, until) for table in tables).keys)
         renewed = [

@@ -35,7 +35,7 @@ from mta.errors import EventsGone, InvalidTime
 from mta.kernels.native import first_later, order_by
 from mta.keyed.keys import Keys
 from mta.keyed.kind import KeyedKind
-from mta.keyed.standalone import StandaloneWindows, put_answer
+from mta.keyed.standalone import StandaloneWindows, first_time, put_answer
 from mta.keyed.table import EXPIRED, STANDALONE, Table, take_or
 from mta.keyed.work import Asked, results_at, union_of
 from mta.monoids.base import AbstractMonoid, empties
@@ -133,16 +133,8 @@ def _expired(
     A key was not expired if it has an event from before ``expired``, or if events of it have left.
     """
     found: np.ndarray = moments < expired
-    for row in np.flatnonzero(found & (places >= 0)).tolist():
-        place = int(places[row])
-        if table.marks[place] == STANDALONE:
-            events = engine_of(table, place).structure().remembered()
-            is_whole = not events.kept_from and events.first_after(expired - 1) == 0
-        elif table.times is not None and table.counts[place]:
-            is_whole = bool(table.times[table.bounds[place]] >= expired)
-        else:
-            continue
-        found[row] = is_whole and not table.left[place]
+    for row in np.flatnonzero(found & (places >= 0) & (table.counts[places] > 0)).tolist():
+        found[row] = first_time(table, int(places[row]), engine_of) >= expired
     return found
 
 

@@ -16,7 +16,7 @@ starts with about ten of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
@@ -36,7 +36,7 @@ from mta.keyed.corrections import Retractions
 from mta.keyed.keys import Keys
 from mta.keyed.kind import KeyedKind
 from mta.keyed.leaves import KEYS_AT_ONCE, Entry
-from mta.keyed.table import ALL, STANDALONE, Table, join
+from mta.keyed.table import ALL, NO_TIME, STANDALONE, Table, join
 from mta.keyed.work import Asked, Boundaries, Found, Work, unanswered, union_of
 from mta.logs.base import Leaf
 from mta.logs.ranges import events_in, leaves_from
@@ -572,6 +572,21 @@ def given_back(monoid: AbstractMonoid, rows: Rows, count: int) -> Any:
     """Return input rows as values that ``extend`` accepts."""
     rows = listed_text(rows)
     return range(count) if isinstance(rows, tuple) and not rows else monoid.given(rows)
+
+
+def first_time(table: Table, place: int, engine_of: Callable[[Table, int], Engine]) -> int:
+    """Return the time of a key's first event; ``NO_TIME`` if events of the key have left."""
+    assert table.times is not None
+    if table.left[place]:
+        return NO_TIME
+    first = int(table.times[table.bounds[place]])
+    if table.marks[place] != STANDALONE:
+        return first
+    events = engine_of(table, place).structure().remembered()
+    if events.kept_from:
+        return NO_TIME
+    found = events.time_before(1)  # None if all events were retracted
+    return first if found is None else found
 
 
 def put_answer(

@@ -244,10 +244,6 @@ def _row_weights(schema: Schema, rows: Rows) -> int | np.ndarray:
     kinds = set(map(type, rows))
     if kinds <= _SMALL:
         return 9
-    if kinds == {str} and "".join(rows).isascii():
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        heads = 1 + (lengths >= 1 << 5) + (lengths >= 1 << 8) + 2 * (lengths >= 1 << 16)
-        return lengths + heads + 6  # as ``_packed_bytes``, without packing
     measure = len if kinds == {bytes} else _packed_bytes
     return np.fromiter(map(measure, rows), np.int64, len(rows)) + 5
 

@@ -12,7 +12,7 @@ Text is read like numbers: the places of the wanted events, then the words at th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -135,7 +135,7 @@ class ValueColumns:
         if type(schema) is Objects:
             return self._objects(schema, own, some)
         if not isinstance(schema, Fixed | Nullable):
-            return self._packed(schema, own, some)
+            return self._by_page(schema, some, lambda page: self._whole(schema, own, page))
         payloads: list[Payload] = []
         for at in own:
             kind = self._kinds[at]
@@ -165,36 +165,36 @@ class ValueColumns:
             rows_of(masks, which, some.starts, some.counts), bitorder="little"
         ).tobytes()
 
-    def _packed(self, schema: Schema, own: list[int], some: PageRanges) -> Rows:
-        """Return rows of columns that are read as a whole, page by page."""
+    @staticmethod
+    def _by_page(schema: Schema, some: PageRanges, read: Callable[[int], Rows]) -> Rows:
+        """Return ranges of events of pages that are read as a whole, one after the other."""
         if not len(some.pages):
             return schema.new(0)
         used, which = np.unique(some.pages, return_inverse=True)
-        pairs = zip(used.tolist(), self._events[used].tolist(), strict=True)
-        parts = [loaded(schema, self._payloads(own, page), size) for page, size in pairs]
-        return schema.ranges(parts, which, some.starts, some.counts)
+        return schema.ranges([*map(read, used.tolist())], which, some.starts, some.counts)
 
-    def _payloads(self, own: list[int], page: int) -> Iterator[Payload]:
-        for at in own:
-            start = int(self._columns[at, 0, page])
-            data = bytes(self._pages[page][start : start + int(self._sizes[at, page])])
-            yield self._kinds[at], data
+    def _whole(self, schema: Schema, own: list[int], page: int) -> Rows:
+        """Return all events of a page."""
+        starts, sizes = self._columns[own, 0, page].tolist(), self._sizes[own, page].tolist()
+        payloads = [
+            (self._kinds[at], bytes(self._pages[page][start : start + size]))
+            for at, start, size in zip(own, starts, sizes, strict=True)
+        ]
+        return loaded(schema, iter(payloads), int(self._events[page]))
 
     def _objects(self, schema: Objects, own: list[int], some: PageRanges) -> Rows:
         """Return objects: text by whole columns, others page by page."""
         packed = self._sizes[own[-1]] > 0
         if not packed[some.pages].any():
             return self._texts(schema, own, some)
-        used, which = np.unique(some.pages, return_inverse=True)
-        parts = []
-        for page in used.tolist():
+
+        def read(page: int) -> Rows:
             if packed[page]:
-                count = int(self._events[page])
-                parts.append(loaded(schema, self._payloads(own[-1:], page), count))
-            else:
-                every = PageRanges(np.array([page]), np.zeros(1, np.int64), self._events[[page]])
-                parts.append(self._texts(schema, own, every))
-        return schema.ranges(parts, which, some.starts, some.counts)
+                return self._whole(schema, own[-1:], page)
+            every = PageRanges(np.array([page]), np.zeros(1, np.int64), self._events[[page]])
+            return self._texts(schema, own, every)
+
+        return self._by_page(schema, some, read)
 
     def _texts(self, schema: Objects, own: list[int], some: PageRanges) -> Rows:
         """Return text; of the words of the pages, only those of these rows are decoded."""

@@ -64,9 +64,9 @@ from mta.windows.checks import read_frame, require_kind, require_store
 from mta.windows.display import html_table, human_bytes
 from mta.windows.intake import (
     alone,
-    close_for_good,
     require_emit,
 )
+from mta.windows.public import PublicWindow
 from mta.windows.settings import (
     Changes,
     Clock,
@@ -93,7 +93,7 @@ class Latest(NamedTuple):
     results: Any
 
 
-class KeyedWindows(Publishable):
+class KeyedWindows(Publishable, PublicWindow):
     """The aggregate of each key's newest events, after every event of the key.
 
     Windows by count, time, session and delta, and combinations of these with ``|`` and ``&``, are
@@ -213,7 +213,7 @@ class KeyedWindows(Publishable):
         settings.require_duration()
         timed |= any(each.needs_times for each in frames.values())
         self.monoid, self.frame, self.name = monoid, window, name
-        self.store, self._owns_store = opened, opened is not store
+        self.store, self.owns_store = opened, opened is not store
         self._serve(KeyedKind(monoid, frames, settings, timed, name, self.store))
         self._starts: dict[str, Start] = {}
         #: Which events of the last batch were accepted; None if all were.
@@ -392,9 +392,9 @@ class KeyedWindows(Publishable):
 
     def _become(self, monoid: AbstractMonoid) -> None:
         """Aggregate with the monoid for other types of columns."""
-        kind, owns, busy, given = self._kind, self._owns_store, self.busy, self._given
+        kind, owns, busy, given = self._kind, self.owns_store, self.busy, self._given
         self._use(monoid, self.frame, self.store, self.name, kind.settings, kind.timed)
-        self._owns_store, self.busy, self._given = owns, busy, given
+        self.owns_store, self.busy, self._given = owns, busy, given
 
     # --- results ----------------------------------------------------------------------------------
 
@@ -743,22 +743,6 @@ class KeyedWindows(Publishable):
         """Delete every page. The windows and all their snapshots are useless afterwards."""
         if self.store is not None:
             self.bucket.delete_pages()
-
-    def close(self) -> None:
-        """End the use of these windows, and close the store if they opened it; pages stay.
-
-        Every later call raises StoreClosed. Closing twice is harmless.
-        """
-        close_for_good(self)
-        if self.store is not None and self._owns_store:
-            self.store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Call ``close``. Events since the last checkpoint are lost."""
-        self.close()
 
     # --- inspection -------------------------------------------------------------------------------
 

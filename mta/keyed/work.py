@@ -25,7 +25,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from mta.columns.schemas import Rows
+from mta.columns.schemas import Rows, Schema
 from mta.columns.texts import listed_text
 from mta.folds.sliding import Events
 from mta.kernels.native import bounds_of, first_later, inverse, rows_of, sort_within, spread
@@ -105,24 +105,23 @@ class Found:
     @classmethod
     def joined(cls, parts: Sequence[Self], monoid: AbstractMonoid, frames: int) -> Found:
         """Concatenate parts, each of which has its keys in order."""
+        if not parts:
+            nothing = np.zeros(0, np.int64)
+            return cls(nothing, nothing, [monoid.outputs.new(0)] * frames)
         if len(parts) == 1:
             return parts[0]
-        of = np.concatenate([np.zeros(0, np.int64), *(part.of for part in parts)])
-        at = np.concatenate([np.zeros(0, np.int64), *(part.at for part in parts)])
-        which, schema = np.arange(len(parts)), monoid.outputs
-        starts, lengths = np.zeros_like(which), np.array([len(part) for part in parts], np.int64)
-        outputs = [schema.new(0)] * frames
-        times = rows = None
-        if parts:
-            outputs = [
-                schema.ranges(rows, which, starts, lengths)
-                for rows in zip(*(part.outputs for part in parts), strict=True)
-            ]
-        if parts and parts[0].times is not None:
-            times = np.concatenate([part.times for part in parts if part.times is not None])
-        if parts and parts[0].rows is not None:
-            rows = monoid.inputs.ranges([part.rows for part in parts], which, starts, lengths)
-        whole = cls(of, at, outputs, times, rows)
+        of, at = np.concatenate([p.of for p in parts]), np.concatenate([p.at for p in parts])
+        which, lengths = np.arange(len(parts)), np.array([len(part) for part in parts], np.int64)
+
+        def line(schema: Schema, columns: Sequence[Rows]) -> Rows:
+            return schema.ranges(columns, which, np.zeros_like(which), lengths)
+
+        columns = zip(*(part.outputs for part in parts), strict=True)
+        outputs = [line(monoid.outputs, column) for column in columns]
+        times, rows = [part.times for part in parts if part.times is not None], None
+        if parts[0].rows is not None:
+            rows = line(monoid.inputs, [part.rows for part in parts])
+        whole = cls(of, at, outputs, np.concatenate(times) if times else None, rows)
         if (of[1:] >= of[:-1]).all():
             return whole
         return whole.take(monoid, np.argsort(of, kind="stable"))
@@ -225,8 +224,8 @@ class Work:
         for frame, found in zip(kind.frames.values(), some.outputs, strict=True):
             room = monoid.outputs.new(len(of))
             monoid.outputs.put_at(room, stand, found)
-            states = corrected.states
-            passing = folds_with(monoid, lifted, union, frame, of[gone], rows[gone], states)
+            of_gone = of[gone], rows[gone], None if union.times is None else union.times[rows[gone]]
+            passing = folds_with(monoid, lifted, union, frame, *of_gone, corrected.states)
             monoid.outputs.put_at(room, gone, passing)
             outputs.append(room)
         if not events or union.times is None:

@@ -27,9 +27,12 @@ T = TypeVar("T")
 
 
 class PublicWindow:
-    """The base of the public classes. As a context manager, it closes the window at the end."""
+    """The base of the public classes. As a context manager, it closes the window at the end.
 
-    engine: Engine
+    ``engine`` serves one call at a time; many windows may share it.
+    """
+
+    engine: Any
 
     def __enter__(self) -> Self:
         return self
