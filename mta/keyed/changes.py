@@ -28,7 +28,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from itertools import repeat, zip_longest
 from typing import Any
 
 import numpy as np
@@ -44,13 +44,13 @@ from mta.columns.schemas import (
     Schema,
     nullable,
 )
-from mta.errors import SnapshotMismatch
+from mta.errors import InvalidValue, SnapshotMismatch
 from mta.frames.base import Frame
 from mta.frames.known import frame_from_text
 from mta.keyed.bucket import Bucket
 from mta.keyed.coverage import Losses
 from mta.keyed.keys import Keys
-from mta.keyed.kind import Columns, Retention, columns_of
+from mta.keyed.kind import Column, Columns, Retention, columns_of
 from mta.keyed.leaves import Entry
 from mta.keyed.snapshot import KeyedSnapshot, Start
 from mta.keyed.standalone import extend, keys_in, table_of
@@ -166,6 +166,8 @@ class SnapshotSource:
     """Provides the schemas of some of the columns."""
     replaces: bool
     """Whether an event is compared with existing events of its key and time."""
+    nulls: Collection[Column] = ()
+    """The columns in which no event may have a value."""
     #: The pages of the standalone windows that were read.
     pages: list[Entry] = field(default_factory=list)
 
@@ -208,31 +210,6 @@ class SnapshotSource:
                 self.losses.note(lost.lanes, clocks)
             yield table
 
-    def has_only_nulls(self, columns: Collection[tuple[str, str]]) -> bool:
-        """Return whether no stored event has a value in these columns. Reads all pages.
-
-        Events from before a change do not have the columns that it added.
-        """
-        places = {column: place for place, column in enumerate(self.columns)}
-        pairs = [(places[each], places.get((mark_of(each), repr(MARKS)))) for each in columns]
-
-        def are_null(rows: Rows) -> bool:
-            found = rows if self.is_record else (rows,)
-            return not any(
-                value is not None and (marks is None or found[marks][row])
-                for place, marks in pairs
-                for row, value in enumerate(as_objects(found[place]))
-            )
-
-        for table in self._tree.everything():
-            windows = map(table.snapshot_of, table.standalone.tolist())
-            leaves = (leaf for each in windows for leaf in self._opaque(each).events())
-            parts = (leaf.rows if self.is_record else leaf.rows[0] for leaf in leaves)
-            plain = table.take(np.flatnonzero(table.marks != STANDALONE))
-            if not (are_null(plain.rows) and all(map(are_null, parts))):
-                return False
-        return True
-
     def _opaque(self, snapshot: bytes) -> Opaque:
         return restore_opaque(snapshot, self.store, self.schemas)
 
@@ -257,13 +234,24 @@ class SnapshotSource:
         return [leaf.between(max(leaf.first, first), leaf.stop, schema) for leaf in kept]
 
     def rows(self, rows: Rows, count: int, columns: Columns) -> Rows:
-        """Convert stored rows to rows of other columns."""
-        if self.bare:
+        """Convert stored rows to rows of other columns. Raises InvalidValue (``nulls``)."""
+        if self.bare and not self.nulls:
             return rows
-        found = dict(zip(self.columns, rows, strict=False))
-        return tuple([self._column(found, column, count) for column in columns])
+        found = dict(zip(self.columns, (rows,) if self.bare else rows, strict=False))
+        for each in self.nulls:
+            self._require_nulls(found, each)
+        made = [self._column(found, column, count) for column in columns]
+        return made[0] if self.bare else tuple(made)
 
-    def _column(self, found: Mapping[tuple[str, str], Rows], wanted: Any, count: int) -> Rows:
+    @staticmethod
+    def _require_nulls(found: Mapping[Column, Rows], column: Column) -> None:
+        """Raise InvalidValue if a column has a value, except in events from before a change."""
+        values = as_objects(found[column])
+        marks = found.get((mark_of(column), repr(MARKS)), repeat(True))
+        if any(value is not None and here for value, here in zip(values, marks, strict=False)):
+            raise InvalidValue(f"the column {column[0]!r} already has values of another type")
+
+    def _column(self, found: Mapping[Column, Rows], wanted: Any, count: int) -> Rows:
         if wanted[0].startswith("\0"):
             origin = self.origin_of_marks(wanted[0])
             if origin is None:

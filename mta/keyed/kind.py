@@ -37,7 +37,9 @@ from mta.monoids.product import reader_of
 from mta.windows.settings import Settings
 from stores import PageStore
 
-Columns = list[tuple[str, str]]
+#: The name and the kind of a stored column.
+Column = tuple[str, str]
+Columns = list[Column]
 #: The number of restores with a larger lateness that are noted one by one.
 _MOST_EARLIER = 8
 

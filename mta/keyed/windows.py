@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Self, Unpack
@@ -40,7 +40,7 @@ from mta.keyed.changes import (
 )
 from mta.keyed.coverage import incomplete
 from mta.keyed.keys import Keys, read_key, read_keys
-from mta.keyed.kind import KeyedKind, columns_of
+from mta.keyed.kind import Column, KeyedKind, columns_of
 from mta.keyed.moments import Questions, answers, gone_of, paired
 from mta.keyed.reading import BatchReader
 from mta.keyed.snapshot import MAX_BYTES, NAME_LENGTH, KeyedSnapshot, Start
@@ -372,14 +372,14 @@ class KeyedWindows(Publishable, PublicWindow):
         if self.store is None:
             return False
         self.bucket.write(INLINE_BYTES)
-        snapshot, kind = self._snapshot(), self._kind
-        before, wanted = columns_of(kind.reader), set(columns_of(found))
-        source = SnapshotSource(snapshot, self.store, kind.reader, kind.corrects)
+        snapshot, after = self._snapshot(), self._like(found)
+        before, wanted = columns_of(self._kind.reader), set(columns_of(found))
         left = [each for each in before if each not in wanted and not each[0].startswith("\0")]
-        if not source.has_only_nulls(left):
+        try:
+            after._carry_over(snapshot, left)
+        except InvalidValue:
             return False
-        self._become(found)
-        self._carry_over(snapshot)
+        self._adopt(after)
         # Events with a null in these columns are not missing; those from before a change still are.
         missing = {name: snapshot.starts.get(mark_of((name, kind))) for name, kind in left}
         for column in set(columns_of(self._kind.reader)) - set(before):
@@ -391,10 +391,20 @@ class KeyedWindows(Publishable, PublicWindow):
         return True
 
     def _become(self, monoid: AbstractMonoid) -> None:
-        """Aggregate with the monoid for other types of columns."""
-        kind, owns, busy, given = self._kind, self.owns_store, self.busy, self._given
-        self._use(monoid, self.frame, self.store, self.name, kind.settings, kind.timed)
-        self.owns_store, self.busy, self._given = owns, busy, given
+        """Aggregate with the monoid for other types of columns, without events."""
+        self._adopt(self._like(monoid))
+
+    def _like(self, monoid: AbstractMonoid, name: str | None = None) -> Self:
+        """Return windows without events, with the settings and the store of these windows."""
+        windows, kind = type(self).__new__(type(self)), self._kind
+        windows._use(monoid, self.frame, self.store, name or self.name, kind.settings, kind.timed)
+        return windows
+
+    def _adopt(self, other: Self) -> None:
+        """Continue as other windows, which aggregate the same for other types of columns."""
+        kept = self.owns_store, self.busy, self._given
+        vars(self).update(vars(other))
+        self.owns_store, self.busy, self._given = kept
 
     # --- results ----------------------------------------------------------------------------------
 
@@ -655,8 +665,7 @@ class KeyedWindows(Publishable, PublicWindow):
             snapshot: What ``checkpoint`` of windows with these settings returned.
         """
         found = KeyedSnapshot.decode(snapshot)
-        windows, kind = type(self).__new__(type(self)), self._kind
-        windows._use(self._given, self.frame, self.store, found.window, kind.settings, kind.timed)
+        windows = self._like(self._given, found.window)
         windows._restore(found)
         return windows
 
@@ -681,10 +690,13 @@ class KeyedWindows(Publishable, PublicWindow):
         if monoid is not self.monoid:
             self._become(monoid)
 
-    def _carry_over(self, found: KeyedSnapshot) -> None:
-        """Continue from a snapshot of other windows or aggregations."""
+    def _carry_over(self, found: KeyedSnapshot, nulls: Collection[Column] = ()) -> None:
+        """Continue from a snapshot of other windows or aggregations.
+
+        Raises InvalidValue if an event has a value in one of the columns ``nulls``.
+        """
         assert self.store is not None
-        source = self._take(found, self.store, found.changes + 1)
+        source = self._take(found, self.store, found.changes + 1, nulls)
         if source is not None:
             self.bucket.tree.pending = found.pending
             self.bucket.tree.pending.fresh += [*(run.pages() for run in found.runs), *source.pages]
@@ -717,7 +729,9 @@ class KeyedWindows(Publishable, PublicWindow):
             if opened is not store:
                 opened.close()
 
-    def _take(self, found: KeyedSnapshot, store: PageStore, changes: int) -> SnapshotSource | None:
+    def _take(
+        self, found: KeyedSnapshot, store: PageStore, changes: int, nulls: Collection[Column] = ()
+    ) -> SnapshotSource | None:
         """Add everything in a snapshot to a new bucket."""
         monoid = stored_after(self.monoid, found.columns)
         self._serve(replace(self._kind, monoid=monoid, changes=changes))
@@ -726,7 +740,7 @@ class KeyedWindows(Publishable, PublicWindow):
         bucket, kind = self.bucket, self._kind
         require_observed(kind.reader, kind.frames, found.columns)
         bucket.tree.layout.kind = found.kind
-        source = SnapshotSource(found, store, kind.reader, kind.corrects)
+        source = SnapshotSource(found, store, kind.reader, kind.corrects, nulls)
         if store is self.store and found.window == self.name:
             bucket.tree.number = found.number
         carry(source, bucket)

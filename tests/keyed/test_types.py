@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -14,7 +15,9 @@ import pytest
 
 from mta import Collect, CountWindow, KeyedWindows, SessionWindow, TimeWindow, Window
 from mta.columns.schemas import Datetimes, LongDecimals
+from mta.errors import StoreUnavailable
 from stores import MemoryStore
+from stores.testing import FaultyStore
 from tests.support.naive import window_of
 from tests.support.sampling import some
 
@@ -168,3 +171,31 @@ def test_pages_of_small_and_large_integers_are_read_together(monoid: Any, values
     held = [value for value in values if value is not None]
     found = windows.query(["x", "y"])["v"]
     assert [pd.Series(each).tolist() for each in found] == [held] * 2
+
+
+@pytest.mark.parametrize("promote_at", [2, 1000])
+@pytest.mark.parametrize("nth", range(1, 7))
+def test_a_store_that_fails_while_a_column_takes_its_type_loses_no_event(
+    promote_at: int, nth: int
+) -> None:
+    """Whichever call fails: either the batch is added, or nothing has changed."""
+    store = FaultyStore(MemoryStore())
+    windows = KeyedWindows(
+        {"n": ("i", "sum"), "t": ("t", "last")}, CountWindow(9), store, nulls="skip",
+        promote_at=promote_at, page_bytes=1, cache_bytes=1,
+    )  # fmt: skip
+    windows.extend(list("abc") * 3, {"i": [1] * 9, "t": [None] * 9})
+    windows.checkpoint()
+    store.fail(nth)
+    count = 3
+    with suppress(StoreUnavailable):
+        windows.extend(["a"], {"i": [1], "t": ["x"]})
+        count = 4
+    store.heal()
+    assert windows.query(["a", "b"])["n"].tolist() == [count, 3]
+    if count == 3:
+        windows.extend(["a"], {"i": [1], "t": ["x"]})
+    windows = KeyedWindows.restore(windows.checkpoint(), store)
+    windows.check()
+    assert windows.query("a") == {"n": 4, "t": "x"}
+    assert len(windows) == 3 and windows.coverage().complete
