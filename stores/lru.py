@@ -2,7 +2,8 @@
 
 The size of an entry is what ``weigh`` returns for its value, plus a constant for what Python takes
 for each entry. Without ``weigh``, the size of the cache is the number of its entries. The cache is
-not thread-safe: its users hold a lock of their own around several calls.
+not thread-safe, except for ``peek``: its users hold a lock of their own around several calls, or
+take a ``SharedLRU``.
 
     >>> cache = LRU[str, bytes](capacity=10, entry_bytes=1)
     >>> cache.put("a", b"1234")
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from threading import Lock
 from typing import Any, Generic, Self, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -108,3 +110,23 @@ class LRU(Generic[Key, Value]):
         """Remove all entries."""
         self._entries.clear()
         self.size = 0
+
+
+class SharedLRU(LRU[Key, Value]):
+    """A cache of which any number of threads may call ``peek``, ``get`` and ``put``."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, *size: Any) -> None:
+        super().__init__(*size)
+        self._lock = Lock()
+
+    def get(self, key: Key) -> Value | None:
+        """Return the value and mark it as used now; None if it is not cached."""
+        with self._lock:
+            return super().get(key)
+
+    def put(self, key: Key, value: Value) -> None:
+        """Add or replace a value, which is the most recently used one; drop what exceeds."""
+        with self._lock:
+            super().put(key, value)

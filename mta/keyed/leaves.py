@@ -78,8 +78,10 @@ deleted with a run belong to no other run.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
@@ -196,6 +198,11 @@ class Heads(NamedTuple):
     """The bytes of each column."""
     columns: np.ndarray
     """Each column in the form that ``mta.kernels.native`` expects."""
+
+    @property
+    def nbytes(self) -> int:
+        """Return how much memory these heads take."""
+        return sum(column.nbytes for column in self[1:])
 
     def of(self, page: int) -> Heads:
         """Return the head of one page."""
@@ -557,7 +564,7 @@ def digests(names: Sequence[bytes]) -> np.ndarray:
     return np.frombuffer(b"".join(names), NAMES)
 
 
-@dataclass(slots=True)
+@dataclass
 class Index:
     """Pages of one level, in order: first hashes, names, and times before which no key is idle."""
 
@@ -576,6 +583,21 @@ class Index:
     def earliest(self) -> int:
         """Return a time before which no key of these pages is idle."""
         return int(self.oldest.min())
+
+    @property
+    def nbytes(self) -> int:
+        """Return how much memory the index takes."""
+        return self.firsts.nbytes + self.names.nbytes + self.oldest.nbytes
+
+    @cached_property
+    def _words(self) -> memoryview:
+        """Return the first hashes in a form in which Python searches for one fast."""
+        return np.ascontiguousarray(self.firsts, np.uint64).data
+
+    def name_for(self, hashed: int) -> bytes | None:
+        """Return the name of the page that may have a key with this hash, None if none may."""
+        end = bisect_right(self._words, hashed)
+        return self.names[end - 1].tobytes() if end else None
 
     def renewed(
         self, places: np.ndarray, oldest: Sequence[int], names: Sequence[bytes] | None = None

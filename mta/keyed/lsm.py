@@ -66,11 +66,9 @@ _ORDER_BITS, _FIRST_ORDER = 2, 1 << 16
 _SMALL_ONES = 4
 #: The number of pages below an index page, and of entries in the top index of a run.
 FANOUT, TOP = 256, 8
-#: How many entries of indexes stay in memory, of about 40 bytes each.
-_INDEXED = 1 << 14
-#: How many heads of tables stay in memory, of about 2 KiB each, and how many pages are looked at
-#: together for which that is worthwhile.
-_HEADS, _FEW = 1 << 11, 32
+#: How many bytes of decoded indexes and heads of tables stay in memory, and up to how many tables
+#: that are read together keep their heads.
+_DECODED, _FEW = 1 << 22, 32
 #: How many pages of a run, and about how many bytes, a merge reads or writes together.
 _AT_ONCE, _BYTES_AT_ONCE = 256, 1 << 22
 #: With this many runs, all are merged before another is written, so that a snapshot stays small.
@@ -115,16 +113,24 @@ class Reached:
         return names
 
 
+def decoded_pages(kind: type[LRU[bytes, Any]], capacity: int) -> LRU[bytes, Any]:
+    """Return a cache of decoded indexes and heads of tables, by the names of their pages."""
+    return kind(capacity, 0, lambda content: content.nbytes)
+
+
 class RunPages:
-    """Writes and reads runs as pages; the most recently read ones stay in memory."""
+    """Writes and reads runs as pages; the most recently read ones stay in memory.
+
+    ``decoded`` may be shared (``decoded_pages``).
+    """
 
     def __init__(
-        self, store: PageStore, layout: TableLayout, page_bytes: int, cache_bytes: int
-    ) -> None:
+        self, store: PageStore, layout: TableLayout, page_bytes: int, cache_bytes: int,
+        decoded: LRU[bytes, Any] | None = None,
+    ) -> None:  # fmt: skip
         self.store, self.layout = store, layout
         self.page_bytes, self._cache = page_bytes, LRU[bytes, bytes](cache_bytes)
-        self._indexes = LRU[bytes, Index](_INDEXED)
-        self._heads = LRU[bytes, Heads](_HEADS * len(Heads._fields))
+        self.decoded = decoded_pages(LRU, _DECODED) if decoded is None else decoded
         #: The pages of the run or list that was written last.
         self.written: list[Entry] = []
 
@@ -195,8 +201,7 @@ class RunPages:
     def drop_cached(self) -> None:
         """Drop all cached pages."""
         self._cache.clear()
-        self._indexes.clear()
-        self._heads.clear()
+        self.decoded.clear()
 
     def _keep(self, fresh: Mapping[bytes, Buffer]) -> None:
         """Cache the pages that were read, unless the store has them in memory."""
@@ -209,12 +214,12 @@ class RunPages:
         runs, names = [number for _, number, _ in places], [name for _, _, name in places]
         if len(names) > _FEW:
             return Leaves(self.layout, runs, found)
-        known = [heads for name in names if (heads := self._heads.get(name)) is not None]
+        known = [heads for name in names if (heads := self.decoded.get(name)) is not None]
         if len(known) == len(names):
             return Leaves(self.layout, runs, found, Heads.joined(known))
         opened = Leaves(self.layout, runs, found)
         for at, name in enumerate(names):
-            self._heads.put(name, opened.heads.of(at))
+            self.decoded.put(name, opened.heads.of(at))
         return opened
 
     def look_into(
@@ -260,16 +265,20 @@ class RunPages:
 
     def indexes(self, places: Sequence[Place]) -> list[Index]:
         """Return indexes, of which some stay in memory. Raises MissingPage and CorruptPage."""
-        known = {name: self._indexes.get(name) for _, _, name in places}
+        known = {name: self.decoded.get(name) for _, _, name in places}
         missing = [place for place in places if known[place[2]] is None]
         if missing:
-            read = self.see(missing, lambda found: self.decoded(missing, found))
-            for (_, _, name), index in zip(missing, read, strict=True):
-                known[name] = index
-                self._indexes.put(name, index)
-        return [known[name] for _, _, name in places]  # type: ignore[misc]
+            known |= self.see(missing, lambda found: self.read_indexes(missing, found))
+        return [index for _, _, name in places if (index := known[name]) is not None]
 
-    def decoded(self, places: Sequence[Place], found: Sequence[Buffer]) -> list[Any]:
+    def read_indexes(self, places: Sequence[Place], found: Sequence[Buffer]) -> dict[bytes, Index]:
+        """Decode pages as indexes, of which some stay in memory. Raises CorruptPage."""
+        read: list[Index] = self.read(places, found)
+        for (_, _, name), index in zip(places, read, strict=True):
+            self.decoded.put(name, index)
+        return {name: index for (_, _, name), index in zip(places, read, strict=True)}
+
+    def read(self, places: Sequence[Place], found: Sequence[Buffer]) -> list[Any]:
         """Return the contents of pages of level 1 and above. Raises CorruptPage."""
 
         def load(places: Sequence[Place], found: Sequence[Buffer]) -> list[Any]:
@@ -289,7 +298,7 @@ class RunPages:
         """Return the entries of a list of pending deletions; none if it is missing or damaged."""
         places = [(LIST, entry.number, name) for name in entry.names]
         try:
-            lists = self.see(places, lambda found: self.decoded(places, found))
+            lists = self.see(places, lambda found: self.read(places, found))
         except (MissingPage, CorruptPage):
             return []
         return [each for content in lists for each in content]

@@ -12,19 +12,22 @@ import numpy as np
 from mta.descriptions import described_again, frame_again
 from mta.errors import CorruptSnapshot, MissingPage, NotPublished
 from mta.frames.base import Frame
+from mta.keyed.lsm import decoded_pages
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations
 from mta.pages import name_of
 from mta.published.cuts import Cut, Moment, PublishedSnapshot, PublishedStatus
 from mta.published.pages import ReadOnlyPages
-from mta.published.single import Indexes
 from mta.published.views import Operation
 from mta.publishing.publisher import read_head
 from mta.publishing.records import PublishedHead, snapshot_key
 from mta.times import Duration, TimeUnit, to_duration
 from stores import PageStore, StoreLike, open_store
+from stores.lru import SharedLRU
 
 T = TypeVar("T")
+#: How many bytes of decoded indexes and heads of tables stay in memory.
+_DECODED = 1 << 24
 Frames = Frame | Mapping[str, Frame]
 
 
@@ -66,7 +69,7 @@ class PublishedWindows:
         )  # fmt: skip
         #: The pages in memory; not public.
         self.pages = ReadOnlyPages(self._store, cache)
-        self._indexes = Indexes()
+        self._decoded = decoded_pages(SharedLRU, _DECODED)
         self._lock = threading.Lock()
         self._cut: Cut | None = None
         try:
@@ -217,7 +220,7 @@ class PublishedWindows:
             {name: frame_again(each, own.get(name)) for name, each in what.windows},
             what,
             self.pages,
-            self._indexes,
+            self._decoded,
         )
 
     def close(self) -> None:

@@ -10,14 +10,12 @@ bytes, and moments before the key's newest event.
 from __future__ import annotations
 
 import struct
-import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import accumulate
 from struct import Struct
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgpack
 import numpy as np
@@ -27,8 +25,6 @@ from mta.columns.schemas import Array, Nullable, Record, Rows, Schema
 from mta.errors import CorruptPage, MissingPage
 from mta.folds.blocks import fold_ranges
 from mta.frames.base import Frame
-from mta.frames.named import SessionWindow
-from mta.frames.windows import TimeFrame
 from mta.kernels import native
 from mta.kernels.native import Buffer
 from mta.keyed import leaves
@@ -37,16 +33,16 @@ from mta.keyed.leaves import MAGIC, VERSION, Index, TableLayout
 from mta.keyed.lsm import MEMTABLE, Place, RunPages
 from mta.keyed.snapshot import KeyedSnapshot
 from mta.keyed.table import ALL, MORE
+from mta.logs.ranges import Positions
 from mta.monoids.base import AbstractMonoid, empties
-from mta.pages import NAME_BYTES, key_of, keys_of
+from mta.pages import key_of, keys_of
 from mta.published.pages import ReadOnlyPages, Steps
+from stores.lru import LRU
 
 _HEAD = Struct("<8s6q")
 #: The types of offsets by their bytes.
 _OFFSETS = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
 _KEY_ENDS, _KEY_BYTES, _MARKS, _, _ENDS, _TIMES, _VALUES = (*range(1, 7), 9)
-#: The number of indexes that stay decoded, with up to FANOUT entries each.
-_INDEXES = 2048
 #: Up to this many events and combines, Python's own numbers are faster than columns.
 _FEW = 128
 #: The errors that reading a forged page can raise.
@@ -60,47 +56,11 @@ class NotSimple(Exception):
     """The general method must answer."""
 
 
-class StoredNode(NamedTuple):
-    """A decoded index in the form that a search for a single key needs."""
-
-    decoded: Index
-    firsts: memoryview
-    names: bytes
-
-    @classmethod
-    def of(cls, index: Index) -> StoredNode:
-        firsts = np.ascontiguousarray(index.firsts, np.uint64)
-        return cls(index, firsts.data, index.names.tobytes())
-
-    def name_for(self, hashed: int) -> bytes | None:
-        """Return the name of the page that may have a key with this hash, None if none may."""
-        end = NAME_BYTES * bisect_right(self.firsts, hashed)
-        return self.names[end - NAME_BYTES : end] if end else None
-
-
-class Indexes(dict[bytes, StoredNode]):
-    """Decoded indexes by digest, the earliest read first; shared by all snapshots."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._lock = threading.Lock()
-
-    def keep(self, name: bytes, index: Index) -> StoredNode:
-        """Keep a decoded index, and return it as a node."""
-        node = StoredNode.of(index)
-        with self._lock:
-            self[name] = node
-            if len(self) > _INDEXES:
-                del self[next(iter(self))]
-        return node
-
-
 class IndexedPages(RunPages):
-    """The pages of runs, for reading, as ``store`` has checked them; indexes stay decoded."""
+    """The pages of runs, for reading, as ``store`` has checked them."""
 
-    def __init__(self, store: ReadOnlyPages, layout: TableLayout, known: Indexes) -> None:
-        super().__init__(store, layout, page_bytes=1, cache_bytes=0)
-        self.known = known
+    def __init__(self, store: ReadOnlyPages, layout: TableLayout, decoded: LRU[bytes, Any]) -> None:
+        super().__init__(store, layout, 1, 0, decoded)
 
     def see(self, places: Sequence[Place], see: Callable[[list[Buffer]], T]) -> T:
         """Return what ``see`` returns; one ``view_many``. Raises MissingPage and CorruptPage."""
@@ -113,19 +73,6 @@ class IndexedPages(RunPages):
             if page is None:
                 raise MissingPage.of(key_of(self.layout.window, *place), self.store)
         return found
-
-    def indexes(self, places: Sequence[Place]) -> list[Index]:
-        """Return the indexes at some places; one ``view_many`` for those that are not known."""
-        found = {name: self.known.get(name) for _, _, name in places}
-        if missing := [place for place in places if found[place[2]] is None]:
-            found |= self.see(missing, lambda pages: self.read_indexes(missing, pages))
-        return [node.decoded for _, _, name in places if (node := found[name]) is not None]
-
-    def read_indexes(self, places: Sequence[Place], found: list[Any]) -> dict[bytes, StoredNode]:
-        """Decode pages as indexes, and keep these. Raises MissingPage and CorruptPage."""
-        read: list[Index] = self.decoded(places, self.require_all(places, found))
-        pairs = zip(places, read, strict=True)
-        return {name: self.known.keep(name, index) for (_, _, name), index in pairs}
 
 
 @dataclass(slots=True)
@@ -249,7 +196,7 @@ class SingleKeys:
         self._layout, self._pages = pages.layout, pages
         self._late = snapshot.lateness is not None
         #: The oldest run first.
-        self._tops = [(run.height, run.number, StoredNode.of(run.top)) for run in snapshot.runs]
+        self._tops = [(run.height, run.number, run.top) for run in snapshot.runs]
         #: The newest table, which is a page in the snapshot.
         self._memtable = [] if snapshot.memtable is None else [snapshot.memtable]
         schema = pages.layout.schema
@@ -263,11 +210,12 @@ class SingleKeys:
 
         Raises NotSimple, MissingPage and CorruptPage.
         """
-        fresh: dict[bytes, StoredNode] = {}
+        fresh: dict[bytes, Index] = {}
         tables, missing = self._reach(hashed, fresh)
         while missing:
             found = yield keys_of(self._layout.window, missing)
-            fresh |= self._pages.read_indexes(missing, found)
+            read = self._pages.require_all(missing, found)
+            fresh |= self._pages.read_indexes(missing, read)
             tables, missing = self._reach(hashed, fresh)
         found = []
         if tables:
@@ -277,13 +225,11 @@ class SingleKeys:
         parts = self._parts(places, [*found, *self._memtable], hashed, packed)
         return self._joined(parts) if parts else None
 
-    def _reach(
-        self, hashed: int, fresh: Mapping[bytes, StoredNode]
-    ) -> tuple[list[Place], list[Place]]:
+    def _reach(self, hashed: int, fresh: Mapping[bytes, Index]) -> tuple[list[Place], list[Place]]:
         """Return the tables that may have a key, the oldest first, and the indexes to read."""
-        tables, missing, known = list[Place](), list[Place](), self._pages.known.get
-        for height, number, node in self._tops:
-            while (name := node.name_for(hashed)) is not None:
+        tables, missing, known = list[Place](), list[Place](), self._pages.decoded.peek
+        for height, number, index in self._tops:
+            while (name := index.name_for(hashed)) is not None:
                 if not height:
                     tables.append((0, number, name))
                     break
@@ -291,7 +237,7 @@ class SingleKeys:
                 if below is None:
                     missing.append((height, number, name))
                     break
-                height, node = height - 1, below
+                height, index = height - 1, below
         return tables, missing
 
     def _parts(
@@ -368,7 +314,7 @@ class Results:
         self, monoid: AbstractMonoid, outputs: AbstractMonoid, frames: Iterable[Frame]
     ) -> None:
         self._monoid, self._outputs = monoid, outputs
-        self._frames = [*map(_frame_of, frames)]
+        self._frames = list(frames)
         self._is_plain = monoid is outputs and monoid.is_plain and monoid.inputs.plain
         self._empty = result_of(outputs.results(empties(outputs, 1)), 0)
 
@@ -380,7 +326,7 @@ class Results:
             moment = newest
         elif moment < newest:
             raise NotSimple
-        frames = [frame(times, count, moment) for frame in self._frames]
+        frames = [_bounds(frame, events, moment) for frame in self._frames]
         if self._is_plain and count + sum([stop - start for start, stop in frames]) <= _FEW:
             found = self._plain(events.rows, count, frames)
         else:
@@ -429,47 +375,22 @@ def _folds(
     return folds
 
 
-def _frame_of(frame: Frame) -> Callable[[list[int], int, int], tuple[int, int]]:
-    """Return what finds a frame's start and stop, from a key's times, their number and a moment."""
-    front, rows, delay = _front_of(frame), frame.end.rows, frame.end.delay
-
-    def bounds(times: list[int], count: int, moment: int) -> tuple[int, int]:
-        stop = bisect_right(times, moment - delay) if delay else max(0, count - rows)
-        return min(max(0, front(times, count, moment)), stop), stop
-
-    return bounds
-
-
-Front = Callable[[list[int], int, int], int]
+def _bounds(frame: Frame, events: PagedEvents, moment: int) -> tuple[int, int]:
+    """Return a frame's start and stop at a moment that no event follows."""
+    times, count = events.times, events.count
+    view = Positions(
+        lambda: count,
+        lambda time: bisect_right(times, time),
+        lambda session: (count, _session_start(times, session.lifetime or 0), times[-1]),
+    )
+    stop = max(0, frame.stop(view, moment))
+    return min(max(0, frame.cut(view, moment)), stop), stop
 
 
-def _front_of(frame: Frame) -> Front:
-    def choosing(choose: Any) -> Callable[[Front, Front], Front]:
-        return lambda one, other: lambda *given: choose(one(*given), other(*given))
-
-    found: Front = frame.joined(_front_of_one, choosing(max), choosing(min))
-    return found
-
-
-def _front_of_one(frame: Frame) -> Front:
-    if frame.counts:
-        by_count = frame.start_by_count
-        return lambda _, count, __: int(by_count(count))
-    if isinstance(frame, SessionWindow):
-        return partial(_session, frame.gap)
-    assert isinstance(frame, TimeFrame)
-    start = frame.start
-    return lambda times, _, moment: bisect_right(times, start(moment))
-
-
-def _session(gap: int, times: list[int], count: int, moment: int) -> int:
-    """Return the start of the session as of a moment; ``count`` if it has ended."""
-    later = moment
-    for at in range(count - 1, -1, -1):
-        if later - times[at] >= gap:
-            return at + 1
-        later = times[at]
-    return 0
+def _session_start(times: list[int], gap: int) -> int:
+    """Return the start of the session of the last of some events."""
+    ends = range(len(times) - 1, 0, -1)
+    return next((at for at in ends if times[at] - times[at - 1] >= gap), 0)
 
 
 def _is_fixed(schema: Schema) -> bool:

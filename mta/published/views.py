@@ -31,7 +31,7 @@ from mta.logs.ranges import events_in, leaves_from
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Observed
 from mta.published.pages import ReadOnlyPages, Steps
-from mta.published.single import IndexedPages, Indexes, NotSimple, Results, SingleKeys
+from mta.published.single import IndexedPages, NotSimple, Results, SingleKeys
 from mta.publishing.records import What
 from mta.snapshots import Snapshot
 from mta.times import TimeUnit
@@ -40,6 +40,7 @@ from mta.windows.settings import changed
 from mta.windows.shared import SharedWindows
 from mta.windows.window import Window
 from stores import WindowStoreError
+from stores.lru import LRU
 
 #: Settings of new events, which a reader does not need.
 _NO_CLOCK = {"clock": None, "max_ahead": None, "on_ahead": "raise"}
@@ -53,7 +54,8 @@ class Operation:
     frames: Mapping[str, Frame]
     what: What
     store: ReadOnlyPages
-    indexes: Indexes
+    #: Decoded indexes and heads of tables, by the names of their pages.
+    decoded: LRU[bytes, Any]
 
 
 class KeyedView:
@@ -79,7 +81,7 @@ class KeyedView:
         self.monoid, self.timed = operation.monoid, found.timed
         self._pattern = open_engine(self.kind)
         layout = found.layout(self.kind.reader.inputs)
-        pages = IndexedPages(operation.store, layout, operation.indexes)
+        pages = IndexedPages(operation.store, layout, operation.decoded)
         tree = LSMTree(layout, pages, found.lateness is not None, self.kind.trimmed)
         self._tree = tree.load(found.runs, found.memtable)
         self._single = SingleKeys(found, pages)
