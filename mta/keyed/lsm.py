@@ -566,7 +566,7 @@ class LSMTree:
         runs, replaced = list[Run](), list[Run]()
         try:
             for run in self.runs:
-                if not self._has(run, keys):
+                if not len(self._of_run(run).find(keys)):
                     runs.append(run)
                     continue
                 others = (table.without(keys) for table in self._merged([run], [], whole=not runs))
@@ -580,15 +580,9 @@ class LSMTree:
         if self._pages is not None:
             self._pages.drop_cached()
 
-    def _has(self, run: Run, keys: Keys) -> bool:
-        """Return whether any entry of a run is of these keys; reads a few pages at a time."""
-        index, step = self.pages.leaves(run), pages_at_once(self.pages.page_bytes)
-        names, look = (
-            index.names[index.holding(keys.hashes)].tolist(),
-            partial(Leaves.find, keys=keys, late=self._late),
-        )
-        parts = (names[at : at + step] for at in range(0, len(names), step))
-        return any(len(t) for p in parts for t in self.pages.look_into([(run.number, p)], look))
+    def _of_run(self, run: Run) -> LSMTree:
+        """Return a tree of one run, for reading."""
+        return LSMTree(self.layout, self._pages, self._late).load([run], None)
 
     # --- idle keys --------------------------------------------------------------------------------
 

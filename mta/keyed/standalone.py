@@ -382,13 +382,16 @@ class _KeyBatch:
         taken, asked = self._work.taken, self._work.asked
         if taken is not None and (own := self._own(taken.of)):
             self._extend_and_retract(taken, own)
-        elif asked is not None and isinstance(self.want, Boundaries):
-            self._extend_to_boundaries(asked)
-        elif asked is not None and (own := self._own(asked.of)):
+        elif asked is not None and ((own := self._own(asked.of)) or self._is_due):
             self._extend_and_answer(asked, own)
         else:
             self._extend()
         self._work.parts += self._parts
+
+    @property
+    def _is_due(self) -> bool:
+        """Return whether results belong to boundaries, not to events."""
+        return isinstance(self.want, Boundaries)
 
     def _own(self, of: np.ndarray) -> range:
         """Return the places of the key among those of the keys of retractions or moments."""
@@ -428,17 +431,6 @@ class _KeyBatch:
             found = self.engine.outputs(*self._given(start, stop), "last")
             of, at = np.array([self.place]), np.array([stop - 1])
             self._parts.append(Found(of, at, [*found.values()]))
-
-    def _extend_to_boundaries(self, due: Asked) -> None:
-        """Add new events, and compute results at the boundaries that are due."""
-        engine, done = self.engine, 0
-        rows, micros, count = engine.intake.admit_batch(*self._given(self.start, self.stop))
-        for at in self._own(due.of):
-            slot = int(due.slots[at]) - self.start
-            engine.ingest(rows, micros, done, slot)
-            engine.put_results(due.outputs, at, int(due.times[at]))
-            done = slot
-        engine.ingest(rows, micros, done, count)
 
     def _revised(self, first: int, stop: int, before: int | None = None) -> Found:
         """Add new events; return changed results, of stored events only those before ``before``."""
@@ -484,18 +476,28 @@ class _KeyBatch:
             self._keep_last()
 
     def _extend_and_answer(self, asked: Asked, questions: range) -> None:
-        """Add new events and answer questions, in order of time."""
-        done, left = self.start, bool(self._work.left[self.place])
+        """Add new events and answer questions, or compute results at boundaries, in order of time.
+
+        With questions, collect the results of events too.
+        """
+        engine, done, outs = self.engine, 0, dict[str, Rows]()
+        left, is_due = bool(self._work.left[self.place]), self._is_due
+        rows, micros, count = engine.intake.admit_batch(*self._given(self.start, self.stop))
+        if not is_due:
+            outs = {name: engine.monoid.outputs.new(count) for name in engine.windows}
         for at in questions:
             slot, moment, row = (int(each[at]) for each in (asked.slots, asked.times, asked.rows))
-            if slot > done:
-                self._take_in(done, slot)
-                done = slot
-            put_answer(self.kind, self.engine, moment, left, asked.outputs, row)
-        if self.stop > done:
-            self._take_in(done, self.stop)
-        if self.want != "each":
-            assert self.want == "last", "questions go with results of events, or of the last ones"
+            engine.ingest(rows, micros, done, slot - self.start, outs or None)
+            done = slot - self.start
+            if is_due:
+                engine.put_results(asked.outputs, row, moment)
+            else:
+                put_answer(self.kind, engine, moment, left, asked.outputs, row)
+        engine.ingest(rows, micros, done, count, outs or None)
+        if not is_due:
+            of, line = np.full(count, self.place), np.arange(self.start, self.stop)
+            self._parts.append(Found(of, line, [*outs.values()]))
+        if self.want == "last":
             self._keep_last()
 
     def _keep_last(self) -> None:
