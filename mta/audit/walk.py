@@ -219,16 +219,16 @@ class SnapshotSummary:
     events: int
     front: int
     back: int
-    levels: int
-    pages: int
-    snapshot_bytes: int
-    late: int | None
-    """Events dropped as too late; None if they are only counted for all keys together."""
-    invalid: int | None
-    ahead: int | None
-    """Events dropped as too far ahead of the clock."""
     front_time: int | None
     last_time: int | None
+    levels: int = 0
+    pages: int = 0
+    snapshot_bytes: int = 0
+    late: int | None = None
+    """Events dropped as too late; None if they are only counted for all keys together."""
+    invalid: int | None = None
+    ahead: int | None = None
+    """Events dropped as too far ahead of the clock."""
     windows: tuple[SubWindow, ...] = ()
     """The windows by name, if multiple windows share these events."""
 

@@ -367,11 +367,9 @@ def _standalone(
         engine.intake.advance(last)  # after a retraction, later than the newest event
         if engine.is_single:
             engine.pass_to(last)
-    times = np.array([last], "<i8") if layout.timed else None
-    blank = layout.schema.blank(1)
-    entry = Table.of(layout.schema, keys, np.array([0, 1]), times, blank, STANDALONE)
-    entry.left[:], entry.snapshots = left, [engine.snapshot()]
-    return entry
+    newest = np.array([last], "<i8") if layout.timed else None
+    snapshots = [engine.snapshot()]
+    return Table.entries(layout.schema, keys, np.array([left], "<i8"), newest, snapshots)
 
 
 def starts_after(

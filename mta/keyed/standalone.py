@@ -36,8 +36,8 @@ from mta.keyed.corrections import Retractions
 from mta.keyed.keys import Keys
 from mta.keyed.kind import KeyedKind
 from mta.keyed.leaves import KEYS_AT_ONCE, Entry
-from mta.keyed.table import ALL, NO_TIME, STANDALONE, Table, join
-from mta.keyed.work import Asked, Boundaries, Found, Work, unanswered, union_of
+from mta.keyed.table import ALL, NO_TIME, STANDALONE, Table, join, take_or
+from mta.keyed.work import Asked, Boundaries, Found, Work, unanswered
 from mta.logs.base import Leaf
 from mta.logs.ranges import events_in, leaves_from
 from mta.monoids.base import AbstractMonoid, as_output
@@ -531,13 +531,12 @@ class _KeyBatch:
 
 def _entries(work: Work, places: np.ndarray) -> Table:
     """Return the entries of keys with open windows, each with the time of the newest event only."""
-    new, late = work.new.take(places), work.kind.settings.lateness is not None
-    union = union_of(work.known, work.at[places], new, late)[0]
-    entries = union.without_oldest(union.bounds[1:] - 1)
-    return Table(
-        new.schema, new.keys, np.full(len(places), STANDALONE, "u1"), work.left[places],
-        entries.bounds, entries.times, new.schema.blank(len(places)), [b""] * len(places),
-    )  # fmt: skip
+    new, newest = work.new, None
+    if new.times is not None:
+        before = take_or(work.known.newest(), work.at[places], NO_TIME)
+        newest = np.maximum(before, new.newest()[places])
+    snapshots = [b""] * len(places)
+    return Table.entries(new.schema, new.keys.take(places), work.left[places], newest, snapshots)
 
 
 def table_of(schema: Schema, keys: Keys, left: int, leaves: Iterable[Leaf], timed: bool) -> Table:

@@ -97,6 +97,16 @@ class Table:
         bounds = np.zeros(len(keys) + 1, np.int64)
         return cls.of(schema, keys, bounds, times, schema.new(0), mark)
 
+    @classmethod
+    def entries(
+        cls, schema: Schema, keys: Keys, left: np.ndarray, newest: np.ndarray | None,
+        snapshots: list[bytes],
+    ) -> Table:  # fmt: skip
+        """Return the entries of standalone keys, with the times of their newest events."""
+        found = cls.of(schema, keys, np.arange(len(keys) + 1), newest, schema.blank(len(keys)))
+        found.marks[:], found.left, found.snapshots = STANDALONE, left, snapshots
+        return found
+
     def __len__(self) -> int:
         return len(self.left)
 

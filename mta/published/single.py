@@ -13,6 +13,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from struct import Struct
 from typing import Any, TypeVar
@@ -326,7 +327,8 @@ class Results:
             moment = newest
         elif moment < newest:
             raise NotSimple
-        frames = [_bounds(frame, events, moment) for frame in self._frames]
+        view = _view(events)
+        frames = [_bounds(frame, view, moment) for frame in self._frames]
         if self._is_plain and count + sum([stop - start for start, stop in frames]) <= _FEW:
             found = self._plain(events.rows, count, frames)
         else:
@@ -375,14 +377,18 @@ def _folds(
     return folds
 
 
-def _bounds(frame: Frame, events: PagedEvents, moment: int) -> tuple[int, int]:
-    """Return a frame's start and stop at a moment that no event follows."""
+def _view(events: PagedEvents) -> Positions:
+    """Return the view of a frame of some events."""
     times, count = events.times, events.count
-    view = Positions(
+    return Positions(
         lambda: count,
-        lambda time: bisect_right(times, time),
+        partial(bisect_right, times),
         lambda session: (count, _session_start(times, session.lifetime or 0), times[-1]),
     )
+
+
+def _bounds(frame: Frame, view: Positions, moment: int) -> tuple[int, int]:
+    """Return a frame's start and stop at a moment that no event follows."""
     stop = max(0, frame.stop(view, moment))
     return min(max(0, frame.cut(view, moment)), stop), stop
 
