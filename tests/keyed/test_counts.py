@@ -57,15 +57,15 @@ def test_a_batch_reads_the_pages_of_its_keys_and_their_indexes() -> None:
 
 
 def test_a_restore_with_a_longer_lateness_reads_no_more_pages() -> None:
-    store = Tally()
+    store = Logged()
     windows = KeyedWindows(
         Sum("int64"), TimeWindow(60), store, allowed_lateness=0, page_bytes=300, cache_bytes=1
     )
     windows.extend(np.arange(20_000), np.ones(20_000, "i8"), np.full(20_000, 100))
     again = KeyedWindows.restore(windows.checkpoint(), store, allowed_lateness=90, cache_bytes=1)
-    store.reset_counts()
+    store.clear_log()
     again.extend([7], [1], [105])
-    assert sum(map(len, store.gets)) <= 4
+    assert sum(map(len, store.logged("get"))) <= 4
     with pytest.raises(LateEvent):  # its window may have lost events before the restore
         again.extend([7], [1], [99])
     assert again.extend([7], [1], [100]).tolist() == [2]
