@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import random
 import stat
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from pathlib import Path
 from random import Random
@@ -19,7 +21,7 @@ from stores.disk_cache import DiskCache, _digest, default_folder
 from stores.errors import InvalidStoreURL
 from stores.head_cache import _QUEUE, HeadCache
 from stores.local_disk import LocalDiskStore
-from stores.lru import LRU
+from stores.lru import LRU, SharedLRU
 from stores.memory import MemoryStore
 from stores.pack_store import PackStore
 from stores.write_buffer import WriteBuffer
@@ -68,6 +70,27 @@ def test_entries_are_counted_if_nothing_weighs_them() -> None:
     assert (cache.values(), cache.size, cache.peek("b"), cache.peek("a")) == ([1, 2], 2, 1, None)
     cache.shrink(1)
     assert (cache.values(), cache.size) == ([2], 1) and before.values() == [1, 2]
+
+
+def test_threads_share_a_cache() -> None:
+    """Without the lock, a value is dropped between a look and its move to the end."""
+    cache, interval = SharedLRU[int, bytes](60), sys.getswitchinterval()
+
+    def use(seed: int) -> None:
+        random = Random(seed)
+        for _ in range(25_000):
+            key = random.randrange(20)
+            if (found := cache.get(key)) is not None:
+                assert found == bytes(key)
+            cache.put(key, bytes(key))
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(use, range(4)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert cache.size == sum(map(len, cache.values())) <= 60
 
 
 PAGE = b"p" * 1000
