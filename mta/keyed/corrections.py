@@ -30,7 +30,7 @@ from mta.columns.schemas import Rows
 from mta.columns.texts import listed_text
 from mta.frames.base import Frame
 from mta.kernels.native import bounds_of, first_later, spread
-from mta.keyed.table import ALL, Table, folds
+from mta.keyed.table import ALL, NO_TIME, Table, folds, take_or
 from mta.monoids.base import AbstractMonoid, empties
 from mta.windows.settings import Settings
 
@@ -116,22 +116,10 @@ def existing_in(table: Table, places: np.ndarray, times: np.ndarray) -> np.ndarr
 
 def receding(known: Table, at: np.ndarray, new: Table, taken: Retractions) -> np.ndarray:
     """Return the places of keys that lose their newest event without an equally new one."""
-    places: np.ndarray = np.unique(taken.of)
-    places = places[at[places] >= 0]
-    if not len(places):
-        return places
-    held = at[places]
-    newest = known.newest()[held]
-    assert new.times is not None
-    come = np.full(len(places), np.iinfo("i8").min)
-    some = new.counts[places] > 0
-    come[some] = new.times[new.bounds[places[some] + 1] - 1]
-    lane = np.searchsorted(places, taken.of)
-    there = places[np.minimum(lane, len(places) - 1)] == taken.of
-    lane = lane[there]
-    last = taken.times[there] == newest[lane]
-    gone = np.bincount(lane[last], minlength=len(places))
-    found: np.ndarray = places[(gone == existing_in(known, held, newest)) & (come < newest)]
+    newest = take_or(known.newest(), at, NO_TIME)
+    gone = np.bincount(taken.of[taken.times == newest[taken.of]], minlength=len(at))
+    places = np.flatnonzero((gone > 0) & (new.newest() < newest))
+    found: np.ndarray = places[gone[places] == existing_in(known, at[places], newest[places])]
     return found
 
 

@@ -212,27 +212,22 @@ class Work:
         """Compute the requested results of vectorized keys, including those of replaced events."""
         kind, union, corrected = self.kind, self._union, self._corrected
         of, at, rows, moments, events = self._wanted(places, part, newest)
-        passed = np.zeros(len(of), bool)
-        if corrected is not None and self.want in ("each", "changed"):
-            passed = np.isin(at, self._line(places, part)[corrected.passed])
-        if corrected is None or not passed.any():
-            return results_at(kind, union, of, at, rows, moments, events)
-        stand, gone = np.flatnonzero(~passed), np.flatnonzero(passed)
-        some = results_at(kind, union, of[stand], at[stand], rows[stand], None, events)
-        monoid = kind.monoid
-        lifted, outputs = monoid.lift_rows(union.rows, union.events), []
-        for frame, found in zip(kind.frames.values(), some.outputs, strict=True):
-            room = monoid.outputs.new(len(of))
-            monoid.outputs.put_at(room, stand, found)
-            of_gone = of[gone], rows[gone], None if union.times is None else union.times[rows[gone]]
-            passing = folds_with(monoid, lifted, union, frame, *of_gone, corrected.states)
+        found = results_at(kind, union, of, at, rows, moments, events)
+        if corrected is None or not corrected.passed.any() or self.want not in ("each", "changed"):
+            return found
+        gone = np.flatnonzero(np.isin(at, self._line(places, part)[corrected.passed]))
+        of_gone = of[gone], rows[gone], None if union.times is None else union.times[rows[gone]]
+        monoid, every, states = kind.monoid, np.arange(len(of)), corrected.states
+        lifted = monoid.lift_rows(union.rows, union.events)
+        for number, frame in enumerate(kind.frames.values()):
+            room = monoid.outputs.take(listed_text(found.outputs[number]), every)
+            passing = folds_with(monoid, lifted, union, frame, *of_gone, states)
             monoid.outputs.put_at(room, gone, passing)
-            outputs.append(room)
-        if not events or union.times is None:
-            return Found(of, at, outputs)
-        values = monoid.inputs.take(listed_text(union.rows), rows)
-        monoid.inputs.put_at(values, gone, corrected.states)
-        return Found(of, at, outputs, union.times[rows], values)
+            found.outputs[number] = room
+        if found.rows is not None:
+            found.rows = monoid.inputs.take(listed_text(found.rows), every)
+            monoid.inputs.put_at(found.rows, gone, states)
+        return found
 
     def _line(self, places: np.ndarray, part: Table) -> np.ndarray:
         """Return the positions in the line of the events of keys at some places."""
