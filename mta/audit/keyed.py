@@ -22,7 +22,6 @@ from mta.columns.schemas import Record
 from mta.errors import CorruptPage, MissingPage, UnsuitableKey
 from mta.evaluators.coverage import Incomplete
 from mta.frames.base import Frame
-from mta.frames.known import frame_from_text
 from mta.keyed import leaves
 from mta.keyed.coverage import incomplete_after
 from mta.keyed.keys import read_key
@@ -50,11 +49,8 @@ class OpaqueKeys:
     @cached_property
     def frames(self) -> dict[str, Frame] | None:
         """Return the frames by name; None if the description of one is not understood."""
-        found = {
-            name: frame_from_text(text, mark) for name, text, mark in sorted(self.snapshot.frames)
-        }
-        known = {name: frame for name, frame in found.items() if frame is not None}
-        return known if len(known) == len(found) else None
+        known = self.snapshot.known_frames()
+        return known if len(known) == len(self.snapshot.frames) else None
 
     @property
     def exact(self) -> bool:

@@ -46,7 +46,6 @@ from mta.columns.schemas import (
 )
 from mta.errors import InvalidValue, SnapshotMismatch
 from mta.frames.base import Frame
-from mta.frames.known import frame_from_text
 from mta.keyed.bucket import Bucket
 from mta.keyed.coverage import Losses
 from mta.keyed.keys import Keys
@@ -179,22 +178,15 @@ class SnapshotSource:
         schema = schema_of(self.columns, self.like)
         self.is_record = isinstance(schema, Record)
         self.schemas = schema.columns
-        found = {name: frame_from_text(text, mark) for name, text, mark in snapshot.frames}
-        #: The windows that depend on counts and times only.
-        self.frames = {name: frame for name, frame in found.items() if frame is not None}
-        self._retention = Retention(
-            self.frames, snapshot.lateness, self.replaces, snapshot.retained
-        )
+        frames = snapshot.known_frames()
+        #: Whether all windows depend on counts and times only.
+        self._are_known = len(frames) == len(snapshot.frames)
+        self._retention = Retention(frames, snapshot.lateness, self.replaces, snapshot.retained)
         self._retention.read(snapshot.earlier, snapshot.earlier_asked)
         self.losses = Losses(self._retention, snapshot.starts)
         if snapshot.expired is not None:
             self.losses.add(Start(snapshot.expired, 0))
         self._tree = snapshot.tree(self.store, schema, _CACHED, self._trimmed)
-
-    @property
-    def _are_known(self) -> bool:
-        """Return whether all windows depend on counts and times only."""
-        return len(self.frames) == len(self.snapshot.frames)
 
     def _trimmed(self, table: Table, whole: bool) -> Table:
         """Return a table without the events that no previous window needs, which may have gaps."""

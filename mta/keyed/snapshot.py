@@ -48,6 +48,7 @@ from mta.columns.kinds import schema_of_kind
 from mta.columns.schemas import Schema
 from mta.descriptions import Recipe, load_recipe
 from mta.frames.base import Frame
+from mta.frames.known import frame_from_text
 from mta.keyed import leaves
 from mta.keyed.key_types import KINDS
 from mta.keyed.leaves import MAX_HEIGHT, Index, TableLayout
@@ -138,6 +139,11 @@ class KeyedSnapshot:
         layout = self.layout(schema)
         tree = LSMTree(layout, RunPages(store, layout, 1, cached), self.lateness is not None, trim)
         return tree.load(self.runs, self.memtable)
+
+    def known_frames(self) -> dict[str, Frame]:
+        """Return the frames that depend on counts and times only, by window."""
+        found = {name: frame_from_text(text, mark) for name, text, mark in sorted(self.frames)}
+        return {name: frame for name, frame in found.items() if frame is not None}
 
     def made_frames(self) -> dict[str, Frame]:
         """Return the frame of each window. Raises SnapshotMismatch for functions of the user."""
