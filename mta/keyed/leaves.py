@@ -612,13 +612,6 @@ class Index:
 
     def holding(self, hashes: np.ndarray) -> np.ndarray:
         """Return each page that may have keys with some hashes, which never decrease."""
-        if len(hashes) < len(self):  # search for the shorter list in the longer one
-            found = self.firsts.searchsorted(hashes, "right") - 1
-            found = found[found >= 0]
-            is_first = np.ones(len(found), bool)
-            np.not_equal(found[1:], found[:-1], out=is_first[1:])
-            distinct: np.ndarray = found[is_first]
-            return distinct
         bounds = np.full(len(self) + 1, len(hashes))
         bounds[:-1] = hashes.searchsorted(self.firsts)
         return np.flatnonzero(bounds[1:] > bounds[:-1])

@@ -100,18 +100,14 @@ def answers(
         raise InvalidTime("these windows store no times: leave out at=, or set timed=True")
     count = len(codes)
     found = Answers([empties(monoid, count) for _ in kind.frames], np.zeros(count, bool))
-    if not len(table):
-        if moments is not None and expired is not None:
-            found.gone[:] = moments < expired
-        return found
     places = table.keys.find(keys)[codes]
-    is_known, marks = places >= 0, table.marks[places]
-    rows = np.flatnonzero(is_known & (marks < STANDALONE) & (table.counts[places] > 0))
+    marks, has_events = take_or(table.marks, places, EXPIRED), take_or(table.counts, places) > 0
+    rows = np.flatnonzero((marks < STANDALONE) & has_events)
     if len(rows):
         asked = None if moments is None else moments[rows]
         misses = put_in_lanes(kind, monoid, table, places[rows], asked, found.outputs, rows)
         found.gone[rows] = misses
-    for at in np.flatnonzero(is_known & (marks == STANDALONE)).tolist():
+    for at in np.flatnonzero(marks == STANDALONE).tolist():
         place = int(places[at])
         engine = engine_of(table, place)
         if moments is None:
@@ -120,21 +116,11 @@ def answers(
         left, moment = int(table.left[place]) > 0, int(moments[at])
         found.gone[at] = put_answer(kind, engine, moment, left, found.outputs, at)
     if moments is not None and expired is not None:
-        np.logical_or(found.gone, _expired(table, places, moments, expired, engine_of), found.gone)
-    return found
-
-
-def _expired(
-    table: Table, places: np.ndarray, moments: np.ndarray, expired: int,
-    engine_of: Callable[[Table, int], Engine],
-) -> np.ndarray:  # fmt: skip
-    """Return which requests may miss events because their key was expired.
-
-    A key was not expired if it has an event from before ``expired``, or if events of it have left.
-    """
-    found: np.ndarray = moments < expired
-    for row in np.flatnonzero(found & (places >= 0) & (table.counts[places] > 0)).tolist():
-        found[row] = first_time(table, int(places[row]), engine_of) >= expired
+        # A key was not expired if it has an earlier event, or if events of it have left.
+        early = moments < expired
+        for row in np.flatnonzero(early & has_events).tolist():
+            early[row] = first_time(table, int(places[row]), engine_of) >= expired
+        np.logical_or(found.gone, early, found.gone)
     return found
 
 
