@@ -150,6 +150,8 @@ class Work:
         self.parts: list[Found] = []
         #: The copies of standalone windows with the events of a preview.
         self.scratch: Any = None
+        #: The places of the vectorized keys that were evaluated, and their lanes.
+        self.vectorized, self.union = at[:0], new
         self._corrected: Corrected | None = None
 
     @property
@@ -157,45 +159,34 @@ class Work:
         """Return all results."""
         return Found.joined(self.parts, self.kind.monoid, len(self.kind.frames))
 
-    @property
-    def union(self) -> Table:
-        """Return the lanes of the vectorized keys that were evaluated."""
-        return self._union
-
-    @property
-    def vectorized(self) -> np.ndarray:
-        """Return the places of the keys of these lanes."""
-        return self._vectorized
-
     def evaluate(self, places: np.ndarray) -> np.ndarray:
         """Compute the results of keys at some places; return how many events each must retain.
 
         The numbers are upper bounds, and exact if any key has more than ``promote_at`` events.
         """
         if not len(places):
-            self._vectorized = places
             return np.zeros(0, np.int64)
         is_all = len(places) == len(self.new)
         part = self.new if is_all else self.new.take(places)
-        self._union, newest = union_of(self.known, self.at[places], part, self._late)
-        self._vectorized, self._corrected = places, None
+        self.union, newest = union_of(self.known, self.at[places], part, self._late)
+        self.vectorized, self._corrected = places, None
         if self.corrects:
             of, times, floors = self._taken_of(places)
             settings, monoid = self.kind.settings, self.kind.monoid
-            self._corrected = correct(self._union, newest, of, times, settings, monoid)
-            self._union, newest = self._corrected.lanes, self._corrected.newest
-            if len(of) and self._union.times is not None:
-                bounds, first = self._union.bounds, self._corrected.first
-                whole = first_later(self._union.times, bounds, of, floors - 1)
+            self._corrected = correct(self.union, newest, of, times, settings, monoid)
+            self.union, newest = self._corrected.lanes, self._corrected.newest
+            if len(of) and self.union.times is not None:
+                bounds, first = self.union.bounds, self._corrected.first
+                whole = first_later(self.union.times, bounds, of, floors - 1)
                 first[of] = np.maximum(first[of], whole)
         found = self._vectorized_results(places, part, newest)
         if not is_all:
             found.of = places[found.of]
         self.parts.append(found)
-        counts = self._union.counts
+        counts = self.union.counts
         if int(counts.max()) > self.kind.settings.promote_at:
-            self._starts = self.kind.retention.needed(self.kind.lanes(self._union))
-            counts = self._union.bounds[1:] - self._starts
+            self._starts = self.kind.retention.needed(self.kind.lanes(self.union))
+            counts = self.union.bounds[1:] - self._starts
         return counts
 
     def _taken_of(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -210,7 +201,7 @@ class Work:
 
     def _vectorized_results(self, places: np.ndarray, part: Table, newest: np.ndarray) -> Found:
         """Compute the requested results of vectorized keys, including those of replaced events."""
-        kind, union, corrected = self.kind, self._union, self._corrected
+        kind, union, corrected = self.kind, self.union, self._corrected
         of, at, rows, moments, events = self._wanted(places, part, newest)
         found = results_at(kind, union, of, at, rows, moments, events)
         if corrected is None or not corrected.passed.any() or self.want not in ("each", "changed"):
@@ -240,22 +231,22 @@ class Work:
         corrected = self._corrected
         if corrected is None:
             return self.new.cut(0, 0), places
-        lanes = np.searchsorted(self._vectorized, places)
+        lanes = np.searchsorted(self.vectorized, places)
         touched = np.isin(lanes, corrected.touched)
-        table = self._union.take(lanes[touched])
+        table = self.union.take(lanes[touched])
         table.left += self.left[places[touched]]
         return self.kind.trimmed(table), places[~touched]
 
     def retained(self, place: int) -> Events:
         """Return the events that a vectorized key must retain."""
-        at = int(np.searchsorted(self._vectorized, place))
-        return self._union.events_between(int(self._starts[at]), int(self._union.bounds[at + 1]))
+        at = int(np.searchsorted(self.vectorized, place))
+        return self.union.events_between(int(self._starts[at]), int(self.union.bounds[at + 1]))
 
     def _wanted(
         self, places: np.ndarray, part: Table, newest: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None, bool]:
         """Return each result's lane, event, last row and boundary, and whether to return events."""
-        want, union, bounds, corrected = self.want, self._union, part.bounds, self._corrected
+        want, union, bounds, corrected = self.want, self.union, part.bounds, self._corrected
         line, lanes = self._line(places, part), np.arange(len(places))
         if isinstance(want, Boundaries):
             of, before, moments = self._due(places, part)
