@@ -95,7 +95,15 @@ class FiBA(FingerTreeLog, Aggregator):
         super().prepare()
 
     def _evict_before(self, position: int) -> None:
-        """Evict in O(arity * log n) combines; late events cannot use these events again."""
+        """Evict in O(arity * log n) combines; late events cannot use these events again.
+
+        Without late events, this is the eviction of a frame: the tree loses the events later.
+        """
+        cursor = self.cursor
+        if not self.setting.reach and position < cursor.end:
+            cursor.move(position)
+            cursor.floor = position
+            return
         self.tree.load_left()
         super()._evict_before(position)
         self._place(position, is_whole=True)

@@ -1,15 +1,21 @@
-"""check() of the trees notices damage: each kind of it, done by hand to a sound tree."""
+"""check() of the trees notices damage: each kind of it, done by hand to a sound tree.
+
+It changes nothing: a window that is checked folds later results in the same order.
+"""
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
 
-from mta import Max
+from mta import CountWindow, Max, Window
+from mta.algorithms import FiBA
 from mta.errors import InvariantViolation
 from mta.logs.finger_tree import FingerTree, Tree
 from tests.support.naive import joined
+from tests.support.random_windows.kinds import BRACKETS
 from tests.support.trees import Shape, fingers, grown
 
 #: Three levels: the left spine is [ab] and [c e], the right one [qs t u v] and [w], off them all
@@ -157,3 +163,29 @@ def test_numbers_may_differ_by_rounding_alone() -> None:
     tree.root.agg = tree.root.agg * (1 + 1e-9)
     with pytest.raises(InvariantViolation, match="the inner aggregate"):
         tree.check()
+
+
+def live(seed: int, size: int, is_checked: bool) -> list[Any]:
+    """The results of a window whose events also leave by ``evict``."""
+    random, now, found = Random(seed), 20, list[Any]()
+    sizes: dict[str, Any] = {"arity": 2, "leaf_arity": 4}
+    window = Window(BRACKETS.monoid(False), CountWindow(size), None, "w", aggregator=FiBA, **sizes)
+    window.extend(list("abcdefghijklmnopqrst"), range(20))
+    for _ in range(40):
+        step, count = random.choice(["insert", "insert", "evict", "extend"]), random.choice([1, 4])
+        if step == "evict" and len(window) > count:
+            window.evict(count)
+        elif step == "insert":
+            window.insert(random.choice("abc"), now)
+        elif step == "extend":
+            found += window.extend(random.choices("abc", k=count), range(now, now + count)).tolist()
+        now += count
+        if is_checked:
+            window.check()
+    return [*found, window.query()]
+
+
+@pytest.mark.parametrize("size", [9, 20, 45])
+def test_results_after_evictions_do_not_depend_on_checks(size: int) -> None:
+    for seed in range(20):
+        assert live(seed, size, False) == live(seed, size, True), seed
