@@ -61,8 +61,10 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import msgpack
@@ -94,6 +96,21 @@ class Group:
     names: list[bytes]
     count: int
 
+    def extend(self, schema: Schema, other: Group, start: int, stop: int) -> None:
+        """Add some elements of another group; there must be room for them."""
+        end = self.count + stop - start
+        schema.put_many(self.rows, self.count, schema.cut(other.rows, start, stop))
+        if self.times is not None and other.times is not None:
+            self.times[self.count : end] = other.times[start:stop]
+        self.names.extend(other.names[start:stop])
+        self.count = end
+
+    def cut(self, schema: Schema, start: int, stop: int) -> Group:
+        """Return some elements, as views."""
+        times = None if self.times is None else self.times[start:stop]
+        rows = schema.cut(self.rows, start, stop)
+        return Group(rows, times, self.names[start:stop], stop - start)
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -102,6 +119,12 @@ class Layout:
     schema: Schema
     timed: bool
     named: bool
+
+
+def layouts_of(leaf: Layout, inner: Layout, notes: Layout | None = None) -> Mapping[int, Layout]:
+    """Return the layouts of pages by level."""
+    known = {0: leaf} if notes is None else {0: leaf, NOTES: notes}
+    return defaultdict(lambda: inner, known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +156,10 @@ def encode(window: str, level: int, number: int, group: Group, layout: Layout) -
     pieces = [packer.pack_array_header(len(fields) + 1), *map(packer.pack, fields)]
     pieces.append(packer.pack_array_header(len(columns)))
     for kind, data in columns:  # copies the data once; a msgpack packer would copy it twice
-        pieces += [packer.pack_array_header(2), packer.pack(kind), _bytes_head(len(data)), data]
+        width = (len(data) >= 1 << 8) + (len(data) >= 1 << 16)
+        head = bytes((0xC4 + width,)) + len(data).to_bytes(1 << width)
+        pieces += [packer.pack_array_header(2), packer.pack(kind), head, data]
     return b"".join(pieces)
-
-
-def _bytes_head(size: int) -> bytes:
-    """Return the msgpack header of a byte string of this size."""
-    if size < 1 << 8:
-        return bytes((0xC4, size))
-    return b"\xc5" + size.to_bytes(2) if size < 1 << 16 else b"\xc6" + size.to_bytes(4)
 
 
 def write_columns(group: Group, layout: Layout) -> list[Payload]:
@@ -172,7 +190,10 @@ def key_of(window: str, level: int, number: int, name: bytes) -> str:
 
 def keys_of(window: str, pages: Sequence[tuple[int, int, bytes]]) -> list[str]:
     """Return the keys of pages, given as (level, number, name)."""
-    return [f"{window}/{level}/{number}/{name.hex()}" for level, number, name in pages]
+    keys = list[str]()
+    for level, number, name in pages:
+        keys.append(f"{window}/{level}/{number}/{name.hex()}")
+    return keys
 
 
 def require_here(store: PageStore | None, key: str | None) -> None:
@@ -249,6 +270,8 @@ def corrupt(what: str) -> CorruptSnapshot:
 
 #: The location of a page: its level, the number of its group in that level, and its name.
 Place = tuple[int, int, bytes]
+#: A group, after its level and its number in that level.
+Numbered = tuple[int, int, Group]
 #: A retired page, as stored in a snapshot.
 Note = list[Any]
 #: The level of pages that contain notes; no structure has this many levels.
@@ -269,7 +292,7 @@ class Pager(ABC):
     waited = False
 
     @abstractmethod
-    def write(self, groups: Sequence[tuple[int, int, Group]]) -> list[bytes]:
+    def write(self, groups: Sequence[Numbered]) -> list[bytes]:
         """Store all groups (level, number, group) or none; return their names. One store call."""
 
     @abstractmethod
@@ -307,7 +330,7 @@ class ResidentPager(Pager):
     def __init__(self) -> None:
         self._groups: dict[tuple[int, int], Group] = {}
 
-    def write(self, groups: Sequence[tuple[int, int, Group]]) -> list[bytes]:
+    def write(self, groups: Sequence[Numbered]) -> list[bytes]:
         for level, number, group in groups:
             self._groups[level, number] = Group(group.rows, group.times, group.names, group.count)
         return [b"in memory".ljust(NAME_BYTES)] * len(groups)
@@ -323,23 +346,22 @@ class ResidentPager(Pager):
 class StorePager(Pager):
     """Writes groups as pages to a store, and verifies the pages that it reads."""
 
-    def __init__(self, store: PageStore, window: str, layout_of: Callable[[int], Layout]) -> None:
+    def __init__(self, store: PageStore, window: str, layouts: Mapping[int, Layout]) -> None:
         self.store = store
         self._window = window
-        self._layout_of = layout_of
+        self._layouts = layouts
         self._ahead_bytes = store.capabilities.read_ahead
         self.reads_ahead = self._ahead_bytes > 0
         #: The last groups read of each level, with their names: after a search for a cut, the
         #: eviction reads the same path, or two paths for two frames.
         self._last: dict[int, list[tuple[bytes, Group]]] = {}
 
-    def write(self, groups: Sequence[tuple[int, int, Group]]) -> list[bytes]:
-        names, pages = [], {}
+    def write(self, groups: Sequence[Numbered]) -> list[bytes]:
+        names, pages = list[bytes](), dict[str, bytes]()
         for level, number, group in groups:
-            data = encode(self._window, level, number, group, self._layout_of(level))
-            name = name_of(data)
-            pages[key_of(self._window, level, number, name)] = data
-            names.append(name)
+            page = encode(self._window, level, number, group, self._layouts[level])
+            names.append(name_of(page))
+            pages[key_of(self._window, level, number, names[-1])] = page
         self.store.put_many(pages)
         return names
 
@@ -356,43 +378,39 @@ class StorePager(Pager):
         return self.read_many([(level, number, name)])[0]
 
     def read_many(self, places: Sequence[Place]) -> list[Group]:
-        keys = missing = keys_of(self._window, places)
-        place_of = dict(zip(keys, places, strict=True))
-        found: dict[str, Group | CorruptPage | None] = {}
-
-        def see(pages: Sequence[Any]) -> None:
-            for key, page in zip(missing, pages, strict=True):
-                found[key] = self._opened(*place_of[key], page)
-
-        if self.reads_ahead:
-            see([self.store.peek(key) for key in keys])
-            missing = [key for key in keys if found[key] is None]
-        self.waited = bool(missing)
-        if missing:
-            self.store.view_many(missing, see)
-        return [self._whole(key, found[key]) for key in keys]
+        keys, groups = keys_of(self._window, places), list[Group]()
+        pages = list(map(self.store.peek, keys)) if self.reads_ahead else [None]
+        self.waited = None in pages
+        if self.waited:
+            found = self.store.view_many(keys, partial(self._opened, places))
+        else:
+            found = self._opened(places, pages)
+        for key, group in zip(keys, found, strict=True):
+            if group is None:
+                raise MissingPage.of(key, self.store)
+            if isinstance(group, CorruptPage):
+                self.store.discard([key])  # the page in the store may be whole, only this copy bad
+                raise group
+            groups.append(group)
+        return groups
 
     def _opened(
-        self, level: int, number: int, name: bytes, data: bytes | memoryview | None
-    ) -> Group | CorruptPage | None:
-        """Decode a page; return an error instead of raising it, as the store is still waiting."""
-        if data is None:
-            return None
-        if level == 0:
-            self.read_ahead = self._ahead_bytes // max(len(data), 1)
-        try:
-            return decode(data, self._window, level, number, name, self._layout_of(level))
-        except CorruptPage as error:
-            return error.with_traceback(None)
-
-    def _whole(self, key: str, group: Group | CorruptPage | None) -> Group:
-        """Return the group, or raise MissingPage or CorruptPage."""
-        if group is None:
-            raise MissingPage.of(key, self.store)
-        if isinstance(group, CorruptPage):
-            self.store.discard([key])  # the page in the store may be whole, and only this copy bad
-            raise group
-        return group
+        self, places: Sequence[Place], pages: Iterable[bytes | memoryview | None]
+    ) -> list[Group | CorruptPage | None]:
+        """Decode pages; return errors instead of raising them, as the store is still waiting."""
+        found = list[Group | CorruptPage | None]()
+        for (level, number, name), page in zip(places, pages, strict=True):
+            if page is None:
+                found.append(None)
+                continue
+            if level == 0:
+                self.read_ahead = self._ahead_bytes // max(len(page), 1)
+            try:
+                layout = self._layouts[level]
+                found.append(decode(page, self._window, level, number, name, layout))
+            except CorruptPage as error:
+                found.append(error.with_traceback(None))
+        return found
 
     def delete(self, places: Sequence[Place]) -> None:
         keys = [key_of(self._window, *place) for place in places if place[2] != NO_NAME]
@@ -403,8 +421,8 @@ class StorePager(Pager):
         self.store.prefetch([key_of(self._window, *place) for place in places])
 
     def peek(self, level: int, number: int, name: bytes) -> Group | None:
-        data = self.store.peek(key_of(self._window, level, number, name))
-        group = self._opened(level, number, name, data)
+        key = key_of(self._window, level, number, name)
+        (group,) = self._opened([(level, number, name)], [self.store.peek(key)])
         return group if isinstance(group, Group) else None  # ``read`` raises the error
 
 
@@ -646,8 +664,7 @@ class LeafParts:
             gone = max(0, -start)
             held = leaf.group(start + gone, start + self.size)
             page = self._pager.read_again(*place)
-            times = None if page.times is None else page.times[gone:]
-            found = Group(schema.cut(page.rows, gone, page.count), times, [], page.count - gone)
+            found = page.cut(schema, gone, page.count)
             one, other = (encode("", 0, 0, group, self._layout) for group in (found, held))
             if one != other:
                 raise InvariantViolation(f"part {index} of the last leaf contains other events")

@@ -10,7 +10,6 @@ from typing import Self
 
 import pyarrow as pa
 
-from mta.columns.schemas import is_fixed
 from mta.frames.base import Frame
 from mta.frames.windows import is_unbounded
 from mta.keyed.standalone import small_groups
@@ -93,7 +92,7 @@ class Plan:
             and settings.nulls == "skip"
             and all(map(is_unbounded, options.windows.values()))
             and self.monoid.is_columnar
-            and is_fixed(self.monoid.partials)
+            and self.monoid.partials.is_fixed
         )
 
     @property

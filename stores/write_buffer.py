@@ -86,22 +86,21 @@ class WriteBuffer(WrapperStore):
 
         Retries until the deadline, then raises ``StoreUnavailable``.
         """
-        held = self._held(keys)
-        if not held:
-            return self._patiently(partial(self.store.get_many, keys))
-        missing = [key for key in keys if key not in held]
-        if missing:
-            found = self._patiently(partial(self.store.get_many, missing))
-            held.update(zip(missing, found, strict=True))
-        return [held[key] for key in keys]
+        return self.view_many(keys, _copies)
 
     def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
         """Return what ``see`` returns for the pages, including pending ones; see ``get_many``."""
-        held = self._held(keys)
+        held: dict[str, bytes | None] = {}
+        with self._changed:
+            self._check_open()
+            for entries in (self._sending, self._pending):
+                for key in keys:
+                    if key in entries:
+                        held[key] = entries[key]
         if not held:
             return self._patiently(partial(self.store.view_many, keys, see))
-        if len(held) == len(keys):
-            return see([held[key] for key in keys])
+        if held.keys() >= set(keys):
+            return see(list(map(held.get, keys)))
 
         def with_pending(pages: list[Any]) -> T:
             found = iter(pages)
@@ -263,17 +262,6 @@ class WriteBuffer(WrapperStore):
     def _warn(self, error: Exception) -> None:
         _log.warning("retrying for %g s: %s", self._deadline, error)
 
-    def _held(self, keys: Sequence[str]) -> dict[str, bytes | None]:
-        """Return those of the pages that are in the buffer."""
-        found: dict[str, bytes | None] = {}
-        with self._changed:
-            self._check_open()
-            for pages in (self._sending, self._pending):
-                for key in keys:
-                    if key in pages:
-                        found[key] = pages[key]
-        return found
-
     def _unavailable(self, reason: object) -> StoreUnavailable:
         return StoreUnavailable(
             f"{self.url} has accepted no page for {self._deadline:g} s ({reason}); "
@@ -360,6 +348,10 @@ class WriteBuffer(WrapperStore):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.store, self._capacity, self._deadline)
+
+
+def _copies(pages: list[Any]) -> list[bytes | None]:
+    return [None if page is None else bytes(page) for page in pages]
 
 
 @atexit.register

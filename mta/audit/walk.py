@@ -185,7 +185,7 @@ class _Auditor:
         """Return the group if it is readable, and a description of the damage, if any."""
         if data is None:
             return None, "it is not in the store"
-        layout = self._tree.layout_of(named.level)
+        layout = self._tree.layouts[named.level]
         try:
             group = decode(data, self._name, named.level, named.number, named.name, layout)
         except CorruptPage as error:

@@ -52,6 +52,8 @@ class Schema(ABC):
     row_bytes: int | None
     #: Whether single rows consist of Python numbers, not of numpy scalars.
     plain: bool = False
+    #: Whether every row has the same size, in memory and in pages.
+    is_fixed: bool = False
 
     @property
     def columns(self) -> tuple[Schema, ...]:
@@ -104,11 +106,16 @@ class Schema(ABC):
         self, parts: Sequence[Rows], which: np.ndarray, starts: np.ndarray, lengths: np.ndarray
     ) -> Rows:
         """Return ranges of rows, concatenated; ``which`` has the part of each range."""
-        found, at = self.new(int(lengths.sum())), 0
-        triples = zip(which.tolist(), starts.tolist(), lengths.tolist(), strict=True)
-        for of, start, length in triples:
-            self.put_many(found, at, self.cut(parts[of], start, start + length))
-            at += length
+        sizes = lengths.tolist()
+        triples = zip(which.tolist(), starts.tolist(), sizes, strict=True)
+        return self.joined([self.cut(parts[of], at, at + size) for of, at, size in triples], sizes)
+
+    def joined(self, parts: Sequence[Rows], sizes: Sequence[int]) -> Rows:
+        """Return a copy of the rows of at least one part, concatenated."""
+        found, at = self.new(sum(sizes)), 0
+        for part, size in zip(parts, sizes, strict=True):
+            self.put_many(found, at, part)
+            at += size
         return found
 
     @abstractmethod
@@ -140,6 +147,7 @@ class Fixed(Schema):
     kind: str
     dtype: np.dtype[Any]
     row_bytes: int
+    is_fixed = True
 
     def blank(self, capacity: int) -> Rows:
         room = self.new(capacity)
@@ -153,6 +161,9 @@ class Fixed(Schema):
         self, parts: Sequence[Rows], which: np.ndarray, starts: np.ndarray, lengths: np.ndarray
     ) -> Rows:
         return rows_of(parts, which, starts, lengths)
+
+    def joined(self, parts: Sequence[Rows], sizes: Sequence[int]) -> Rows:
+        return np.concatenate(parts, dtype=self.dtype, casting="unsafe")
 
     def put_at(self, room: Rows, indices: Any, rows: Rows) -> None:
         room[indices] = rows
@@ -368,11 +379,7 @@ class Nullable(Schema):
         return rows[indices] if isinstance(indices, slice) else rows.take(indices)
 
     def ranges(
-        self,
-        parts: Sequence[NullableColumn],
-        which: np.ndarray,
-        starts: np.ndarray,
-        lengths: np.ndarray,
+        self, parts: Sequence[Rows], which: np.ndarray, starts: np.ndarray, lengths: np.ndarray
     ) -> NullableColumn:
         values = rows_of([part.values for part in parts], which, starts, lengths)
         if not any(part.has_nulls for part in parts):
@@ -701,6 +708,7 @@ class Record(Schema):
         weights = [schema.row_bytes for schema in self.schemas]
         self.row_bytes = None if None in weights else sum(w for w in weights if w is not None)
         self.plain = all(schema.plain for schema in self.schemas)
+        self.is_fixed = all(schema.is_fixed for schema in self.schemas)
         #: Whether each column can be sliced and filled like a Python sequence.
         self._is_flat = all(type(schema) in (Array, Objects) for schema in self.schemas)
 
@@ -732,9 +740,8 @@ class Record(Schema):
     def cut(self, rows: Rows, start: int, stop: int) -> Rows:
         if self._is_flat:
             return tuple([column[start:stop] for column in rows])
-        return tuple(
-            [s.cut(column, start, stop) for s, column in zip(self.schemas, rows, strict=True)]
-        )
+        pairs = zip(self.schemas, rows, strict=True)
+        return tuple([s.cut(column, start, stop) for s, column in pairs])
 
     def at(self, rows: Rows, index: int) -> Row:
         return tuple([s.at(column, index) for s, column in zip(self.schemas, rows, strict=True)])
@@ -758,6 +765,10 @@ class Record(Schema):
     ) -> Rows:
         columns = zip(self.schemas, zip(*parts, strict=True), strict=True)
         return tuple([schema.ranges(each, which, starts, lengths) for schema, each in columns])
+
+    def joined(self, parts: Sequence[Rows], sizes: Sequence[int]) -> Rows:
+        columns = zip(self.schemas, zip(*parts, strict=True), strict=True)
+        return tuple([schema.joined(each, sizes) for schema, each in columns])
 
     def put_at(self, room: Rows, indices: Any, rows: Rows) -> None:
         for schema, column, values in zip(self.schemas, room, rows, strict=True):
@@ -787,14 +798,3 @@ def next_payload(payloads: Iterator[Any]) -> Payload:
         if type(kind) is str and type(data) in (bytes, memoryview):
             return kind, data
     raise CorruptPage("a column is missing, or is not a pair of kind and bytes")
-
-
-def is_fixed(schema: Schema) -> bool:
-    """Return whether every row has the same size, in memory and in pages.
-
-    >>> is_fixed(Record([Array("f8"), Vector("f8", 3)])), is_fixed(Record([Objects()]))
-    (True, False)
-    """
-    if isinstance(schema, Record):
-        return all(map(is_fixed, schema.schemas))
-    return isinstance(schema, Fixed)

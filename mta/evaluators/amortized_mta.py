@@ -89,14 +89,15 @@ class AmortizedMTA(LevelLog, SegmentedWindow):
 
     name = "Amortized MTA"
     ends_anywhere = True
+    #: Of the sealed groups, only those on the path to the front stay in memory.
+    keeps_recent = False
     #: The class that folds a window that ends with the newest event.
     evaluator: type[Cursor] = Cursor
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self.cursor = cursor_of(setting, self, self.evaluator)
-        self.cursor.own_log = self
-        self._ahead = ReadAhead(self.levels) if self.levels.pager.reads_ahead else None
+        self.cursor = cursor_of(self, self, self.evaluator)
+        self._ahead = ReadAhead(self.levels)
 
     @property
     def front(self) -> int:
@@ -147,16 +148,15 @@ class AmortizedMTA(LevelLog, SegmentedWindow):
             return left
         frame, monoid = self.setting.frame, self.monoid
         values, partials = monoid.inputs.row_bytes, monoid.partials.row_bytes
-        results = monoid.outputs.row_bytes
+        columns = (values or 0) + (monoid.outputs.row_bytes or 0)
         most = max(_EVENTS, _BYTES // values) if values else _EVENTS
         size = frame.size if isinstance(frame, CountWindow) else len(self)
-        stack = size if has_kernel(monoid) else left
         all_at_once = (
             self.discards
             and type(frame) in (CountWindow, TimeWindow)
             and size <= left // 2
             and partials is not None
-            and partials * stack <= left * ((values or 0) + (results or 0))
+            and partials * (size if has_kernel(monoid) else left) <= left * columns
         )
         return left if all_at_once else most
 
@@ -173,13 +173,10 @@ class AmortizedMTA(LevelLog, SegmentedWindow):
 
     # --- reading --------------------------------------------------------------------------------
 
-    # Of the sealed groups, only those on the path to the front stay in memory.
-    have_read = LeafReader.have_read
     _read_ahead = LeafReader._read_ahead
 
     def _follow_ahead(self, number: int) -> None:
-        if self._ahead is not None:
-            self._ahead.follow(number, self._inner.get)
+        self._ahead.follow(number, self._inner.get)
 
     def query(self) -> Partial:
         return self.cursor.query()

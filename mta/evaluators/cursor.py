@@ -50,6 +50,7 @@ from mta.evaluators.observed import ObservedEvents, lenses_of_frame
 from mta.folds.sliding import EachFront, Events, count_below
 from mta.frames.base import Frame
 from mta.logs.base import (
+    Aggregator,
     Chunk,
     Lag,
     Leaf,
@@ -58,8 +59,7 @@ from mta.logs.base import (
     PathGroup,
     Prefetched,
     Recent,
-    Setting,
-    suffixes_of,
+    join_leaves,
 )
 from mta.logs.ranges import Positions, events_in, leaves_from
 from mta.monoids.base import AbstractMonoid, Partial
@@ -113,6 +113,9 @@ class Cursor(ObservedEvents):
 
     #: Whether events that have left may return, while they are retained for late events.
     returns_left = False
+    #: Whether the window has a stack that may always have its folds, and whether it has them.
+    has_stack = True
+    _holds = False
 
     def __init__(
         self, monoid: AbstractMonoid, frame: Frame, events: OrderedEvents,
@@ -255,11 +258,6 @@ class Cursor(ObservedEvents):
         moved._hold()
         self._become(moved)
 
-    @property
-    def _holds(self) -> bool:
-        """Whether the window is the only one, and always has its folds."""
-        return self.own_log is not None and not (self.events.by_time or self.frame.lags)
-
     def _become(self, other: Cursor) -> None:
         """Take the state of a copy."""
         vars(self).update(vars(other))
@@ -267,7 +265,6 @@ class Cursor(ObservedEvents):
     def _hold(self) -> None:
         """Compute missing folds of an only window, so that they do not depend on its queries."""
         if self.front < self.end and not self._is_held(self.front):
-            self.refresh()
             self._asked, self._result = (self.front, self.end, self._stamp), self._find()
 
     def _move_to_frame(self, time: int | None) -> None:
@@ -330,7 +327,8 @@ class Cursor(ObservedEvents):
 
     def _at(self, folds: Folds, position: int) -> Partial:
         """Return the aggregate from a position of the top entry of the stack to the back."""
-        fold = self.monoid.partials.at(folds.rows, folds.index(position))
+        index = position - folds.start if folds.starts is None else folds.index(position)
+        fold = self.monoid.partials.at(folds.rows, index)
         for behind in (folds.right, folds.since):
             fold = fold if behind is None else self.monoid.combine(fold, behind)
         return fold
@@ -463,7 +461,8 @@ class Cursor(ObservedEvents):
 
     def _of_leaves(self, leaves: Sequence[Leaf], front: int, right: Partial) -> Folds:
         """Return S over consecutive leaves, from a front on; one combine per event."""
-        folds = suffixes_of(leaves, front, right, self.monoid)
+        leaf = leaves[0] if len(leaves) == 1 else join_leaves(leaves, self.monoid.inputs)
+        folds = leaf.suffixes(front, right, self.monoid)
         return Folds(front, leaves[-1].stop, folds)
 
     def _of_group(self, group: PathGroup, right: Partial) -> Folds:
@@ -517,7 +516,7 @@ class Cursor(ObservedEvents):
 
     def _compute_folds(self) -> None:
         front, back, self.is_used_up = self.front, self.end, False
-        reach = self.events.settled(front) if back == self.events.back else back
+        reach = self.events.settled(front, back)
         if reach < back:
             self.place(front, reach)
         try:
@@ -532,7 +531,8 @@ class Cursor(ObservedEvents):
     def prepare_ahead(self) -> None:
         """Compute S, as far as late events allow, and read its leaf; one page read per level."""
         self.refresh()
-        if not self.is_held or self.stack[-1].reach > self.events.settled(self.front):
+        settled = self.events.settled(self.front, self.events.back)
+        if not self.is_held or self.stack[-1].reach > settled:
             self.place(self.front, self.end)
             self.compute_folds()
         self.look_at_leaf()
@@ -550,7 +550,9 @@ class Cursor(ObservedEvents):
             self.stack = [Folds(self.front, self.front + 1, fold)]
 
     def shrink(self, most: int) -> None:
-        """Discard folds beyond ``most`` events at the end of a batch."""
+        """Discard folds beyond ``most`` events at the end of a batch, and longer leaves."""
+        if self._leaf is not None and self._leaf.count > most:
+            self._leaf = None
         if self.stack and (top := self.stack[-1]).starts is None:
             start, size = max(self.front, top.start), top.stop - top.start
             if start >= top.stop or self.monoid.partials.row_bytes is None:
@@ -718,8 +720,10 @@ class Cursor(ObservedEvents):
         return True
 
 
-def cursor_of(setting: Setting, events: OrderedEvents, kind: type[Cursor] = Cursor) -> Cursor:
-    """Return the cursor of a single window, of this kind if it includes the newest event."""
-    frame = setting.frame
-    kind = Cursor if frame.lags else kind
-    return kind(setting.monoid, frame, events, lenses_of_frame(setting.monoid, frame))
+def cursor_of(log: Aggregator, events: OrderedEvents, kind: type[Cursor] = Cursor) -> Cursor:
+    """Return the cursor of a log's window, of this kind if it includes the newest event."""
+    monoid, frame = log.monoid, log.setting.frame
+    cursor = (Cursor if frame.lags else kind)(monoid, frame, events, lenses_of_frame(monoid, frame))
+    cursor.own_log = log
+    cursor._holds = cursor.has_stack and not (events.by_time or frame.lags)
+    return cursor

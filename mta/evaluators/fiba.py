@@ -47,8 +47,7 @@ class FiBA(FingerTreeLog, Aggregator):
 
     def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
         super().__init__(setting, kind)
-        self.cursor: Cursor = cursor_of(setting, self)
-        self.cursor.own_log = self
+        self.cursor: Cursor = cursor_of(self, self)
         #: The front at the last removal of unneeded events.
         self._cut_at = 0
 

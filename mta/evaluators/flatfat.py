@@ -79,8 +79,7 @@ class PagedFlatFAT(SegmentedWindow):
         self._rest: Partial = self.monoid.identity
         self._rest_at = -1
         if has_window:
-            self.cursor = cursor_of(setting, self.reader(), RangeFold)
-            self.cursor.own_log = self
+            self.cursor = cursor_of(self, self.reader(), RangeFold)
 
     # --- events in and out ----------------------------------------------------------------------
 
@@ -195,7 +194,7 @@ class PagedFlatFAT(SegmentedWindow):
         if leaf.count:
             room = leaf.capacity - leaf.count
             times = None if leaf.times is None else leaf.times[[leaf.count - 1] * room]
-            levels.append_many(self.monoid.inputs.blank(room), times, room)
+            self.append(self.monoid.inputs.blank(room), times, room)
             self.room()
         self._write_dirty()  # the copies of the tails would miss the names of pages written later
         levels.tails = levels.with_neutral()
@@ -206,14 +205,14 @@ class PagedFlatFAT(SegmentedWindow):
         """Remove the events that were added in this context if it raises an exception."""
         levels, front = self.levels, self.front
         path = self.path_to(front) if len(self) else []
-        tails, back = [(tail, tail.count) for tail in levels.tails], levels.back
+        tails, back = [(tail, tail.count) for tail in levels.tails], self.back
         try:
             yield
         except Exception:
             for tail, count in tails:
                 tail.count = count
                 del tail.names[count:]
-            levels.tails, levels.back = [tail for tail, _ in tails], back
+            levels.tails, self.back = [tail for tail, _ in tails], back
             self.blocks.drop_tails()
             self.blocks.retain(path)
             self.drop_folds()
@@ -279,15 +278,16 @@ class PagedFlatFAT(SegmentedWindow):
         """Add at most ``TOGETHER`` leaf blocks; return the blocks sealed on a front's path."""
         levels = self.levels
         if levels.fits(new.size):
-            levels.append_many(*new)
+            self.append(*new)
             return []
         self._write_dirty()  # a sealed block contains the names of the blocks below it
         self.discard()
         written = levels.extend(*new, unneeded=front if self.discards else 0)
+        self.back += new.size
         self.left_at = self._rest_at = -1
         return [
             Block(levels, level, number, group)
-            for (level, number), group in written.items()
+            for level, number, group in written
             if front // levels.spans[level + 1] == number
         ]
 

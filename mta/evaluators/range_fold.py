@@ -20,7 +20,7 @@ class RangeFold(Cursor):
     """The only window over a log that can fold any of its ranges."""
 
     own_log: Aggregator
-    _holds = False
+    has_stack = False
 
     def settle(self, time: int | None) -> None:
         frame, previous = self.frame, self.back

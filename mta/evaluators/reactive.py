@@ -56,7 +56,7 @@ from mta.logs.flatfat import BlockReader
 from mta.logs.levels.queues import BEFORE_ALL, Levels
 from mta.monoids.base import AbstractMonoid, Partial, lift_where
 from mta.monoids.equality import Scale
-from mta.pages import Group, Layout, Named, corrupt
+from mta.pages import Group, Named, corrupt
 from mta.snapshots import Snapshot
 
 _MARK, _COUNT = Array("?"), Array("<i8")
@@ -160,9 +160,9 @@ class PagedReactiveAggregator(Aggregator):
         super().__init__(setting)
         self._holed = WithHoles(setting.monoid)
         self.fat = PagedFlatFAT(replace(setting, monoid=self._holed), has_window=False)
+        self.layouts = self.fat.layouts
         self._back = self._count = 0
-        self.cursor = cursor_of(setting, self.reader(), RangeFold)
-        self.cursor.own_log = self
+        self.cursor = cursor_of(self, self.reader(), RangeFold)
         #: The time of the newest event that left at the front, if no slot contains it.
         self._newest_left: int | None = None
 
@@ -393,9 +393,6 @@ class PagedReactiveAggregator(Aggregator):
 
     # --- verifying ------------------------------------------------------------------------------
 
-    def layout_of(self, level: int) -> Layout:
-        return self.fat.layout_of(level)
-
     def pages(self) -> Iterator[Named]:
         return self.fat.pages()
 
@@ -463,8 +460,8 @@ class PlacedEvents:
         before = int(leaf.rows[1][gone : slot - leaf.first].sum())  # events may leave with holes
         return self._tree.remaining(leaf, position - before, gone)
 
-    def settled(self, front: int) -> int:
-        return self.back
+    def settled(self, front: int, end: int) -> int:
+        return end
 
     def path(self, position: int, below: int | None = None) -> Sequence[PathGroup]:
         return ()

@@ -148,7 +148,7 @@ class ChunkRun:
         """Write the results by the folds of the stack and of the events that enter."""
         monoid, right = self.monoid, None
         if self.has_kernel:
-            right = monoid.partials.one(monoid.identity)
+            right = monoid.identity_row
         for done, fronts, is_stored in self._stretches(entering):
             at, end, found = start + done, done + len(fronts), None
             if self.has_kernel and (right is not None or not is_stored):
@@ -274,7 +274,7 @@ class ChunkRun:
         if entering.turning is not None:
             sweep = entering.turning._replace(first=entered, fronts=fronts, stops=stops)
         elif right is None:
-            one = schema.one(monoid.identity)
+            one = monoid.identity_row
             sweep = Sweep(lifted, one, 0, 0, int(stops[0]) - 1, fronts, stops, one, turns=True)
         else:
             top = self.cursor.stack[-1]

@@ -134,7 +134,7 @@ class SteadyEvaluator(Cursor):
 
     def _of_leaves(self, leaves: Sequence[Leaf], front: int, right: Partial) -> Folds:
         leaf, levels = leaves[0], self.events.levels
-        if len(leaves) > 1 or isinstance(leaf, Chunk) or leaf.count < levels.spans[1]:
+        if len(leaves) > 1 or isinstance(leaf, Chunk) or leaf.count != levels.spans[1]:
             return super()._of_leaves(leaves, front, right)
         number = leaf.first // levels.spans[1]
         piece = self._made.get((0, number)) or Piece(levels, 0, leaf)

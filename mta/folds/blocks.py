@@ -122,7 +122,7 @@ class Blocks:
         if least:
             folds = schema.take(_runs(monoid, wholes, self._blocks, least), starts)
         else:
-            folds = schema.take(schema.one(monoid.identity), np.zeros(size, np.intp))
+            folds = monoid.identities(size)
         longer = np.flatnonzero(lengths > least)
         if len(longer):
             rest = starts[longer] + least, lengths[longer] - least

@@ -31,7 +31,7 @@ from mta.kernels import native
 from mta.kernels.native import Sweep
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.parts import Parts, units_of
+from mta.monoids.parts import Parts
 from mta.monoids.ranges import RangeFolds
 
 #: Front positions after each event of a run: increasing by one, or any that never decrease.
@@ -118,11 +118,8 @@ class SlidingFolds:
     @cached_property
     def _from_none(self) -> Rows:
         """The folds of the first 0, 1, 2, ... rows."""
-        schema = self.monoid.partials
-        rows = schema.new(self.count + 1)
-        schema.put(rows, 0, self.monoid.identity)
-        schema.put_many(rows, 1, self.prefixes)
-        return rows
+        parts = self.monoid.identity_row, self.prefixes
+        return self.monoid.partials.joined(parts, (1, self.count))
 
     def between(self, fronts: EachFront, stops: EachFront) -> Rows:
         """Fold from each front to the row before its stop; fronts and stops never decrease.
@@ -153,7 +150,7 @@ class SlidingFolds:
         if not has_kernel(monoid):
             return None
         schema, begin = monoid.partials, int(fronts[0])
-        one, found = schema.one(monoid.identity), schema.new(len(fronts))
+        one, found = monoid.identity_row, schema.new(len(fronts))
         rows = schema.cut(self.lifted, begin, int(stops[-1]))
         first = int(stops[0]) - 1 - begin
         sweep = Sweep(
@@ -179,15 +176,16 @@ def sweep_into(sweep: Sweep, monoid: AbstractMonoid, out: Rows, lowered: bool) -
             found.append(swept)
         stack, right = tuple([part.stack for part in found]), tuple([part.right for part in found])
         return found[0]._replace(rows=sweep.rows, stack=stack, right=right)
-    if not isinstance(monoid, ColumnarMonoid) or monoid.kernel is None:
-        return None
-    return native.sweep(monoid.kernel, sweep, out, lowered)
+    kernel = monoid.kernel if isinstance(monoid, ColumnarMonoid) else None
+    return None if kernel is None else native.sweep(kernel, sweep, out, lowered)
 
 
 def has_kernel(monoid: AbstractMonoid) -> bool:
     """Whether a kernel can sweep over a monoid's rows."""
-    kernels = [isinstance(m, ColumnarMonoid) and m.kernel is not None for m in units_of(monoid)]
-    return native.compiled is not None and all(kernels)
+    if isinstance(monoid, Parts):
+        return all(map(has_kernel, monoid.monoids))
+    kernel = monoid.kernel if isinstance(monoid, ColumnarMonoid) else None
+    return native.compiled is not None and kernel is not None
 
 
 def two_stacks(monoid: AbstractMonoid, lifted: Rows, fronts: EachFront, stops: EachFront) -> Rows:

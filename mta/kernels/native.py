@@ -114,8 +114,8 @@ class Kernel(NamedTuple):
     @lru_cache(maxsize=64)
     def of(cls, ufunc: np.ufunc, dtype: Any, lost: float | None = None) -> Kernel | None:
         """Return the kernel of a ufunc on a single column, or None."""
-        kind = f"{_OF_UFUNCS.get(ufunc)}_{np.dtype(dtype).str[1:]}"
-        return cls(kind, lost) if kind in _TYPES else None
+        kind, own = f"{_OF_UFUNCS.get(ufunc)}_{np.dtype(dtype).str[1:]}", np.dtype(dtype)
+        return cls(kind, lost) if _TYPES.get(kind) == (own,) else None
 
 
 _NUMBERS = {kind: number for number, kind in enumerate(_TYPES)}
@@ -123,7 +123,7 @@ _NUMBERS = {kind: number for number, kind in enumerate(_TYPES)}
 
 def scan(kernel: Kernel, rows: Rows, room: Rows, backwards: bool) -> bool:
     """Write folds after the first (or before the last) row of ``room``; False to use numpy."""
-    given, out = _rows(kernel, rows), _columns(kernel, room, writable=True)
+    given, out = _columns(kernel, rows, once=True), _columns(kernel, room, writable=True)
     if given is None or out is None:
         return False
     done: bool = compiled.scan(_NUMBERS[kernel.kind], given, out, backwards)
@@ -142,7 +142,7 @@ def join(kernel: Kernel, left: Rows, right: Rows) -> Rows | None:
 
 def ranges(kernel: Kernel, rows: Rows, starts: np.ndarray, lengths: np.ndarray) -> Rows | None:
     """Fold ranges of at most ``LONGEST`` rows each; None if the caller must do it."""
-    given = _rows(kernel, rows)
+    given = _columns(kernel, rows, once=True)
     if given is None:
         return None
     out = _new(given, len(starts))
@@ -177,12 +177,12 @@ def sweep(kernel: Kernel, over: Sweep, out: Rows, lowered: bool) -> Sweep | None
     With ``lowered``, writes results instead of partials. Returns a sweep to continue from the last
     stop; its ``right`` is the fold from the middle to that stop. None if the caller must use numpy.
     """
-    given, stack = _rows(kernel, over.rows), _columns(kernel, over.stack)
+    given, stack = _columns(kernel, over.rows, once=True), _columns(kernel, over.stack)
     aside = _columns(kernel, over.right)
     into = (out,) if lowered else _columns(kernel, out, writable=True)
     if given is None or stack is None or aside is None or into is None:
         return None
-    aside = tuple([column.copy() for column in aside])
+    aside = tuple(map(np.ndarray.copy, aside))
     size = max(map(len, given))
     if over.turns and len(stack[0]) <= size:  # only entries that are written take memory
         known, stack = stack, _new(stack, size + 1)
@@ -190,17 +190,16 @@ def sweep(kernel: Kernel, over: Sweep, out: Rows, lowered: bool) -> Sweep | None
             column[: len(few)] = few
     places = np.array([over.stack_at, over.middle])
     lost = -1.0 if not lowered or kernel.lost is None else kernel.lost
+    bounds = [p.start if isinstance(p, range) else _int64(p) for p in (over.fronts, over.stops)]
     done: bool = compiled.sweep(
-        _NUMBERS[kernel.kind], given, stack, places, over.first, _positions(over.fronts),
-        _positions(over.stops), aside, over.turns, lost, into,
+        _NUMBERS[kernel.kind], given, stack, places, over.first, *bounds, aside, over.turns, lost,
+        into,
     )  # fmt: skip
     if not done:
         return None
     stack_at, middle = places.tolist()
-    return over._replace(
-        stack=_like(over.stack, stack), stack_at=stack_at, middle=middle,
-        right=_like(over.right, aside),
-    )  # fmt: skip
+    found = (stack, aside) if type(over.rows) is tuple else (stack[0], aside[0])
+    return over._replace(stack=found[0], stack_at=stack_at, middle=middle, right=found[1])
 
 
 def ranks(
@@ -248,14 +247,19 @@ def match(
 # --- columns of a kernel --------------------------------------------------------------------------
 
 
-def _columns(kernel: Kernel, rows: Rows, writable: bool = False) -> tuple[np.ndarray, ...] | None:
-    """Return rows as contiguous columns of a kind; None for other types, or without kernels."""
-    if compiled is None:
-        return None
+def _columns(
+    kernel: Kernel, rows: Rows, writable: bool = False, once: bool = False
+) -> tuple[np.ndarray, ...] | None:
+    """Return rows as contiguous columns of a kind; None for other types, or without kernels.
+
+    With ``once``, a column that repeats one item, beside others, becomes a single item.
+    """
     columns = rows if type(rows) is tuple else (rows,)
     types = _TYPES[kernel.kind]
-    if len(columns) != len(types):
+    if compiled is None or len(columns) != len(types):
         return None
+    if once and len(columns) > 1 and any(c.flags.c_contiguous for c in columns):
+        columns = tuple([c if c.flags.c_contiguous or c.strides[0] else c[:1] for c in columns])
     found = []
     for column, dtype in zip(columns, types, strict=True):
         own = column.dtype
@@ -269,23 +273,12 @@ def _columns(kernel: Kernel, rows: Rows, writable: bool = False) -> tuple[np.nda
     return tuple(found)
 
 
-def _rows(kernel: Kernel, rows: Rows) -> tuple[np.ndarray, ...] | None:
-    """Return the same as ``_columns``, but a single item for a column that repeats one item."""
-    if type(rows) is tuple and any(column.flags.c_contiguous for column in rows):
-        rows = tuple([c if c.flags.c_contiguous or c.strides[0] else c[:1] for c in rows])
-    return _columns(kernel, rows)
-
-
 def _new(columns: tuple[np.ndarray, ...], count: int) -> tuple[np.ndarray, ...]:
     return tuple([np.empty(count, column.dtype) for column in columns])
 
 
 def _like(rows: Rows, columns: tuple[np.ndarray, ...]) -> Rows:
     return columns if type(rows) is tuple else columns[0]
-
-
-def _positions(positions: range | np.ndarray) -> int | np.ndarray:
-    return positions.start if isinstance(positions, range) else _int64(positions)
 
 
 # --- scans ----------------------------------------------------------------------------------------
@@ -304,7 +297,9 @@ def accumulate(ufunc: np.ufunc, column: np.ndarray, first: Any, backwards: bool)
     folds = np.empty(len(column) + 1, column.dtype)
     folds[-1 if backwards else 0] = first
     kernel = Kernel.of(ufunc, column.dtype)
-    if kernel is not None and scan(kernel, column, folds, backwards):
+    if kernel is not None and compiled is not None:
+        rows = np.ascontiguousarray(column)
+        compiled.scan(_NUMBERS[kernel.kind], (rows,), (folds,), backwards)
         return folds
     rows, run = (folds[:-1], folds[::-1]) if backwards else (folds[1:], folds)
     rows[...] = column
@@ -361,13 +356,6 @@ def running_count(column: np.ndarray, first: Any, backwards: bool = False) -> np
     steps = (count, -1, -1) if backwards else (count + 1,)
     counts = np.arange(*steps, dtype=column.dtype)
     return counts + first if first else counts
-
-
-def reduce(ufunc: np.ufunc, column: np.ndarray) -> Any:
-    """Return the fold of a column; the sum of ``ones`` is its length."""
-    if ufunc is np.add and repeats(column, 1):
-        return column.dtype.type(len(column))
-    return ufunc.reduce(column)
 
 
 # --- ranges of buffers ----------------------------------------------------------------------------

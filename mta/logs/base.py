@@ -253,11 +253,11 @@ class OrderedEvents(Remembered, Protocol):
         May include later leaves that start before position ``upto``, or not after time ``until``.
         """
 
-    def settled(self, front: int) -> int:
+    def settled(self, front: int, end: int) -> int:
         """Return the position from which on single late events are accepted, if order matters.
 
-        At least half of the window from ``front`` on is before it. The result is the back if no
-        late events are accepted, or if order does not matter.
+        At least half of the window from ``front`` to ``end`` is before it. The result is ``end`` if
+        that is not the back, if no late events are accepted, or if order does not matter.
         """
 
     def path(self, position: int, below: int | None = None) -> Sequence[PathGroup]:
@@ -282,6 +282,8 @@ class EventLog(ABC):
     name: str
     #: The position of the oldest event.
     front: int
+    #: The layouts of pages by level.
+    layouts: Mapping[int, Layout]
     #: Whether events are ordered by their times, independent of their order of arrival.
     by_time: bool = False
     #: Whether a snapshot contains only part of the open leaf group, and pages contain the rest.
@@ -487,10 +489,6 @@ class EventLog(ABC):
         """Assert every invariant, reading all pages. Raises InvariantViolation."""
 
     @abstractmethod
-    def layout_of(self, level: int) -> Layout:
-        """Return the layout of the pages of a level."""
-
-    @abstractmethod
     def pages(self) -> Iterator[Named]:
         """Yield the pages that the state in memory names, including those of retained snapshots."""
 
@@ -597,17 +595,17 @@ class Leaf:
         self.first, self.rows, self.times, self.count = first, rows, times, count
         #: The position after the last event.
         self.stop = first + count
+        #: The same events, in consecutive parts.
+        self.groups: Sequence[Events] = (Events(rows, times, count),)
 
     @property
     def events(self) -> Events:
         return Events(self.rows, self.times, self.count)
 
-    @property
-    def groups(self) -> Sequence[Events]:
-        return [Events(self.rows, self.times, self.count)]
-
     def between(self, start: int, stop: int, schema: Schema) -> Leaf:
         """Return the events from one position to another, as views."""
+        if (start, stop) == (self.first, self.stop):
+            return self
         return Leaf(start, *self.events.cut(schema, start - self.first, stop - self.first))
 
     def before(self, stop: int, monoid: AbstractMonoid) -> Leaf:
@@ -629,37 +627,24 @@ class JoinedLeaf(Leaf):
     """Consecutive groups of events, concatenated on first access."""
 
     def __init__(self, schema: Schema, first: int, groups: Sequence[Events]) -> None:
-        self._schema, self._groups = schema, groups
-        self.first, self.count = first, sum([group.size for group in groups])
+        self._schema, self.groups = schema, groups
+        self._parts, self._times, self._sizes = zip(*groups, strict=True)
+        self.first, self.count = first, sum(self._sizes)
         self.stop = first + self.count
-
-    @property
-    def groups(self) -> Sequence[Events]:
-        return self._groups
 
     @cached_property
     def times(self) -> np.ndarray | None:  # type: ignore[override]
-        pieces = [group.times for group in self._groups if group.times is not None]
+        pieces = [each for each in self._times if each is not None]
         return np.concatenate(pieces) if pieces else None
 
     @cached_property
     def rows(self) -> Rows:
-        rows, at = self._schema.new(self.count), 0
-        for some, _, size in self._groups:
-            self._schema.put_many(rows, at, some)
-            at += size
-        return rows
+        return self._schema.joined(self._parts, self._sizes)
 
 
-def suffixes_of(
-    leaves: Sequence[Leaf], position: int, right: Partial, monoid: AbstractMonoid
-) -> Rows:
-    """Return ``Leaf.suffixes`` of consecutive leaves."""
-    leaf = leaves[0]
-    if len(leaves) > 1:
-        groups = [group for leaf in leaves for group in leaf.groups]
-        leaf = JoinedLeaf(monoid.inputs, leaf.first, groups)
-    return leaf.suffixes(position, right, monoid)
+def join_leaves(leaves: Sequence[Leaf], schema: Schema) -> Leaf:
+    """Return consecutive leaves as one."""
+    return JoinedLeaf(schema, leaves[0].first, [group for leaf in leaves for group in leaf.groups])
 
 
 def lifted_events(leaves: Iterable[Leaf], monoid: AbstractMonoid) -> Iterator[Partial]:

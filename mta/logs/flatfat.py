@@ -33,7 +33,7 @@ from mta.logs.base import Leaf
 from mta.logs.levels.log import LeafReader, LevelPages
 from mta.logs.levels.queues import Levels
 from mta.monoids.base import Partial
-from mta.pages import NO_NAME, Group, Pager, Place, RetiredPages
+from mta.pages import NO_NAME, Group, Numbered, Pager, Place, RetiredPages
 
 #: The level and number of a block.
 Where = tuple[int, int]
@@ -81,7 +81,7 @@ class Block:
 
     def put(self, indices: Sequence[int], rows: Rows) -> Rows:
         """Replace elements and return the previous ones. If the monoid raises, nothing changes."""
-        tree, schema = self._tree(), self._levels.layouts[self.level > 0].schema
+        tree, schema = self._tree(), self._levels.layouts[self.level].schema
         at = np.asarray(indices, "i8")
         before = schema.take(self.group.rows, at)
         partials = rows if self.level else self._levels.monoid.lift_rows(rows, len(at))
@@ -95,7 +95,7 @@ class Block:
 
     def undo_put(self, indices: Sequence[int], rows: Rows) -> None:
         """Undo a ``put``; the next fold computes the levels within the block again."""
-        schema = self._levels.layouts[self.level > 0].schema
+        schema = self._levels.layouts[self.level].schema
         schema.put_at(self.group.rows, np.asarray(indices, "i8"), rows)
         self._fat = None
 
@@ -139,7 +139,7 @@ class BlockPager(Pager):
 
     # --- as a pager -----------------------------------------------------------------------------
 
-    def write(self, groups: Sequence[tuple[int, int, Group]]) -> list[bytes]:
+    def write(self, groups: Sequence[Numbered]) -> list[bytes]:
         return self._pager.write(groups)
 
     def read(self, level: int, number: int, name: bytes) -> Group:
@@ -271,9 +271,8 @@ class BlockPager(Pager):
         path = self.path_to(number * levels.spans[1])
         for block in path:
             if not block.dirty:  # copies the group, because the page it came from may be cached
-                group, schema = block.group, levels.layouts[block.level > 0].schema
-                rows = schema.new(group.count)
-                schema.put_many(rows, 0, group.rows)
+                group, schema = block.group, levels.layouts[block.level].schema
+                rows = schema.joined([group.rows], [group.count])
                 block.group = Group(rows, group.times, list(group.names), group.count)
                 block.dirty = True
             self._held[block.level, block.number] = block
@@ -335,10 +334,11 @@ class BlockReader(LeafReader):
     def _within(self, level: int, number: int, start: int, stop: int) -> Partial:
         return self._blocks.find(level, number, self._found).between(start, stop)
 
-    def _leaf(self, number: int, last: int = 0) -> Leaf:
+    def _leaves(self, number: int, last: int) -> list[Leaf]:
         if number == self.levels.tails[0].number:
-            return super()._leaf(number)
-        return self.levels.leaf_of(number, self._group(0, number))
+            return super()._leaves(number, last)
+        group = self._group(0, number)
+        return [Leaf(number * self.levels.spans[1], group.rows, group.times, group.count)]
 
     def _group(self, level: int, number: int) -> Group:
         """Return the group of a block. One page read for it and for each missing ancestor."""

@@ -104,6 +104,15 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
     #: The result of a partial aggregate.
     lower: Callable[[Partial], Out]
 
+    @cached_property
+    def identity_row(self) -> Rows:
+        """The identity as one row; not to be changed."""
+        return self.partials.one(self.identity)
+
+    def identities(self, count: int) -> Rows:
+        """Return rows of identities."""
+        return self.partials.take(self.identity_row, np.zeros(count, np.intp))
+
     @property
     def joins_values(self) -> bool:
         """Whether two events can be merged into one, whose value is the two values combined."""
@@ -247,6 +256,12 @@ class AbstractMonoid(Recorded, ABC, Generic[Out]):
     @abstractmethod
     def fold(self, partials: Rows, count: int) -> Partial:
         """Combine all rows in order; n - 1 combines. Returns the identity if there are none."""
+
+    def folds(self, partials: Rows, count: int, size: int) -> Rows:
+        """Fold each ``size`` of ``count`` rows, with the same bits as ``fold``."""
+        cut = self.partials.cut
+        parts = [cut(partials, start, start + size) for start in range(0, count, size)]
+        return self.partials.gathered([self.fold(part, size) for part in parts])
 
     @abstractmethod
     def prefixes(self, partials: Rows, count: int, left: Partial) -> Rows:
@@ -529,7 +544,7 @@ def lift_where(monoid: AbstractMonoid, rows: Rows, count: int, where: np.ndarray
         pairs = zip(lifted, identities, strict=True)
         return tuple([np.where(where, column, identity) for column, identity in pairs])
     places = np.flatnonzero(where)
-    room = schema.take(schema.one(monoid.identity), np.zeros(count, np.intp))
+    room = monoid.identities(count)
     if len(places):
         there = monoid.lift_rows(monoid.inputs.take(rows, places), len(places))
         schema.put_at(room, places, there)
@@ -542,5 +557,5 @@ def _identities(monoid: AbstractMonoid) -> tuple[np.ndarray, ...] | None:
     schema = monoid.partials
     if not monoid.is_columnar or not all(isinstance(each, Array) for each in schema.columns):
         return None
-    one = schema.one(monoid.identity)
+    one = monoid.identity_row
     return one if isinstance(one, tuple) else (one,)

@@ -15,7 +15,7 @@ from mta.columns.reading import plain
 from mta.columns.schemas import Array, Coded, Decimals, Objects, Record, Row, Rows, Schema
 from mta.errors import InvalidValue
 from mta.kernels import native
-from mta.kernels.native import Kernel, accumulate, reduce
+from mta.kernels.native import Kernel, accumulate
 from mta.monoids.base import AbstractMonoid, Out, Partial, any_of, same_value
 from mta.monoids.equality import ROUNDING, Scale, same
 
@@ -156,11 +156,11 @@ class ColumnarMonoid(AbstractMonoid[Out]):
         if count < 2:
             return self.partials.at(partials, 0) if count else self.identity
         if self.ufuncs and not isinstance(partials, tuple):
-            fold = reduce(self.ufuncs[0], partials)
+            fold = self.ufuncs[0].reduce(partials)
             return fold.item() if self.is_plain else fold
         if self.ufuncs:
             columns = zip(self.ufuncs, partials, strict=True)
-            folds = [reduce(ufunc, column) for ufunc, column in columns]
+            folds = [ufunc.reduce(column) for ufunc, column in columns]
             return tuple([fold.item() for fold in folds] if self.is_plain else folds)
         schema, combine = self.partials, self._columns.combine
         while count > 1:
@@ -171,6 +171,14 @@ class ColumnarMonoid(AbstractMonoid[Out]):
                 pairs = _concatenate(pairs, schema.cut(partials, count - 1, count))
             partials, count = pairs, half + count % 2
         return schema.at(partials, 0)
+
+    def folds(self, partials: Rows, count: int, size: int) -> Rows:
+        if not self.ufuncs:
+            return super().folds(partials, count, size)
+        if not isinstance(partials, tuple):
+            return self.ufuncs[0].reduce(partials.reshape(-1, size), axis=1)
+        columns = zip(self.ufuncs, partials, strict=True)
+        return tuple([ufunc.reduce(each.reshape(-1, size), axis=1) for ufunc, each in columns])
 
     def prefixes(self, partials: Rows, count: int, left: Partial) -> Rows:
         return self.partials.cut(self.scan(left, partials, count, backwards=False), 1, count + 1)

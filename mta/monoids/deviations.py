@@ -14,7 +14,7 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.kernels import native
-from mta.kernels.native import Kernel, ones, reduce, repeats, running_count, zeros
+from mta.kernels.native import Kernel, ones, repeats, running_count, zeros
 from mta.monoids.base import Out, Partial, same_value
 from mta.monoids.columnar import ColumnarMonoid, Plain
 from mta.monoids.equality import ROUNDING, Scale, close
@@ -75,7 +75,7 @@ class _Moments(ColumnarMonoid[Out]):
             return self.identity
         weights, means, squares = partials
         single = repeats(weights, 1)  # multiplying by them changes nothing
-        total = reduce(np.add, weights)
+        total = weights.sum()
         shift = means[0]
         distances = means - shift
         if not single:

@@ -89,6 +89,10 @@ class Parts(AbstractMonoid[Out]):
     def fold(self, partials: Rows, count: int) -> Partial:
         return tuple([m.fold(p, count) for m, p in zip(self.monoids, partials, strict=True)])
 
+    def folds(self, partials: Rows, count: int, size: int) -> Rows:
+        parts = zip(self.monoids, partials, strict=True)
+        return tuple([monoid.folds(p, count, size) for monoid, p in parts])
+
     def prefixes(self, partials: Rows, count: int, left: Partial) -> Rows:
         parts = zip(self.monoids, partials, left, strict=True)
         return tuple([monoid.prefixes(p, count, side) for monoid, p, side in parts])

@@ -223,9 +223,7 @@ class ResultsWhenDue(PublicWindow, ABC, Generic[Out]):
         outputs, (held, first) = self.monoid.outputs, self._held
         if not len(held):
             return moments, out
-        rows = outputs.new(len(held) + len(moments))
-        outputs.put_many(rows, 0, first)
-        outputs.put_many(rows, len(held), out)
+        rows = outputs.joined((first, out), (len(held), len(moments)))
         return np.concatenate((held, moments)), rows
 
     def _give(self, moments: np.ndarray, out: Rows) -> Due:

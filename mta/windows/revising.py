@@ -51,12 +51,10 @@ def revised(engine: Engine[Any], values: Any, times: Any) -> tuple[Revised, np.n
     index = np.full(len(is_new), -1)
     index[is_new] = given
     moments = np.concatenate([np.zeros(0, "<i8"), *(part.times for part in parts)])
-    monoid, at = engine.monoid, 0
-    columns, outputs = monoid.inputs.new(len(index)), monoid.outputs.new(len(index))
-    for part in parts:
-        monoid.inputs.put_many(columns, at, part.rows)
-        monoid.outputs.put_many(outputs, at, part.outputs)
-        at += len(part.times)
+    monoid, sizes = engine.monoid, [0, *(len(part.times) for part in parts)]
+    none, no_outputs = monoid.inputs.new(0), monoid.outputs.new(0)
+    columns = monoid.inputs.joined([none, *(part.rows for part in parts)], sizes)
+    outputs = monoid.outputs.joined([no_outputs, *(part.outputs for part in parts)], sizes)
     if isinstance(monoid, Observed):
         columns = monoid.unstamped(columns)
     return Revised(moments, columns, outputs, is_new), index

@@ -51,7 +51,8 @@ def drawn(window: Window) -> list[list[tuple[Any, ...]]]:
             elements: list[Any] = [None] * arity
             for i in range(group.count):
                 if (number * arity + i + 1) * span > front:
-                    elements[i] = levels.fold(level, group, i, i + 1)
+                    rows = levels.partials(level, group, i, i + 1)
+                    elements[i] = levels.monoid.fold(rows, 1)
             groups.append(tuple(elements))
         found.append(groups)
     return found

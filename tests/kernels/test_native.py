@@ -298,6 +298,22 @@ def test_rows_are_combined_to_the_same_bits(name: str, hard: bool) -> None:
             same_with_and_without(lambda: monoid.combine_rows(many, one, 30))
 
 
+@pytest.mark.parametrize("name", MONOIDS)
+@pytest.mark.parametrize("hard", [False, True])
+@pytest.mark.parametrize("size", [2, 3, 100, 1000])
+def test_groups_that_are_folded_together_have_the_bits_of_each(
+    name: str, hard: bool, size: int
+) -> None:
+    """Pages must not depend on whether events arrived one by one or in batches."""
+    monoid = MONOIDS[name]()
+    rows, count = drawn(monoid, 7 * size, random.Random(f"{name} {hard}"), hard)
+    cut = monoid.partials.cut
+    with np.errstate(all="ignore"):
+        found = monoid.folds(rows, count, size)
+        each = [monoid.fold(cut(rows, at, at + size), size) for at in range(0, count, size)]
+    assert bits(found) == bits(monoid.partials.gathered(each))
+
+
 @needs_compiled
 def test_deviations_are_combined_by_a_kernel() -> None:
     monoid = SampleStdDev()

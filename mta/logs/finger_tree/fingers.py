@@ -507,12 +507,8 @@ class FingerTree(Tree):
         """Concatenate at least one piece."""
         if len(pieces) == 1:
             return pieces[0]
-        partials, size, at = self.monoid.partials, sum(count for _, count in pieces), 0
-        rows = partials.new(size)
-        for piece, count in pieces:
-            partials.put_many(rows, at, piece)
-            at += count
-        return rows, size
+        rows, sizes = zip(*pieces, strict=True)
+        return self.monoid.partials.joined(rows, sizes), sum(sizes)
 
     def _gather(self, node: Node, start: Passage, stop: Passage, pieces: list[Piece]) -> None:
         """Collect the aggregates between two cuts, in order, for a single fold."""

@@ -131,8 +131,8 @@ class FingerTreeLog(TreePages):
             return 0
         return min(self.tree.last_leaf.count, _NEWEST, length // 2)
 
-    def settled(self, front: int) -> int:
-        return self.back - self._unsettled(self.back - front)
+    def settled(self, front: int, end: int) -> int:
+        return end if end < self.back else end - self._unsettled(end - front)
 
     def take_in(self, new: Events) -> int | None:
         """See ``EventLog.take_in``.

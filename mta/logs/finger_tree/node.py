@@ -18,7 +18,7 @@ import numpy as np
 
 from mta.columns.schemas import Array, Record, Row, Rows
 from mta.monoids.base import AbstractMonoid, Partial, Refold
-from mta.pages import NO_NAME, NOTES, Group, Layout, Note
+from mta.pages import NO_NAME, Group, Layout, Note, layouts_of
 
 WHOLE_NUMBERS = Array("<i8")
 #: Partial aggregates in order, and their number.
@@ -290,16 +290,14 @@ class Kind:
         self.entries = Record([WHOLE_NUMBERS, monoid.inputs])
         self.sums = Record([monoid.partials, WHOLE_NUMBERS])
         inner = Record([monoid.partials, monoid.inputs, WHOLE_NUMBERS, WHOLE_NUMBERS])
-        #: The layouts of leaf pages and inner pages (``node_cache``).
-        self._layouts = (
+        #: The layouts of pages by level (``node_cache``).
+        self.layouts = layouts_of(
             Layout(monoid.inputs, timed=True, named=False),
             Layout(inner, timed=True, named=True),
+            _NOTES_LAYOUT,
         )
         # Never modified: a buffer that is created from rows copies them before a change.
         self._no_entries, self._no_sums = self.entries.new(0), self.sums.new(0)
-
-    def layout_of(self, level: int) -> Layout:
-        return _NOTES_LAYOUT if level == NOTES else self._layouts[level > 0]
 
     def node(
         self,

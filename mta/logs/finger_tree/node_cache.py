@@ -92,7 +92,7 @@ class PagedNodeCache(NodeCache):
 
     def __init__(self, kind: Kind, store: PageStore, window: str, most: int, largest: int) -> None:
         self.kind = kind
-        self.pager = StorePager(store, window, kind.layout_of)
+        self.pager = StorePager(store, window, kind.layouts)
         self._most = most
         #: Whether leaves are large, so that ``release_until`` writes them.
         self._are_large = largest * (kind.entries.row_bytes or 0) >= _LARGE

@@ -37,7 +37,6 @@ from mta.pages import (
     MAX_LEVELS,
     NO_NAME,
     Group,
-    Layout,
     LeafParts,
     Named,
     Note,
@@ -75,14 +74,13 @@ class TreePages(EventLog):
     def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
         super().__init__(setting)
         kind, store = kind or Kind(setting.monoid), setting.store
+        self.layouts = kind.layouts
         self.cache: NodeCache = NodeCache()
         if store is not None:
             largest = 2 * setting.leaf_arity
             sizes = self.resident_nodes, largest
             self.cache = PagedNodeCache(kind, store, setting.window, *sizes)
-            self._parts = LeafParts(
-                self.cache.pager, kind.layout_of(0), largest, self.cache.retired
-            )
+            self._parts = LeafParts(self.cache.pager, kind.layouts[0], largest, self.cache.retired)
         self.tree = FingerTree(setting.monoid, setting.arity, setting.leaf_arity, self.cache, kind)
         #: The position of the oldest event in the tree.
         self.kept_from = 0
@@ -254,7 +252,7 @@ class TreePages(EventLog):
         """Return the state of a tree whose changed nodes were written. No store call."""
         tree, partials = self.tree, self.monoid.partials
         spine = [node.saved or self._saved(node) for node in (tree.root, *reversed(tree.right))]
-        left = [partials.dump(partials.one(self.monoid.identity)), 0]
+        left = [partials.dump(self.monoid.identity_row), 0]
         if tree.root.level:
             left = [partials.dump(tree.root.folds(0, 1)), tree.root.size_at(0)]
         serial, retired = self.paged.serial, self.paged.retired.state()
@@ -265,7 +263,7 @@ class TreePages(EventLog):
         group = self.paged.to_group(node)
         if not node.level:
             group = node.entries.group(self._parts.held(node.entries), node.count)
-        return [group.count, write_columns(group, self.layout_of(node.level))]
+        return [group.count, write_columns(group, self.layouts[node.level])]
 
     def restore_state(self, snapshot: Snapshot) -> None:
         kept, serial, retired, left, spine, newest, parts = entry(
@@ -293,11 +291,9 @@ class TreePages(EventLog):
         size, gone = self._parts.restore(parts, self.paged.serial)
         if not size:
             return
-        schema, at = entries.schema, 0
-        rows = schema.new(size)
-        for group in self._parts.read():
-            schema.put_many(rows, at, (group.times, group.rows))
-            at += group.count
+        schema, groups = entries.schema, self._parts.read()
+        parts = [(group.times, group.rows) for group in groups]
+        rows = schema.joined(parts, [group.count for group in groups])
         entries.insert_many(0, schema.cut(rows, gone, size), size - gone)
         entries.unchanged = entries.dropped + entries.count
         self._parts.belong(entries, gone)
@@ -309,7 +305,7 @@ class TreePages(EventLog):
         nodes: list[Node] = []
         for level, saved in zip(reversed(range(len(spine))), spine, strict=True):
             size, columns = entry("nodes of its spine", saved, is_number, list)
-            group = read_columns(size, columns, self.layout_of(level))
+            group = read_columns(size, columns, self.layouts[level])
             node = self.paged.to_node(level, group)
             node.saved = saved
             if level and (group.names[-1] != NO_NAME or NO_NAME in group.names[:-1]):
@@ -360,9 +356,6 @@ class TreePages(EventLog):
     def _checked_result(self) -> Partial:
         """Return the aggregate from the front on. Changes nothing."""
         return self.fold(self.front, self.back)
-
-    def layout_of(self, level: int) -> Layout:
-        return self.tree.kind.layout_of(level)
 
     def pages(self) -> Iterator[Named]:
         yield from self._pages_of(self.tree.root, self.kept_from)

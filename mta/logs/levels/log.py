@@ -32,7 +32,8 @@ In a snapshot, after the common fields (other structures over level queues add f
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from functools import reduce
 from itertools import repeat
 from typing import Any
 
@@ -41,7 +42,7 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.folds.sliding import Events
 from mta.frames.base import Frame, View
-from mta.logs.base import Chunk, EventLog, Leaf, PathGroup, Setting, Undo
+from mta.logs.base import Chunk, EventLog, Leaf, PathGroup, Setting, Undo, join_leaves
 from mta.logs.levels.queues import BEFORE_ALL, Levels, RestoredTail
 from mta.logs.ranges import leaves_from
 from mta.monoids.base import AbstractMonoid, Partial
@@ -50,10 +51,11 @@ from mta.pages import (
     MAX_LEVELS,
     OBJECT_BYTES,
     Group,
-    Layout,
     LeafParts,
     Named,
+    Numbered,
     Part,
+    Place,
     RetiredPages,
     corrupt,
 )
@@ -101,10 +103,12 @@ class LevelPages(EventLog):
 
     #: False if events in the open leaf group change, or if restoring a snapshot needs them.
     has_parts = True
+    back = 0
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.levels = levels = Levels(setting)
+        self.layouts = levels.layouts
         self.retired = RetiredPages(levels.pager)
         most = levels.spans[1] if self.has_parts else 0
         self.parts = LeafParts(levels.pager, levels.layouts[0], most, self.retired)
@@ -113,10 +117,6 @@ class LevelPages(EventLog):
         self.kept: list[int] = []
         #: Whether the pages of evicted events are deleted periodically, as no snapshot needs them.
         self.discards = True
-
-    @property
-    def back(self) -> int:
-        return self.levels.back
 
     # --- insertion ------------------------------------------------------------------------------
 
@@ -151,17 +151,20 @@ class LevelPages(EventLog):
         self.room()
         self.monoid.lift(row)  # must fail before the event is added
         self.levels.append(row, time)
+        self.back += 1
         return self.take_back
 
     def take_back(self) -> None:
         """Undo the last ``insert``, if nothing else has happened since."""
         longer = self.levels.tails[0]
         self.levels.take_back()
+        self.back -= 1
         self.parts.replace(longer, self.levels.tails[0])
 
     def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
         """Add events without results. The leaf tail must have room for them."""
         self.levels.append_many(rows, times, count)
+        self.back += count
 
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
         stop = min(stop, start + self.room())
@@ -170,7 +173,7 @@ class LevelPages(EventLog):
         return stop - start
 
     def take_in(self, new: Events) -> int | None:
-        self.levels.append_many(*new)
+        self.append(*new)
         return None  # no event was late
 
     def leaves(self) -> Iterator[Leaf]:
@@ -193,7 +196,7 @@ class LevelPages(EventLog):
     def delete_pages(self) -> None:
         self.parts.retire_all()
         self.retired.delete(0)
-        self.levels.sweep(self.levels.back)
+        self.levels.sweep(self.back)
 
     @property
     def height(self) -> int:
@@ -234,7 +237,7 @@ class LevelPages(EventLog):
         if fronts != sorted(fronts):
             raise corrupt("the positions to keep are out of order")
         levels = self.levels
-        levels.swept, levels.back = swept, snapshot.back
+        levels.swept, self.back = swept, snapshot.back
         (number, count, columns, *saved), *above = tails
         parts, retired = saved or ([], [[]])
         start, gone = self.parts.restore(parts, number + 1)
@@ -255,11 +258,8 @@ class LevelPages(EventLog):
 
     def check_levels(self) -> None:
         """Assert the invariants of the levels and the parts, reading every page."""
-        self.levels.check(self.front)
+        self.levels.check(self.front, self.back)
         self.parts.check(self.levels.tails[0])
-
-    def layout_of(self, level: int) -> Layout:
-        return self.levels.layouts[level > 0]
 
     def pages(self) -> Iterator[Named]:
         leaf, levels = self.levels.tails[0], self.levels
@@ -344,6 +344,8 @@ class LeafReader:
 
     #: Events never change positions here.
     stamp, by_time, looks_back = 0, False, False
+    #: Whether sealed leaf groups stay in memory for a while.
+    keeps_recent = False
 
     def __init__(self, pages: LevelPages) -> None:
         self._pages, self.levels, self.monoid = pages, pages.levels, pages.monoid
@@ -351,11 +353,9 @@ class LeafReader:
         row = (OBJECT_BYTES if weight is None else weight) + 8 * self.levels.timed
         leaf = max(row, 1) * self.levels.spans[1]
         #: Leaf groups that were sealed or read, and inner groups that were read.
-        self._recent = LRU[int, Leaf].of(max(2, _RECENT_BYTES // leaf))
+        self._recent, self._most_recent = dict[int, Leaf](), max(2, _RECENT_BYTES // leaf)
         self._fetched = LRU[int, Leaf].of(max(4, _FETCHED_BYTES // leaf))
         self._inner = LRU[tuple[int, int], Group].of(_INNER_GROUPS)
-        #: The events of an open leaf group, and that group.
-        self._open: tuple[Leaf, Group] | None = None
         #: The stored chunks of the current batch, the newest first.
         self._chunks: list[Chunk] = []
 
@@ -365,88 +365,113 @@ class LeafReader:
 
     @property
     def back(self) -> int:
-        return self.levels.back
+        return self._pages.back
 
     @property
     def open_from(self) -> int:
         return self.levels.tails[0].first
 
-    def settled(self, front: int) -> int:
-        """Return the back, because events arrive in order here."""
-        return self.back
+    def settled(self, front: int, end: int) -> int:
+        """Return the end, because events arrive in order here."""
+        return end
 
     # --- leaves and inner groups ----------------------------------------------------------------
 
     def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
-        """Return the chunk at a position, if in memory, or else one leaf group."""
+        """Return the chunk at a position, if in memory, or else leaf groups."""
         for chunk in self._chunks:
             if chunk.first <= position < chunk.stop:
                 return chunk
-        number = position // self.levels.spans[1]
-        return self._leaf(number, (upto - 1) // self.levels.spans[1] if upto else number)
+        number, last = position // self.levels.spans[1], (upto - 1) // self.levels.spans[1]
+        leaves = self._leaves(number, max(number, last))
+        return leaves[0] if len(leaves) == 1 else join_leaves(leaves, self.monoid.inputs)
 
     def group_at(self, level: int, number: int) -> Leaf | Group:
         """Return a group of any level. At most one page read per level."""
         return self._group(level, number) if level else self._leaf(number)
 
-    def _leaf(self, number: int, last: int = 0) -> Leaf:
-        """Return a leaf group; those up to ``last`` are read with it. One page read per level."""
-        levels = self.levels
-        tail = levels.tails[0]
-        if number == tail.number:
-            leaf, group = self._open or (None, None)
-            if leaf is None or group is not tail or leaf.count != tail.count:
-                rows = self.monoid.inputs.cut(tail.rows, 0, tail.count)
-                times = None if tail.times is None else tail.times[: tail.count]
-                leaf = Leaf(tail.first, rows, times, tail.count)
-                self._open = leaf, tail
-            return leaf
+    def _leaf(self, number: int) -> Leaf:
+        """Return a leaf group. At most one page read per level."""
+        return self._leaves(number, number)[0]
+
+    def _leaves(self, number: int, last: int) -> list[Leaf]:
+        """Return a leaf group, and those up to ``last`` if they are cached or have one parent.
+
+        One page read for each leaf group, in one store call, and at most one per level above.
+        """
+        arity, end, fetched = self.levels.arity, self.levels.tails[0].number, self._fetched
+        stop = min(last + 1, number + fetched.capacity, end)
+        found, places, names = dict[int, Leaf | None](), list[Place](), list[bytes]()
         # A window reads the leaves once and in order, so the last ones sealed are needed longest.
-        leaf = self._recent.peek(number) or self._fetched.get(number)
-        if leaf is not None:
-            return leaf
-        above, index = divmod(number, levels.arity)
-        names = self._group(1, above).names
-        self._read_ahead(number, names[index + 1 : index + _READ_AHEAD])
-        places = [(0, number, names[index])]
-        for at in range(number + 1, min(last + 1, number + self._fetched.capacity, tail.number)):
-            if at // levels.arity > above or at in self._recent or at in self._fetched:
-                break
-            places.append((0, at, names[index + at - number]))
-        pager = levels.pager
+        while number < stop:
+            found[number] = leaf = self._recent.get(number) or fetched.get(number)
+            if leaf is None:
+                above, index = divmod(number, arity)
+                if not places:
+                    names, stop = self._group(1, above).names, min(stop, (above + 1) * arity)
+                places.append((0, number, names[index]))
+            number += 1
+        if places:
+            self._read_leaves(found, places, names)
+        if stop == end <= last:
+            found[end] = self._open_leaf()
+        return list(filter(None, found.values()))
+
+    def _open_leaf(self) -> Leaf:
+        tail = self.levels.tails[0]
+        group = tail.group(0, tail.count)
+        return Leaf(tail.first, group.rows, group.times, tail.count)
+
+    def _read_leaves(
+        self, leaves: dict[int, Leaf | None], places: Sequence[Place], names: list[bytes]
+    ) -> None:
+        """Read sealed leaf groups with one parent, which has these ``names``, and cache them."""
+        pager, size = self.levels.pager, self.levels.spans[1]
+        if pager.reads_ahead:
+            self._read_ahead(places[0][1], names)
         groups = pager.read_many(places) if len(places) > 1 else [pager.read(*places[0])]
-        found = list[Leaf]()
-        for (_, at, _), group in zip(places, groups, strict=True):
-            self._follow_ahead(at)
-            found.append(levels.leaf_of(at, group))
-            self._fetched.put(at, found[-1])
-        return found[0]
+        for (_, number, _), group in zip(places, groups, strict=True):
+            if pager.reads_ahead:
+                self._follow_ahead(number)
+            leaves[number] = leaf = Leaf(number * size, group.rows, group.times, group.count)
+            self._fetched.put(number, leaf)
 
     def store(self, new: Events, front: int) -> None:
         """Add events to the log; those before ``front`` are no longer needed.
 
         One store call for each ``TOGETHER`` pages of a level. If one fails, nothing changes.
         """
-        levels = self.levels
+        levels, pages = self.levels, self._pages
         if levels.fits(new.size):
-            levels.append_many(*new)
+            pages.append(*new)
             return
-        self._pages.discard()
-        unneeded = front if self._pages.discards else 0
-        self.have_read(levels.extend(*new, unneeded=unneeded), front)
+        pages.discard()
+        written = levels.extend(*new, unneeded=front if pages.discards else 0)
+        pages.back += new.size
+        self.have_read(written, front)
 
-    def have_read(self, groups: Mapping[tuple[int, int], Group], position: int) -> None:
-        """Cache those of the groups just written that are on the path to a position."""
-        levels = self.levels
-        for (level, number), group in groups.items():
-            if position // levels.spans[level + 1] == number:
-                if level:
-                    self._inner.put((level, number), group)
+    def have_read(self, groups: Sequence[Numbered], position: int) -> None:
+        """Cache those of the groups just written that are on the path to a position, or recent."""
+        are_views = len(groups) > 1 and groups[1][0] == 0  # of a copy of several leaf groups
+        for level, number, group in groups:
+            is_on_path = position // self.levels.spans[level + 1] == number
+            if level and is_on_path:
+                self._inner.put((level, number), group)
+            elif not level and (is_on_path or self.keeps_recent):
+                first, rows, times = number * self.levels.spans[1], group.rows, group.times
+                if is_on_path and are_views:  # a view would keep all of them in memory
+                    rows = self.monoid.inputs.joined([rows], [group.count])
+                    times = None if times is None else times.copy()
+                leaf = Leaf(first, rows, times, group.count)
+                if is_on_path:
+                    self._fetched.put(number, leaf)
                 else:
-                    self._fetched.put(number, levels.leaf_of(number, group))
+                    self._recent[number] = leaf
+                if len(self._recent) > self._most_recent:
+                    del self._recent[next(iter(self._recent))]
 
-    def _read_ahead(self, number: int, following: list[bytes]) -> None:
-        """Prepare to read a leaf group; ``following`` has the names of the groups after it."""
+    def _read_ahead(self, number: int, names: list[bytes]) -> None:
+        """Prepare to read a leaf group; ``names`` are those of its parent's groups."""
 
     def _follow_ahead(self, number: int) -> None:
         """Record that a leaf group was read."""
@@ -468,7 +493,23 @@ class LeafReader:
     # --- ranges -----------------------------------------------------------------------------------
 
     def fold(self, start: int, stop: int) -> Partial:
-        return self.levels.fold_range(start, stop, self._within)
+        lefts, rights, level, levels = list[Partial](), list[Partial](), 0, self.levels
+        while start < stop:  # at most two groups per level, from the leaves up
+            arity, open_group = levels.arities[level > 0], levels.tails[level].number
+            first, last = start // arity, (stop - 1) // arity
+            begins, ends = start % arity != 0, stop % arity != 0 or last == open_group
+            if first == last and (begins or ends):
+                lefts.append(self._within(level, first, start % arity, stop - first * arity))
+                break
+            if begins:
+                lefts.append(self._within(level, first, start % arity, arity))
+                first += 1
+            if ends:
+                rights.append(self._within(level, last, 0, stop - last * arity))
+                last -= 1
+            start, stop, level = first, last + 1, level + 1
+        pieces = lefts + rights[::-1]
+        return reduce(self.monoid.combine, pieces) if pieces else self.monoid.identity
 
     def path(self, position: int, below: int | None = None) -> Sequence[PathGroup]:
         levels, groups = self.levels, list[PathGroup]()
@@ -483,7 +524,7 @@ class LeafReader:
             start += inside > 0
             first, count = (number * levels.arity + start) * span, group.count - start
             starts = range(first, first + count * span + 1, span)
-            rows = levels.partials(level, group, start, group.count)
+            rows = self.monoid.partials.cut(group.rows, start, group.count)
             groups.append(PathGroup(level, starts, rows, count))
             if not inside:
                 break
@@ -494,14 +535,12 @@ class LeafReader:
         return np.array([position]), self.monoid.partials.one(self.fold(position, back))
 
     def _within(self, level: int, number: int, start: int, stop: int) -> Partial:
+        """Return the aggregate of some elements of a group."""
         tail = self.levels.tails[level]
         if number == tail.number and not start and stop == tail.count:
             return self.levels.fold_tail(tail)
-        if level:
-            return self.levels.fold(level, self._group(level, number), start, stop)
-        leaf = self._leaf(number)
-        rows = leaf.partials(leaf.first + start, leaf.first + stop, self.monoid)
-        return self.monoid.fold(rows, stop - start)
+        group = tail if number == tail.number else self.group_at(level, number)
+        return self.monoid.fold(self.levels.partials(level, group, start, stop), stop - start)
 
     # --- times ------------------------------------------------------------------------------------
 
@@ -555,6 +594,8 @@ class LevelLog(LeafReader, LevelPages):
     """Events in levels, read by position. Inserting takes amortized 1 combine per event."""
 
     name = "Level log"
+    keeps_recent = True
+    back = 0
 
     def __init__(self, setting: Setting) -> None:
         LevelPages.__init__(self, setting)
@@ -562,16 +603,9 @@ class LevelLog(LeafReader, LevelPages):
 
     # --- events in and out ----------------------------------------------------------------------
 
-    def have_read(self, groups: Mapping[tuple[int, int], Group], position: int) -> None:
-        super().have_read(groups, position)
-        for (level, number), group in groups.items():
-            if not level and number != position // self.levels.spans[1]:
-                self._recent.put(number, self.levels.leaf_of(number, group))
-
     def _seal(self) -> None:
         """Seal as the base class does, and keep the sealed leaf in memory for a while."""
-        sealed = self.levels.seal()
-        self.have_read({(tail.level, tail.number): tail for tail in sealed}, self.front)
+        self.have_read(self.levels.seal(), self.front)
 
     def _evict_before(self, position: int) -> None:
         self.front = position
@@ -589,22 +623,16 @@ class LevelLog(LeafReader, LevelPages):
 
     # --- reading --------------------------------------------------------------------------------
 
-    def _read_ahead(self, number: int, following: list[bytes]) -> None:
+    def _read_ahead(self, number: int, names: list[bytes]) -> None:
         if number - 1 not in self._fetched or number % (_READ_AHEAD // 2) == 0:
-            places = [(0, number + 1 + i, name) for i, name in enumerate(following)]
+            following = names[number % self.levels.arity + 1 :][: _READ_AHEAD - 1]
+            places = [(0, number + i, name) for i, name in enumerate(following, 1)]
             self.levels.pager.prefetch(places)
 
     def remembered(self) -> LevelLog:
         return self
 
     reader = remembered
-
-    def fold(self, start: int, stop: int) -> Partial:
-        tail = self.levels.tails[0]
-        if tail.first < start < stop:  # usually the events of a batch
-            rows = self.levels.partials(0, tail, start - tail.first, stop - tail.first)
-            return self.monoid.fold(rows, stop - start)
-        return super().fold(start, stop)
 
     # --- snapshots --------------------------------------------------------------------------------
 

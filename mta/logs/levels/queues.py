@@ -39,7 +39,7 @@ far ahead, so they are in memory when the leaves need them. ``ReadAhead`` never 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -53,10 +53,12 @@ from mta.pages import (
     NO_NAME,
     Group,
     Layout,
+    Numbered,
     Pager,
     Place,
     ResidentPager,
     StorePager,
+    layouts_of,
     read_columns,
     write_columns,
 )
@@ -81,24 +83,21 @@ class Tail(Group):
         self.capacity = levels.arities[level > 0]
         #: The index of the group's first element in its level.
         self.first = number * self.capacity
-        self._layout = levels.layouts[level > 0]
+        self._layout = levels.layouts[level]
         #: An upper bound on how many elements are in parts. These elements do not change.
         self.unchanged = 0
         #: How many elements the last snapshot or insertion folded, and their aggregate.
         self.folded: tuple[int, Partial] = (0, None)
-        times = np.empty(self.capacity, "<i8") if levels.timed else None
-        super().__init__(self._layout.schema.new(self.capacity), times, [], 0)
+        self.rows, self.count = self._layout.schema.new(self.capacity), 0
+        self.times = np.empty(self.capacity, "<i8") if levels.timed else None
+        self.names = []
 
     def columns(self, start: int = 0) -> list[Payload]:
         """Return the columns from an element on, in the format of a snapshot."""
         return write_columns(self.group(start, self.count), self._layout)
 
     def group(self, start: int, stop: int) -> Group:
-        """Return the elements from ``start`` to ``stop``, but the names of all elements."""
-        times = None if self.times is None else self.times[start:stop]
-        return Group(
-            self._layout.schema.cut(self.rows, start, stop), times, self.names, stop - start
-        )
+        return self.cut(self._layout.schema, start, stop)
 
     def about_to_change(self) -> None:
         """Prepare for a replacement of elements."""
@@ -114,7 +113,7 @@ class RestoredTail(Tail):
         read_parts: Callable[[], list[Group]] = list, start: int = 0,
     ) -> None:  # fmt: skip
         self.level, self.number, self.count = level, number, count
-        self.capacity, self._layout = levels.arities[level > 0], levels.layouts[level > 0]
+        self.capacity, self._layout = levels.arities[level > 0], levels.layouts[level]
         self.first = number * self.capacity
         self.folded = (0, None)
         #: The columns from the snapshot, valid until the count changes.
@@ -151,15 +150,13 @@ class RestoredTail(Tail):
             raise CorruptSnapshot(
                 f"the snapshot's level {self.level} cannot be read: {error}; use an earlier one"
             ) from error
-        rows, at = self._layout.schema.new(self.capacity), 0
+        schema = self._layout.schema
         times = np.empty(self.capacity, "<i8") if self._layout.timed else None
+        elements = Group(schema.new(self.capacity), times, [], 0)
         for group in groups:
-            self._layout.schema.put_many(rows, at, group.rows)
-            if times is not None:
-                times[at : at + group.count] = group.times
-            at += group.count
-        self._elements = Group(rows, times, groups[-1].names, at)
-        return self._elements
+            elements.extend(schema, group, 0, group.count)
+        self._elements = elements
+        return elements
 
     def columns(self, start: int = 0) -> list[Payload]:
         """Return the columns in the format of a snapshot, reusing those of an unchanged tail."""
@@ -182,31 +179,23 @@ class Levels:
 
     def __init__(self, setting: Setting) -> None:
         self.monoid, self.timed = monoid, timed = setting.monoid, setting.timed
-        #: The sizes of groups and the layouts of pages: of leaves, and of all levels above.
+        #: The sizes of groups: of leaves, and of all levels above.
         self.arities = self.leaf_arity, self.arity = setting.leaf_arity, setting.arity
         if min(self.arities) < 2:
             raise ValueError(f"arities must be at least 2, not {self.leaf_arity} and {self.arity}")
         #: By level, the number of events that an element covers.
         self.spans = spans_of(*self.arities)
-        layouts = self.layouts = (
-            Layout(monoid.inputs, timed, named=False),
-            Layout(monoid.partials, timed, named=True),
-        )
+        leaf = Layout(monoid.inputs, timed, named=False)
+        self.layouts = layouts_of(leaf, Layout(monoid.partials, timed, named=True))
         self.pager: Pager = ResidentPager()
         if setting.store is not None:
-            self.pager = StorePager(setting.store, setting.window, lambda n: layouts[n > 0])
+            self.pager = StorePager(setting.store, setting.window, self.layouts)
         self.swept = 0
-        #: The position after the newest event.
-        self.back = 0
         self.tails: list[Tail] = [Tail(self, 0, 0)]
         self.put = monoid.inputs.put
         #: Whether ``fold_tail`` gives the aggregate of a sealed group. If not, the whole group is
         #: folded again, so that pages do not depend on earlier queries.
         self.seals_folded = False
-
-    def leaf_of(self, number: int, group: Group) -> Leaf:
-        """Return the events of a leaf group."""
-        return Leaf(number * self.leaf_arity, group.rows, group.times, group.count)
 
     def end(self, level: int) -> int:
         """Return the position where this level's elements end and the lower tail starts."""
@@ -218,20 +207,14 @@ class Levels:
     def top(self, front: int) -> int:
         """Return the level whose tail is the leftmost root with events after ``front``."""
         level = len(self.tails) - 1
-        while level and self.end(level) <= front:
+        while level and self.tails[level - 1].first * self.spans[level - 1] <= front:
             level -= 1
         return level
 
-    def partials(self, level: int, group: Group, start: int, stop: int) -> Rows:
+    def partials(self, level: int, group: Group | Leaf, start: int, stop: int) -> Rows:
         """Return the elements of a group as partials, lifting values."""
-        if level:
-            return self.monoid.partials.cut(group.rows, start, stop)
-        rows = self.monoid.inputs.cut(group.rows, start, stop)
-        return self.monoid.lift_rows(rows, stop - start)
-
-    def fold(self, level: int, group: Group, start: int, stop: int) -> Partial:
-        """Return the aggregate of some elements of a group, in stop - start - 1 combines."""
-        return self.monoid.fold(self.partials(level, group, start, stop), stop - start)
+        rows = self.layouts[level].schema.cut(group.rows, start, stop)
+        return rows if level else self.monoid.lift_rows(rows, stop - start)
 
     def fold_tail(self, tail: Tail) -> Partial:
         """Return the aggregate of a tail. One combine per element not in ``folded``.
@@ -240,7 +223,8 @@ class Levels:
         """
         done, aggregate = tail.folded
         if done < tail.count:
-            more = self.fold(tail.level, tail, done, tail.count)
+            rows = self.partials(tail.level, tail, done, tail.count)
+            more = self.monoid.fold(rows, tail.count - done)
             aggregate = self.monoid.combine(aggregate, more) if done else more
         return aggregate if tail.count else self.monoid.identity
 
@@ -282,140 +266,151 @@ class Levels:
         if leaf.times is not None:
             leaf.times[leaf.count] = time
         leaf.count += 1
-        self.back += 1
 
     def append_many(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
         """Add events to the leaf tail, which must have room for them."""
-        leaf = self.tails[0]
-        self.monoid.inputs.put_many(leaf.rows, leaf.count, rows)
-        if leaf.times is not None and times is not None:
-            leaf.times[leaf.count : leaf.count + count] = times
-        leaf.count += count
-        self.back += count
+        self.tails[0].extend(self.monoid.inputs, Group(rows, times, [], count), 0, count)
 
     def fits(self, count: int) -> bool:
         return count <= self.leaf_arity - self.tails[0].count
 
     def extend(
         self, rows: Rows, times: np.ndarray | None, count: int, unneeded: int
-    ) -> dict[tuple[int, int], Group]:
-        """Add events, which may fill many groups; return the first groups written, by place.
+    ) -> list[Numbered]:
+        """Add events, which may fill many groups; return the first needed groups of each level.
 
         The front reaches those groups soon. Pages that end before position ``unneeded`` are not
         written. About one combine per event outside those pages; one store call for each
         ``TOGETHER`` pages of a level. If the store fails, nothing changes.
         """
         unneeded = max(unneeded, self.swept)  # no sweep looks for a group that is swept already
-        joining, index = Group(rows, times, [], count), self.back
-        changes, written = list[tuple[Tail, Group, int]](), dict[tuple[int, int], Group]()
+        joining: Group | None = Group(rows, times, [], count)
+        changes, written, index = list[tuple[Tail, Group, int]](), list[Numbered](), 0
         leaf, tails = self.tails[0], self.tails.copy()
         if unneeded >= leaf.first + leaf.capacity:  # the group of the first event is not folded
             tails = self.with_neutral()
-        while joining.count:
+        while joining is not None:
             level = len(changes)
             tail = tails[level] if level < len(tails) else self._new_level(level, index)
-            above = self._fill(tail, joining, unneeded, written)
-            index, used = tail.number, 0
-            if above.count:
-                used = above.count * tail.capacity - tail.count
-                tail = Tail(self, tail.level, tail.number + above.count)
+            index, filled = tail.number, (tail.count + joining.count - 1) // tail.capacity
+            above, used = None, 0
+            if filled:
+                above = self._fill(tail, joining, filled, unneeded, written)
+                used = filled * tail.capacity - tail.count
+                tail = Tail(self, level, index + filled)
             changes.append((tail, joining, used))
             joining = above
         for level, (tail, group, used) in enumerate(changes):
-            self._join(level, tail, group, used, group.count)
+            tail.extend(self.layouts[level].schema, group, used, group.count)
             tails[level : level + 1] = [tail]
         self.tails = tails
-        self.back += count
         return written
 
     def _fill(
-        self, tail: Tail, joining: Group, unneeded: int, written: dict[tuple[int, int], Group]
+        self, tail: Tail, joining: Group, filled: int, unneeded: int, written: list[Numbered]
     ) -> Group:
         """Write the groups that a tail (unchanged) and new elements fill; return those above."""
-        level, size, first = tail.level, tail.capacity, tail.number
-        above = self._new_group(level + 1, max(0, (tail.count + joining.count - 1) // size))
-        above.names += [NO_NAME] * above.count
-        full, span, is_first = list[tuple[int, int, Group]](), self.spans[level + 1], True
-        for at in range(above.count):
-            start, stop = max(at * size - tail.count, 0), (at + 1) * size - tail.count
-            end, fold = (first + at + 1) * span, self.monoid.identity
-            names = [*([] if at else tail.names), *joining.names[start:stop]]
-            # An unneeded group must still be written if its names lead the next sweep to pages that
-            # no sweep has passed.
-            is_named = end > self.swept and names.count(NO_NAME) < len(names)
-            if end > unneeded or is_named:
-                if at:
-                    group = self._new_group(level, 0, size)
-                else:
-                    group = Group(tail.rows, tail.times, list(tail.names), tail.count)
-                self._join(level, group, joining, start, stop)
-                fold = self.fold(level, group, 0, size)
-                full.append((level, first + at, group))
-            self.monoid.partials.put(above.rows, at, fold)
-            if above.times is not None and joining.times is not None and tail.times is not None:
-                above.times[at] = joining.times[stop - 1] if stop else tail.times[size - 1]
-            if full and (len(full) == TOGETHER or at == above.count - 1):
+        level, size, first, partials = tail.level, tail.capacity, tail.number, self.monoid.partials
+        above, full, is_first = self._above(tail, joining, filled), list[Numbered](), True
+        ranges = self._needed(tail, joining, filled, unneeded)
+        for start, stop in ranges:
+            elements = self._elements(tail, joining, start * size, stop * size)
+            rows, count, schema = elements.rows, elements.count, self.layouts[level].schema
+            lifted = rows if level else self.monoid.lift_rows(rows, count)
+            partials.put_many(above.rows, start, self.monoid.folds(lifted, count, size))
+            for at in range(0, count, size):
+                group = elements if size == count else elements.cut(schema, at, at + size)
+                full.append((level, first + start + at // size, group))
+            if len(full) >= TOGETHER or stop == ranges[-1][1]:
                 for (_, number, _), name in zip(full, self.pager.write(full), strict=True):
                     above.names[number - first] = name
-                if is_first:
-                    written |= {(level, number): group for _, number, group in full}
+                written += full if is_first else []
                 full, is_first = [], False
         return above
 
-    def _join(self, level: int, group: Group, joining: Group, start: int, stop: int) -> None:
-        """Add some elements to a group, which must have room for them."""
-        schema, end = self.layouts[level > 0].schema, group.count + stop - start
-        schema.put_many(group.rows, group.count, schema.cut(joining.rows, start, stop))
-        if group.times is not None and joining.times is not None:
-            group.times[group.count : end] = joining.times[start:stop]
-        group.names.extend(joining.names[start:stop])
-        group.count = end
+    def _above(self, tail: Tail, joining: Group, count: int) -> Group:
+        """Return the elements above the groups to fill, whose folds and names are unknown yet."""
+        size, held, times = tail.capacity, tail.count, None
+        if joining.times is not None and tail.times is not None:
+            times = joining.times[np.arange(1, count + 1) * size - held - 1]
+            if held == size:
+                times[:1] = tail.times[-1:]
+        return Group(self.monoid.identities(count), times, [NO_NAME] * count, count)
 
-    def _new_group(self, level: int, count: int, room: int = 0) -> Group:
-        """Return a group with ``count`` elements to fill in, and room for more."""
-        room = max(count, room)
-        times = np.empty(room, "<i8") if self.timed else None
-        return Group(self.layouts[level > 0].schema.new(room), times, [], count)
+    def _needed(
+        self, tail: Tail, joining: Group, count: int, unneeded: int
+    ) -> list[tuple[int, int]]:
+        """Return which of ``count`` full groups to write, in ranges of at most ``TOGETHER``."""
+        size, first, span = tail.capacity, tail.number, self.spans[tail.level + 1]
+        names, begin = tail.names + joining.names, min(max(unneeded // span - first, 0), count)
+        starts = range(begin, count, TOGETHER)
+        needed = list(zip(starts, [*starts[1:], count], strict=False))
+        # An unneeded group must still be written if its names lead the next sweep to pages that
+        # no sweep has passed.
+        for at in range(begin if names else 0):
+            is_named = names[at * size : (at + 1) * size].count(NO_NAME) < size
+            if is_named and (first + at + 1) * span > self.swept:
+                needed.append((at, at + 1))
+        return needed
+
+    def _elements(self, tail: Tail, joining: Group, start: int, stop: int) -> Group:
+        """Return elements of a tail and new ones, counted from the tail's first.
+
+        If they are one group, its new elements fill the room of the tail. Otherwise, they are a
+        copy.
+        """
+        held, schema = tail.count, self.layouts[tail.level].schema
+        if stop == tail.capacity:
+            elements = Group(tail.rows, tail.times, list(tail.names), held)
+            elements.extend(schema, joining, 0, stop - held)
+            return elements
+        first, last = max(start - held, 0), stop - held
+        parts = schema.cut(tail.rows, start, held), schema.cut(joining.rows, first, last)
+        rows, times = schema.joined(parts, (max(held - start, 0), last - first)), None
+        if tail.times is not None and joining.times is not None:
+            times = np.concatenate((tail.times[start:held], joining.times[first:last]))
+        names = tail.names[start:held] + joining.names[first:last]
+        return Group(rows, times, names, stop - start)
 
     def take_back(self) -> None:
         """Undo the last ``append``. The leaf tail is replaced, so no cache has its last event."""
         longer = self.tails[0]
         leaf = self.tails[0] = Tail(self, 0, longer.number)
-        self._join(0, leaf, longer, 0, longer.count - 1)
+        leaf.extend(self.monoid.inputs, longer, 0, longer.count - 1)
         leaf.unchanged = longer.unchanged
         if longer.folded[0] <= leaf.count:
             leaf.folded = longer.folded
-        self.back -= 1
 
-    def seal(self) -> list[Tail]:
+    def seal(self) -> list[Numbered]:
         """Seal the full tails from the leaves up to the first level with room (Algorithm 3).
 
-        Returns the sealed tails. One combine per sealed element, so amortized 1 + 1/(arity - 1) per
-        event. One store call for all pages. If the store fails, nothing changes.
+        Returns the sealed groups. One combine per sealed element, so amortized 1 + 1/(arity - 1)
+        per event. One store call for all pages. If the store fails, nothing changes.
         """
-        sealed, folds, pages = list[Tail](), list[Partial](), list[tuple[int, int, Group]]()
+        sealed, folds = list[Numbered](), list[Partial]()
         for tail in self.tails:
             level, count = tail.level, tail.count
             if count < tail.capacity:
                 break
-            sealed.append(tail)
-            folds.append(
-                self.fold_tail(tail) if self.seals_folded else self.fold(level, tail, 0, count)
-            )
-            pages.append((level, tail.number, tail))
+            sealed.append((level, tail.number, tail))
+            if self.seals_folded:
+                folds.append(self.fold_tail(tail))
+            else:
+                rows = tail.rows if level else self.monoid.lift_rows(tail.rows, count)
+                folds.append(self.monoid.fold(rows, count))
         # The last group may end where the sweep ended. Nothing reads its page again and no sweep
         # looks for it. Only the element above it matters, for the time of its last event.
-        is_swept = self.end(sealed[-1].level) <= self.swept
-        names = self.pager.write(pages[:-1] if is_swept else pages)
+        is_swept = (sealed[-1][1] + 1) * self.spans[len(sealed)] <= self.swept
+        names = self.pager.write(sealed[:-1] if is_swept else sealed)
         if is_swept:
             names = [*names, NO_NAME]
-        for tail in sealed:
-            self.tails[tail.level] = Tail(self, tail.level, tail.number + 1)
-        for tail, aggregate, name in zip(sealed, folds, names, strict=True):
-            level, last = tail.level + 1, None if tail.times is None else tail.times[tail.count - 1]
-            if level == len(self.tails):
-                self.tails.append(self._new_level(level, tail.number))
-            self._put(self.tails[level], aggregate, last, name)
+        for level, number, _ in sealed:
+            self.tails[level] = Tail(self, level, number + 1)
+        if len(sealed) == len(self.tails):
+            self.tails.append(self._new_level(len(sealed), sealed[-1][1]))
+        for (level, _, group), aggregate, name in zip(sealed, folds, names, strict=True):
+            last = None if group.times is None else group.times[-1]
+            self._put(self.tails[level + 1], aggregate, last, name)
         return sealed
 
     def with_neutral(self) -> list[Tail]:
@@ -446,36 +441,6 @@ class Levels:
             tail.times[tail.count] = last
         tail.names.append(name)
         tail.count += 1
-
-    # --- reading ----------------------------------------------------------------------------
-
-    def fold_range(
-        self, start: int, stop: int, within: Callable[[int, int, int, int], Partial]
-    ) -> Partial:
-        """Return the aggregate of a range of positions, the identity if it is empty.
-
-        ``within`` returns the aggregate of elements of a group, given its level and number, and the
-        start and stop. It is called at most twice per level, from the leaves up.
-        """
-        lefts: list[Partial] = []
-        rights: list[Partial] = []
-        level = 0
-        while start < stop:
-            arity, open_group = self.arities[level > 0], self.tails[level].number
-            first, last = start // arity, (stop - 1) // arity
-            begins, ends = start % arity != 0, stop % arity != 0 or last == open_group
-            if first == last and (begins or ends):
-                lefts.append(within(level, first, start - first * arity, stop - first * arity))
-                break
-            if begins:
-                lefts.append(within(level, first, start % arity, arity))
-                first += 1
-            if ends:
-                rights.append(within(level, last, 0, stop - last * arity))
-                last -= 1
-            start, stop, level = first, last + 1, level + 1
-        pieces = lefts + rights[::-1]
-        return reduce(self.monoid.combine, pieces) if pieces else self.monoid.identity
 
     # --- deletion ---------------------------------------------------------------------------
 
@@ -516,7 +481,7 @@ class Levels:
 
     # --- invariants -------------------------------------------------------------------------
 
-    def check(self, front: int) -> None:
+    def check(self, front: int, back: int) -> None:
         """Assert invariants 1 to 3, reading every page. Raises InvariantViolation."""
         for level, tail in enumerate(self.tails):
             if level and not 0 < tail.count <= tail.capacity:
@@ -527,8 +492,8 @@ class Levels:
             if level + 1 < len(self.tails) and begin != self.end(level + 1):
                 raise InvariantViolation(f"invariant 3: level {level} does not begin at {begin}")
         leaf = self.tails[0]
-        if self.back != leaf.first + leaf.count or not self.swept <= front <= self.back:
-            raise InvariantViolation(f"swept {self.swept}, front {front}, back {self.back}")
+        if back != leaf.first + leaf.count or not self.swept <= front <= back:
+            raise InvariantViolation(f"swept {self.swept}, front {front}, back {back}")
         for tail in self.tails[1:]:
             self._check_below(tail.level, tail.first, tail, front)
 

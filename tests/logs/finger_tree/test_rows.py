@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mta.columns.schemas import Array, Objects, Record, Schema
+from mta.columns.schemas import Array, Nullable, Objects, Record, Schema, Vector
 from mta.logs.finger_tree.node import RowBuffer
 
 STEPS = st.lists(
@@ -92,3 +92,19 @@ def test_rows_are_added_where_there_is_room_although_they_are_shared() -> None:
     assert np.shares_memory(shared[1], buffer.numbers(1))
     buffer.put(0, (3, 3.0))
     assert not np.shares_memory(shared[1], buffer.numbers(1)) and shared[1].tolist() == [1.0]
+
+
+#: Schemas, and the value that a number becomes in a column of each.
+COLUMNS: list[tuple[Schema, Any]] = [
+    (Array("f8"), float), (Array("?"), bool), (Nullable(Array("i8")), lambda n: n or None),
+    (Objects(), lambda n: (n, str(n))), (Vector("f8", 2), lambda n: [n, -n]),
+]  # fmt: skip
+
+
+@given(parts=st.lists(st.lists(st.integers(0, 3), max_size=4), min_size=1, max_size=4))
+def test_parts_are_joined_as_lists_are(parts: list[list[int]]) -> None:
+    schema, sizes = Record([column for column, _ in COLUMNS]), [len(part) for part in parts]
+    listed = [[tuple(value(n) for _, value in COLUMNS) for n in part] for part in parts]
+    joined = schema.joined([schema.gathered(part) for part in listed], sizes)
+    every = schema.gathered([row for part in listed for row in part])
+    assert schema.dump(joined) == schema.dump(every)
