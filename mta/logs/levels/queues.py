@@ -269,7 +269,11 @@ class Levels:
 
     def append_many(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
         """Add events to the leaf tail, which must have room for them."""
-        self.tails[0].extend(self.monoid.inputs, Group(rows, times, [], count), 0, count)
+        leaf = self.tails[0]
+        self.monoid.inputs.put_many(leaf.rows, leaf.count, rows)
+        if leaf.times is not None and times is not None:
+            leaf.times[leaf.count : leaf.count + count] = times
+        leaf.count += count
 
     def fits(self, count: int) -> bool:
         return count <= self.leaf_arity - self.tails[0].count
