@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -19,7 +21,6 @@ from stores import MemoryStore
 from tests.support.counted import hash_of, rolling_hash
 from tests.support.key_by_key import KeyByKey
 from tests.support.naive import window_of
-from tests.support.random_windows.lists import Stream
 
 SECOND = 10**6
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -42,13 +43,34 @@ JOINING = Monoid("", lambda a, b: a + b, name="texts")
 
 
 @dataclass
-class Listed(Stream):
+class Listed:
     """One key's events in order of time, as texts."""
 
+    existing: str
+    events: list[tuple[float, str]] = field(default_factory=list)
+    newest: float | None = None
     retracted: int = 0
 
+    def copy(self) -> Listed:
+        return Listed(self.existing, list(self.events), self.newest, self.retracted)
+
+    def place(self, time: float) -> int:
+        return bisect_right(self.events, time, key=lambda event: event[0])
+
+    def add(self, time: float, value: str) -> int:
+        """Take an event in; where it stands then."""
+        at = self.place(time)
+        if self.existing != "append" and at and self.events[at - 1][0] == time:
+            at -= 1
+            older = self.events[at][1]
+            self.events[at] = (time, older + value if self.existing == "combine" else value)
+        else:
+            self.events.insert(at, (time, value))
+        self.newest = time if self.newest is None else max(self.newest, time)
+        return at
+
     def retract(self, time: float) -> None:
-        at = self.after(time) - 1
+        at = self.place(time) - 1
         assert self.events[at][0] == time
         del self.events[at]
         self.retracted += 1
@@ -146,7 +168,7 @@ class Life:
         floors = {k: self.floor(k, self.lists) for k, *_ in rows}
         for at in sorted(range(len(rows)), key=lambda at: rows[at][1]):
             key, time, value, retracts = rows[at]
-            listed = self.lists.get(key) or Listed(True, None, on_duplicate=self.existing)
+            listed = self.lists.get(key) or Listed(self.existing)
             if retracts:
                 if any(t == time for t, _ in listed.events):
                     listed.retract(time)
@@ -156,7 +178,7 @@ class Life:
             if floor is not None and time < floor:
                 continue
             self.lists[key] = listed
-            place = listed.add((time, value))
+            place = listed.add(time, value)
             expected[at] = [listed.result(frame, place + 1, time) for frame in self.frames.values()]
         if not self.sure(rows, before):
             self.lists = before  # what has left may be meant: a list cannot say
@@ -235,20 +257,24 @@ class Life:
         assert found.times is not None
         seen: dict[int, dict[float, list[Any]]] = {}
         results = self.monoid.results(found.outputs[0])
-        own = {}
+        own, stored = {}, set[tuple[int, float, Any]]()
         for number in range(len(found)):
             key = int(done.keys.at(int(found.of[number]))[4:])
             time, at = float(found.times[number]) / SECOND, int(found.at[number])
             if at >= 0:
                 own[int(done.line[at])] = results[number]
+            else:
+                stored.add((key, time, results[number]))
             seen.setdefault(key, {}).setdefault(time, []).append(results[number])
         assert sorted(own) == [at for at in sorted(expected) if expected[at] is not None]
         for at, result in own.items():
             assert result in self.shown(expected[at][0])
+        there = Counter((key, time) for key, old in before.items() for time, _ in old.events)
+        assert Counter(each[:2] for each in stored) <= there, "new events have a second result"
         if by_count(frame):
             return  # results may be short, before and after
         for key, listed in self.lists.items():
-            old = before.get(key, Listed(True, None, on_duplicate=self.existing))
+            old = before.get(key, Listed(self.existing))
             previous = {event: place for place, event in enumerate(old.events)}
             for place, event in enumerate(listed.events):
                 now, floor = listed.result(frame, place + 1, event[0]), floors.get(key)
