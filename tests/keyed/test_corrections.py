@@ -435,3 +435,19 @@ def test_a_key_that_is_standalone_again_keeps_the_pages_that_it_had_before() -> 
         windows = windows.restore_like(windows.checkpoint())
         windows.check()
         assert windows.query("a") == 7.0
+
+
+def test_a_retraction_changes_no_result_of_events_that_have_left() -> None:
+    """Their windows are not known: here, the only event of each has left."""
+    settings: dict[str, Any] = {"allowed_lateness": 0, "on_missing": "drop"}
+    windows = KeyedWindows(JOINING, CountWindow(1), MemoryStore(), **settings)
+    times = np.array([0, 1, 1, 1, 1, 2], "M8[s]")
+    keys, codes = read_keys(["a"] * 6, windows.bucket.key_kind)
+    rows, _ = windows.reader.monoid.rows([*"vwxy-z"], 6)
+    marks = np.array([False, False, False, False, True, False])
+    moments = times.astype("M8[us]").view("i8")
+    done = windows.bucket.advance(
+        KeyedBatch(keys, codes, rows, moments, None, retracts=marks), "changed"
+    )
+    assert list(JOINING.results(done.found.outputs[0])) == [*"vwxyz"]
+    assert windows.query("a") == "z"
