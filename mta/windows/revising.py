@@ -84,17 +84,16 @@ def revise(engine: Engine[Any], rows: Rows, times: np.ndarray, count: int) -> It
 def again(engine: Engine[Any], time: int, until: int | None = None) -> Revised | None:
     """Return the current results of an only window's events from ``time`` to before ``until``.
 
-    Of events that have left for good, no window is known. For frames on positions. O(1) whole-group
-    combines per event, and one page per leaf.
+    Leaves out events that have left for good, whose windows are not known. For frames on positions.
+    O(1) whole-group combines per event, and one page per leaf.
     """
-    log, floor = revisable(engine), engine.windows[""].floor
-    first = max(log.first_after(time - 1), floor)
+    log, cursor = revisable(engine), engine.cursor(engine.frame)
+    cursor.floor = engine.windows[""].floor
+    first = max(log.first_after(time - 1), cursor.oldest)
     stop = log.back if until is None else log.first_after(until - 1)
     if first >= stop:
         return None
     chunk: Chunk = log.stored(first, stop)
-    cursor = engine.cursor(engine.frame)
-    cursor.floor = floor
     outputs = results_of(cursor, chunk)
     assert chunk.times is not None
     return Revised(chunk.times, chunk.rows, outputs, np.zeros(chunk.count, bool))
