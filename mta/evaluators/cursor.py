@@ -213,8 +213,7 @@ class Cursor(ObservedEvents):
         """Move to the frame's front after the newest event; what has left does not return."""
         self._move_to_frame(time)
         self.floor = self.front
-        if self._holds:
-            self._hold()
+        self._hold()
 
     def remember(self) -> None:
         """Record which events have left, after a batch that the log has stored."""
@@ -262,9 +261,14 @@ class Cursor(ObservedEvents):
         """Take the state of a copy."""
         vars(self).update(vars(other))
 
+    def end_batch(self) -> None:
+        """Prepare the query of the result after a batch, which belongs to adding the events."""
+        self.is_batch_end = self.own_log is not None and self.events.by_time
+        self._hold()
+
     def _hold(self) -> None:
         """Compute missing folds of an only window, so that they do not depend on its queries."""
-        if self.front < self.end and not self._is_held(self.front):
+        if self._holds and self.front < self.end and not self._is_held(self.front):
             self._asked, self._result = (self.front, self.end, self._stamp), self._find()
 
     def _move_to_frame(self, time: int | None) -> None:

@@ -486,7 +486,7 @@ class Engine(Generic[Out]):
         with counting(self, count):
             self.ingest(rows, micros, 0, count, outs if each else None)
             for name, window in windows.items() if count and not each else ():
-                window.is_batch_end = self.kind.by_time and self.is_single
+                self.ready(window).end_batch()
                 self.put_result(outs[name], 0, window)
         return {name: self._as_given(out) for name, out in outs.items()} if each else outs
 
