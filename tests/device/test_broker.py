@@ -115,10 +115,14 @@ def assert_right(path: Path, sensors: Sensors) -> None:
 def run_to_the_end(
     path: Path, tmp_path: Path, broker: Mosquitto, sensors: Sensors, results: dict[Any, Any]
 ) -> None:
-    """Let a device process everything that is left, and stop it."""
+    """Let a device process everything that is left, and stop it.
+
+    The result of one more event shows the end: a killed device may have sent all others.
+    """
     connections = broker.log.read_text().count("as mta-device")
     last = device(path, tmp_path)
     eventually(lambda: broker.log.read_text().count("as mta-device") > connections)
+    sensors.send(1)
     seen, still = -1, time.monotonic()
     while (count := sum(map(len, results.values()))) < sensors.number:
         if count > seen:
