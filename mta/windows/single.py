@@ -365,16 +365,18 @@ class SingleEvents:
 
     def write_back(self) -> None:
         """Send the new events and the evictions to the log. No store call."""
-        if not self.is_loaded:
-            return
+        if self.is_loaded:
+            with np.errstate(all="ignore"):
+                self._send()
+            self._most = _FEW
+
+    def _send(self) -> None:
         stacks = self.stacks
-        with np.errstate(all="ignore"):
-            moved, count = dict(stacks.moved()), stacks.came
-            if count or any(each.left for each in moved.values()):
-                rows, times = stacks.events()
-                new = Events(rows, times.astype("<i8") if self.timed else None, count)
-                self.owner.take_in(new, moved)
-        self._most = _FEW
+        moved, count = dict(stacks.moved()), stacks.came
+        if count or any(each.left for each in moved.values()):
+            rows, times = stacks.events()
+            new = Events(rows, times.astype("<i8") if self.timed else None, count)
+            self.owner.take_in(new, moved)
         self._reset()
 
     def length(self) -> int | None:
@@ -386,11 +388,12 @@ class SingleEvents:
 
     # --- prefetched data ------------------------------------------------------------------------
 
+    @np.errstate(all="ignore")
     def _renew(self) -> bool:
         """Prefetch again; return whether an event can be added."""
         most = min(2 * self._most, MOST)
         if self.is_loaded:
-            self.write_back()
+            self._send()
         self._most = most
         last = self.intake.newest if self.timed else 0
         if not self._usual or last is None or not -EXACT < last < EXACT:
@@ -400,8 +403,7 @@ class SingleEvents:
             if self._plain.kept is None:
                 return False
         try:
-            with np.errstate(all="ignore"):
-                ahead = self.owner.ahead(most)
+            ahead = self.owner.ahead(most)
         except Exception:  # the general path raises the error for an event that needs the data
             return False
         if ahead is None:

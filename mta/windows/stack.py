@@ -310,7 +310,9 @@ class PlainStacks:
         self.only = self.windows.get("")
         self._turns = any(window.turns for window in self._live)
         self._accepted, self._last = accepted, accepted.last
-        self._limit()
+        self._room, self._bound = accepted.room, accepted.bound
+        if self._turns:
+            self._limit()
 
     # --- events in ------------------------------------------------------------------------------
 
