@@ -156,6 +156,7 @@ def encode(window: str, level: int, number: int, group: Group, layout: Layout) -
     pieces = [packer.pack_array_header(len(fields) + 1), *map(packer.pack, fields)]
     pieces.append(packer.pack_array_header(len(columns)))
     for kind, data in columns:  # copies the data once; a msgpack packer would copy it twice
+        # The header of bytes in msgpack: a type for each width of the length, and the length.
         width = (len(data) >= 1 << 8) + (len(data) >= 1 << 16)
         head = bytes((0xC4 + width,)) + len(data).to_bytes(1 << width)
         pieces += [packer.pack_array_header(2), packer.pack(kind), head, data]
@@ -190,10 +191,7 @@ def key_of(window: str, level: int, number: int, name: bytes) -> str:
 
 def keys_of(window: str, pages: Sequence[tuple[int, int, bytes]]) -> list[str]:
     """Return the keys of pages, given as (level, number, name)."""
-    keys = list[str]()
-    for level, number, name in pages:
-        keys.append(f"{window}/{level}/{number}/{name.hex()}")
-    return keys
+    return [f"{window}/{level}/{number}/{name.hex()}" for level, number, name in pages]
 
 
 def require_here(store: PageStore | None, key: str | None) -> None:

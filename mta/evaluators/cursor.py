@@ -331,8 +331,7 @@ class Cursor(ObservedEvents):
 
     def _at(self, folds: Folds, position: int) -> Partial:
         """Return the aggregate from a position of the top entry of the stack to the back."""
-        index = position - folds.start if folds.starts is None else folds.index(position)
-        fold = self.monoid.partials.at(folds.rows, index)
+        fold = self.monoid.partials.at(folds.rows, folds.index(position))
         for behind in (folds.right, folds.since):
             fold = fold if behind is None else self.monoid.combine(fold, behind)
         return fold

@@ -213,7 +213,7 @@ class Engine(Generic[Out]):
         So every caller finds the window as its frame says, or gets the error of the store.
         """
         self.log()
-        if self.is_single and (window := self._windows[""]).back != self._log.back:
+        if self.is_single and (window := self._windows[""]).is_behind:
             window.settle(self.intake.last_time)
         return self._log
 
@@ -445,9 +445,9 @@ class Engine(Generic[Out]):
     def _accept(self, row: Any, micros: int | None, windows: Iterable[Cursor]) -> None:
         """Store an event, and move the windows that are up to date; all or nothing."""
         log, newest = self.structure(), micros
-        stamp, last, self._moment = log.stamp, self.intake.newest, None
+        stamp, last, self._moment = log.stamp, self.intake.last_time, None
         if micros is not None and last is not None:
-            newest = max(micros, int(last))  # the newest event may have been retracted
+            newest = max(micros, last)  # the newest event may have been retracted
         known, before = [(w, w.front, w.end, w.floor) for w in windows], log.back
         undo = log.insert(row, micros)
         try:

@@ -29,7 +29,8 @@ T = TypeVar("T")
 class PublicWindow:
     """The base of the public classes. As a context manager, it closes the window at the end.
 
-    ``engine`` serves one call at a time; many windows may share it.
+    ``engine`` refuses calls while it serves another one, and after the end; ``KeyedWindows`` are
+    their own.
     """
 
     engine: Any

@@ -207,7 +207,7 @@ class Levels:
     def top(self, front: int) -> int:
         """Return the level whose tail is the leftmost root with events after ``front``."""
         level = len(self.tails) - 1
-        while level and self.tails[level - 1].first * self.spans[level - 1] <= front:
+        while level and self.end(level) <= front:
             level -= 1
         return level
 
